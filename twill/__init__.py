@@ -1,0 +1,1 @@
+"""Twill: optimal software pipelining and warp specialization for Tensor Core loops."""

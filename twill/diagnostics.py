@@ -1,0 +1,54 @@
+"""Errors that point at their place.
+
+Takes a message and, where there is one, the `Location` it concerns; gives one printable diagnostic. Every error that a user's
+input can cause is a `TwillError`; the command line prints it and exits with status 2.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a text file; `line` and `column` count from 1."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class TwillError(Exception):
+    """A mistake in the input, with its place, the offending text and a way out."""
+
+    def __init__(
+        self,
+        message: str,
+        location: Location | None = None,
+        *,
+        text: str | None = None,
+        span: int = 1,
+        help: str | None = None,
+    ) -> None:
+        """`text` is the whole source line at `location`; `span` is how many characters of it are marked."""
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.text = text
+        self.span = span
+        self.help = help
+
+    def __str__(self) -> str:
+        head = f"error: {self.message}" if self.location is None else f"{self.location}: error: {self.message}"
+        return "\n".join([head, *self._excerpt(), *([f"  help: {self.help}"] if self.help else [])])
+
+    def _excerpt(self) -> list[str]:
+        """The source line with a caret under the place; tabs become spaces so that the caret lines up."""
+        if self.text is None or self.location is None:
+            return []
+        line, column = self.text.expandtabs(1).rstrip("\n"), self.location.column
+        start = max(0, column - 60)
+        shown = line[start : start + 120]
+        width = max(1, min(self.span, len(shown) - (column - 1 - start)))
+        return [f"    {shown}", "    " + " " * (column - 1 - start) + "^" * width]

@@ -1,0 +1,237 @@
+"""The scheduling problem: what every engine solves and the verifier judges.
+
+A `Problem` is one loop with all prices paid in: operations with reservation tables, latencies and issue times; dependence edges;
+values with footprints and live ranges; the machine's units and limits. Times are integers in one unit, `Resolution.cycles_per_unit`
+machine cycles long. It is self-contained: no stage below it looks at TTGIR or a machine file again.
+
+The meaning of a solution (`twill.ir.schedule.Solution`: interval I, a start s(v) >= 0 and a group g(v) for every operation v) is defined
+by the docstrings here; `twill.verify` checks exactly these rules and every engine encodes exactly these rules.
+
+**Steady state.** Instance k of v starts at s(v) + k*I. All rules hold for the infinite repetition of the loop body, so they are stated
+modulo I, never on an unrolled program (Twill's Figure 5 liveness is unsound there).
+
+**Monotone.** If every `Reservation.offset` is 0, a problem feasible at I with n = ceil(L / I) copies is feasible at I + 1 with n copies:
+put one idle unit of time at the end of every period. So a refutation at I refutes every smaller interval (docs/formulation.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from twill.diagnostics import Location
+
+Time = int
+"""A duration or a point in time, in units of `Resolution.cycles_per_unit` machine cycles."""
+
+Memory = Literal["registers", "shared", "tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A functional unit of one SM.
+
+    Rule UNITS: at every residue r in [0, I) the amounts reserved by all instances sum to at most `capacity`. An `aggregate` unit
+    (issue slots, shared memory bandwidth) bounds only the sum over an iteration: sum of amount * cycles <= capacity * I.
+    """
+
+    name: str
+    capacity: int = 1
+    aggregate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One rectangle of an operation's reservation table: `amount` of `unit` during [s + offset, s + offset + cycles)."""
+
+    unit: str
+    cycles: Time
+    offset: Time = 0
+    amount: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A tile-level operation."""
+
+    id: str
+    """Unique, stable and readable, such as `qk0` or `exp2.1`."""
+    name: str
+    """What it is: the TTGIR operation name, or any word in a graph file."""
+    reservations: tuple[Reservation, ...] = ()
+    latency: Time = 0
+    """Start to result usable by an ordinary reader; edges carry their own delays, `length` counts this."""
+    issue: Time = 0
+    """How long the warp's instruction issue is held: all of a synchronous operation, the launch of an asynchronous one."""
+    warps: int = 1
+    """Least width of a group that runs it: 1, 4 or 8."""
+    variable: bool = False
+    """Variable latency (a load from global memory). Rule VARIABLE: these and only these are in group 0."""
+    streaming: bool = False
+    """Variable, and needs nothing computed in the loop: it runs ahead, so its consumers never wait for it."""
+    location: Location | None = None
+
+    @property
+    def duration(self) -> Time:
+        """Start to the end of all it does: latency or the last reserved unit time. Length L = max of s + duration."""
+        return max([self.latency, *(r.offset + r.cycles for r in self.reservations)])
+
+    @property
+    def unit(self) -> str | None:
+        """The unit it keeps longest, None where it takes none."""
+        longest = max(self.reservations, key=lambda r: r.cycles, default=None)
+        return longest.unit if longest else None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`dst`, `distance` iterations on, starts at least `delay` after `src` starts.
+
+    Rule DEPENDENCE: s(dst) + distance * I >= s(src) + delay if g(src) = g(dst), else + cross_delay.
+    """
+
+    src: str
+    dst: str
+    delay: Time
+    distance: int = 0
+    cross_delay: Time | None = None
+    """The delay when the ends are in different groups (hand-over through shared memory and a barrier); None: `delay` again."""
+    blocking: bool = False
+    """In one group too, `dst` needs a blocking wait for `src` (an asynchronous operation's result)."""
+    kind: str = "data"
+    """data, carried, token, raw, war, waw or order: why the edge exists; no rule depends on it."""
+
+    @property
+    def crossing(self) -> Time:
+        """The delay between different groups."""
+        return self.delay if self.cross_delay is None else self.cross_delay
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A reader of a value: instance k of the value is read by instance k + distance of `op`.
+
+    The value is needed until s(op) + distance * I + hold. `hold` is 0 for a reader whose result takes over the value's place as it
+    goes (an elementwise operation in registers), the reading time for any other (an MMA until it has read its operand).
+    """
+
+    op: str
+    distance: int = 0
+    hold: Time = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A result and the room it takes, in one or more memories.
+
+    Live range: [s(src), max over uses of s(op) + distance * I + hold), at least [s(src), s(src)) (empty).
+
+    Rule REGISTERS, per group g and residue: the sum of `registers` over live instances held by g is at most the group's peak p(g).
+    The producing group holds v from s(src) to the end of its last use by an operation of that group and, if some use is in another
+    group, at least until s(src) + latency(src). Another group that uses v holds it from the start of its first use there (s(op) +
+    distance * I) to the end of its last use there.
+
+    Rule SHARED: `shared` bytes during the live range, and `staging` bytes during [s(src), end of the last use in another group) if
+    there is such a use. Rule TENSOR: `tensor` columns during the live range. Both memories are allocated at fixed addresses: a value
+    whose range lasts at most I gets one place, which another value may share at residues where this one is dead; a longer one gets
+    ceil(range / I) places of its own, adjacent, that nothing else shares. Empty ranges take no room.
+    """
+
+    id: str
+    src: str
+    uses: tuple[Use, ...] = ()
+    registers: int = 0
+    """32-bit registers per thread of a group of the producer's width."""
+    shared: int = 0
+    tensor: int = 0
+    staging: int = 0
+    """Bytes of shared memory through which it passes to another group (0 for a value that already lies in memory)."""
+    resident: bool = False
+    """Updated in place round the loop: takes its room at every residue, whatever the schedule, and one place."""
+    slots: int = 0
+    """Places of a streaming load's ring beyond those in use: how many iterations it may run ahead. Takes slots * (shared, tensor)
+    at every residue; the value then has ceil(range / I) + slots places that nothing else shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the machine grants one thread block.
+
+    Rule GROUPS: at most `groups` groups are used, counting group 0. A group's width is the widest `Operation.warps` in it. Groups of
+    1 warp share warpgroups, four to one. Rule THREADS: wide groups' warps + 4 * ceil(narrow groups / 4) <= `warps`.
+    Rule REGISTERS: a wide group of w warps with peak p is granted R = the least multiple of `register_step` >= register_base + p, and R <=
+    registers_per_thread; a warpgroup of narrow groups takes `narrow_registers`. Sum of 32 * warps * R over groups and narrow
+    warpgroups <= registers_total.
+    """
+
+    groups: int = 8
+    warps: int = 32
+    registers_per_thread: int = 255
+    registers_total: int = 65536
+    register_step: int = 8
+    register_base: int = 0
+    narrow_registers: int = 24
+    shared: int = 0
+    """Bytes of shared memory."""
+    tensor: int = 0
+    """Columns of tensor memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How times relate to machine cycles."""
+
+    cycles_per_unit: float = 1.0
+    worst_error: float = 0.0
+    """Largest relative error that rounding made in any cost; 0 on exact cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the loop comes from."""
+
+    file: str
+    function: str
+    line: int
+    loop: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A loop ready to be scheduled; see the module's docstring for the rules.
+
+    Rule CONCURRENCY: v *waits* if some edge into it is blocking with both ends in one group, or crosses groups from an operation that
+    is not streaming. If v waits, every other operation o of its group must not be issuing then: (s(v) - s(o)) mod I >= issue(o).
+    Operations with issue 0 never conflict.
+    """
+
+    name: str
+    machine: str
+    units: tuple[Unit, ...]
+    operations: tuple[Operation, ...]
+    edges: tuple[Edge, ...]
+    values: tuple[Value, ...] = ()
+    limits: Limits = Limits()
+    resolution: Resolution = Resolution()
+    source: Source | None = None
+    together: tuple[tuple[str, ...], ...] = ()
+    """Rule TOGETHER: the operations of each tuple are in one group."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Rule APART: the two operations are in different groups."""
+    starts: tuple[tuple[str, Time], ...] = ()
+    """Rule PINNED: these operations start exactly then."""
+    _index: Mapping[str, int] = field(init=False, repr=False, compare=False, default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", {op.id: i for i, op in enumerate(self.operations)})
+
+    def index(self, op: str) -> int:
+        """Position of an operation in `operations`."""
+        return self._index[op]
+
+    def operation(self, op: str) -> Operation:
+        return self.operations[self._index[op]]
+
+    @property
+    def monotone(self) -> bool:
+        """Feasibility at I implies feasibility at I + 1 (see the module's docstring)."""
+        return not self.starts and all(r.offset == 0 for op in self.operations for r in op.reservations)

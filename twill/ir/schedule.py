@@ -1,0 +1,119 @@
+"""Answers: a solution (numbers alone), and the result of a search with its evidence."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from twill.ir.problem import Problem, Time
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+"""optimal: the interval is the smallest, every smaller one refuted. feasible: an answer, a smaller interval not excluded.
+infeasible: proven that no interval up to the search's end works. unknown: stopped at a limit with no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A set of warps running one program; `registers` per thread is what `setmaxnreg` grants."""
+
+    id: int
+    warps: int
+    registers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value lies: `copies` adjacent places of `size` from `address` on (bytes or columns); `staging` for hand-over room."""
+
+    value: str
+    memory: Literal["shared", "tensor"]
+    address: int
+    size: int
+    copies: int = 1
+    staging: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Start times, group of every operation (parallel to `Problem.operations`), and where values lie.
+
+    Without the joint rules (`--modulo-only`) `group` is all 0 and `groups`, `places` are empty.
+    """
+
+    interval: Time
+    start: tuple[Time, ...]
+    group: tuple[int, ...]
+    groups: tuple[Group, ...] = ()
+    places: tuple[Place, ...] = ()
+
+    def length(self, problem: Problem) -> Time:
+        """L: from the first start to the end of the last operation of one iteration."""
+        ends = (s + op.duration for s, op in zip(self.start, problem.operations, strict=True))
+        return max(ends, default=0)
+
+    def copies(self, problem: Problem) -> int:
+        """n = ceil(L / I): iterations in flight."""
+        return max(1, -(-self.length(problem) // self.interval))
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceBound:
+    """ResMII: no interval below `value`, because of `unit`."""
+
+    unit: str | None
+    value: Time
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrenceBound:
+    """RecMII: no interval below `value`, because of the circuit through `ops`."""
+
+    value: Time
+    ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    resource: ResourceBound
+    recurrence: RecurrenceBound
+
+    @property
+    def value(self) -> Time:
+        """The larger of both; at least 1."""
+        return max(1, self.resource.value, self.recurrence.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """Proof by `by` (an engine or a bound) that no schedule of length <= copies * interval exists at `interval`.
+
+    `copies` None: whatever the length. `below` says that every smaller interval is refuted by it too (monotone problems).
+    """
+
+    interval: Time
+    copies: int | None
+    by: str
+    seconds: float
+    below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A constraint family that keeps the interval above the bound, in words with numbers."""
+
+    family: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a search found out, with its evidence."""
+
+    problem: Problem
+    status: Status
+    bounds: Bounds
+    proved: Time
+    """No interval below this one works (for up to the copies that `refuted` states)."""
+    solution: Solution | None = None
+    refuted: tuple[Refutation, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: tuple[tuple[str, float], ...] = field(default=())
