@@ -1,0 +1,80 @@
+"""Lower bounds on the interval: ResMII over the units, RecMII over the circuits of the dependence graph.
+
+Takes a `Problem`; gives `Bounds` that name the unit and the circuit that set them. Both are cheap and hold whatever the engine.
+"""
+
+from collections import defaultdict
+
+import networkx as nx
+
+from twill.ir.problem import Edge, Problem, Time, Unit
+from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound
+
+
+def bounds(problem: Problem, *, joint: bool = True) -> Bounds:
+    """ResMII and RecMII (Rau 1994); `joint` lets an edge take the cheaper of its two delays."""
+    return Bounds(resource_bound(problem), recurrence_bound(problem, joint=joint))
+
+
+def resource_bound(problem: Problem) -> ResourceBound:
+    """ResMII: the busiest unit's work per iteration over its capacity, rounded up; ties go to the unit named first."""
+    needs = {unit.name: _unit_need(unit, problem) for unit in problem.units}
+    name = max(needs, key=lambda unit: needs[unit], default=None)
+    return ResourceBound(name, needs[name]) if name is not None else ResourceBound(None, 0)
+
+
+def work(problem: Problem) -> dict[str, int]:
+    """Amount x time that one iteration takes of every unit."""
+    total: dict[str, int] = defaultdict(int)
+    for op in problem.operations:
+        for use in op.reservations:
+            total[use.unit] += use.amount * use.cycles
+    return {unit.name: total[unit.name] for unit in problem.units}
+
+
+def _unit_need(unit: Unit, problem: Problem) -> Time:
+    """Ceiling of work over capacity, and on a real unit no less than any reservation that cannot overlap itself."""
+    uses = [use for op in problem.operations for use in op.reservations if use.unit == unit.name]
+    average = -(-sum(use.amount * use.cycles for use in uses) // unit.capacity)
+    if unit.aggregate:
+        return average
+    overlaps = (-(-use.cycles // (unit.capacity // use.amount)) for use in uses if 0 < use.amount <= unit.capacity)
+    return max([average, *overlaps])
+
+
+def recurrence_bound(problem: Problem, *, joint: bool = True) -> RecurrenceBound:
+    """RecMII: the largest ceil(delay / distance) over circuits, by bisection on the interval.
+
+    At interval I an edge weighs delay - distance * I; a circuit of positive weight refutes I (Lawler's parametric search).
+    """
+    low, critical = 0, tuple[str, ...]()
+    high = 1 + sum(_delay(edge, joint) for edge in problem.edges)
+    while low < high:
+        middle = (low + high) // 2
+        circuit = _positive_circuit(problem, middle, joint)
+        if circuit is None:
+            high = middle
+        else:
+            low, critical = middle + 1, circuit
+    return RecurrenceBound(low, critical)
+
+
+def _delay(edge: Edge, joint: bool) -> Time:
+    return min(edge.delay, edge.crossing) if joint else edge.delay
+
+
+def _positive_circuit(problem: Problem, interval: Time, joint: bool) -> tuple[str, ...] | None:
+    """A circuit whose delays exceed its distances times the interval, in dependence order; None where there is none."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for edge in problem.edges:
+        weight = edge.distance * interval - _delay(edge, joint)
+        if not graph.has_edge(edge.src, edge.dst) or weight < graph.edges[edge.src, edge.dst]["weight"]:
+            graph.add_edge(edge.src, edge.dst, weight=weight)
+    source = "\0source"  # reaches every node, so that one search finds any circuit
+    for op in problem.operations:
+        graph.add_edge(source, op.id, weight=0)
+    try:
+        circuit = nx.find_negative_cycle(graph, source)
+    except nx.NetworkXError:
+        return None
+    return tuple(circuit[:-1])
