@@ -1,0 +1,360 @@
+"""Triton kernels to schedule: matrix products and attention, written with tensor descriptors.
+
+    twill schedule examples/kernels.py:fa_fwd_subtiled --arch sm90
+    twill extract  examples/kernels.py:gemm --arch sm100 --set BLOCK_N=128
+
+Matrices are row major and every size is a multiple of its block. Attention tensors are flattened to
+[heads * length, HEAD_DIM], where `heads` counts batch times heads. The table `TWILL` at the end says with which
+argument types, block sizes and warps each kernel is compiled.
+"""
+
+import triton
+import triton.language as tl
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+# --- matrix products --------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def tile_corner(index, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr):
+    """First row and column of the `index`-th tile; GROUP rows of tiles are walked together, to share them in L2."""
+    rows, cols = M // BLOCK_M, N // BLOCK_N
+    group, within = index // (GROUP * cols), index % (GROUP * cols)
+    height = min(rows - group * GROUP, GROUP)
+    return (group * GROUP + within % height) * BLOCK_M, (within // height) * BLOCK_N
+
+
+@triton.jit
+def gemm(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr = 8
+):  # fmt: skip
+    """c[M, N] = a[M, K] @ b[N, K].T; one program for each tile of c."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tile_corner(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        y = b_desc.load([col, k])
+        acc = tl.dot(x, y.T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_persistent(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr = 8
+):  # fmt: skip
+    """c[M, N] = a[M, K] @ b[N, K].T; each program walks over many tiles of c."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    tiles = (M // BLOCK_M) * (N // BLOCK_N)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        row, col = tile_corner(tile, M, N, BLOCK_M, BLOCK_N, GROUP)
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            x = a_desc.load([row, k])
+            y = b_desc.load([col, k])
+            acc = tl.dot(x, y.T, acc)
+        c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def dual_gemm(
+    a, gate, up, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr = 8
+):  # fmt: skip
+    """c = silu(a @ gate.T) * (a @ up.T), the first half of a gated feed-forward layer; both products share a."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    gate_desc = tl.make_tensor_descriptor(gate, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    up_desc = tl.make_tensor_descriptor(up, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tile_corner(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP)
+    gated = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    linear = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        y = gate_desc.load([col, k])
+        z = up_desc.load([col, k])
+        gated = tl.dot(x, y.T, gated)
+        linear = tl.dot(x, z.T, linear)
+    silu = gated / (1.0 + tl.exp2(gated * -LOG2_E))
+    c_desc.store([row, col], (silu * linear).to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_reduction(
+    a, b, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr = 8
+):  # fmt: skip
+    """c = a @ b.T and sums[m] = sum over k of a[m, k], from one reading of a."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tile_corner(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        y = b_desc.load([col, k])
+        acc = tl.dot(x, y.T, acc)
+        total += tl.sum(x.to(tl.float32), 1)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+    if col == 0:
+        tl.store(sums + row + tl.arange(0, BLOCK_M), total)
+
+
+# --- attention, forward -----------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def softmax_step(scores, highest, total, scale):
+    """One block of an online softmax, in powers of two.
+
+    `highest` and `total` are the running maximum and sum of each row; gives the block's weights, by how much to scale
+    what has been accumulated so far, and the new maximum and sum.
+    """
+    raised = tl.maximum(highest, tl.max(scores, 1) * scale)
+    weights = tl.exp2(scores * scale - raised[:, None])
+    shrink = tl.exp2(highest - raised)
+    return weights, shrink, raised, total * shrink + tl.sum(weights, 1)
+
+
+@triton.jit
+def store_rows(o_desc, lse, row, acc, highest, total, BLOCK_M: tl.constexpr):
+    """Writes a finished query tile and, for the backward pass, log2 of its softmax denominators."""
+    o_desc.store([row, 0], (acc / total[:, None]).to(o_desc.dtype))
+    tl.store(lse + row + tl.arange(0, BLOCK_M), highest + tl.log2(total))
+
+
+@triton.jit
+def fa_fwd(
+    q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """o = softmax(q @ k.T * scale) @ v for one tile of BLOCK_M queries of one head."""
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) * length
+    row = first_key + tl.program_id(0) * BLOCK_M
+    scale2 = scale * LOG2_E
+
+    x = q_desc.load([row, 0])
+    acc = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    for start in range(0, length, BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores = tl.dot(x, y.T)
+        weights, shrink, highest, total = softmax_step(scores, highest, total, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc = tl.dot(weights.to(z.dtype), z, acc * shrink[:, None])
+    store_rows(o_desc, lse, row, acc, highest, total, BLOCK_M)
+
+
+@triton.jit
+def fa_fwd_subtiled(
+    q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_fwd`, for two tiles of BLOCK_M queries that share every key and value."""
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) * length
+    row0 = first_key + tl.program_id(0) * (2 * BLOCK_M)
+    row1 = row0 + BLOCK_M
+    scale2 = scale * LOG2_E
+
+    x0 = q_desc.load([row0, 0])
+    x1 = q_desc.load([row1, 0])
+    acc0 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    acc1 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest0 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    highest1 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total0 = tl.zeros([BLOCK_M], tl.float32)
+    total1 = tl.zeros([BLOCK_M], tl.float32)
+    for start in range(0, length, BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores0 = tl.dot(x0, y.T)
+        scores1 = tl.dot(x1, y.T)
+        weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, scale2)
+        weights1, shrink1, highest1, total1 = softmax_step(scores1, highest1, total1, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc0 = tl.dot(weights0.to(z.dtype), z, acc0 * shrink0[:, None])
+        acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
+    store_rows(o_desc, lse, row0, acc0, highest0, total0, BLOCK_M)
+    store_rows(o_desc, lse, row1, acc1, highest1, total1, BLOCK_M)
+
+
+@triton.jit
+def fa_fwd_causal(
+    q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_fwd_subtiled`, where a query sees no later key: blocks of keys wholly before both tiles, then the rest.
+
+    2 * BLOCK_M is a multiple of BLOCK_N.
+    """
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) * length
+    query0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * (2 * BLOCK_M)  # the longest first
+    query1 = query0 + BLOCK_M
+    scale2 = scale * LOG2_E
+
+    x0 = q_desc.load([first_key + query0, 0])
+    x1 = q_desc.load([first_key + query1, 0])
+    acc0 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    acc1 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest0 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    highest1 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total0 = tl.zeros([BLOCK_M], tl.float32)
+    total1 = tl.zeros([BLOCK_M], tl.float32)
+    for start in range(0, query0, BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores0 = tl.dot(x0, y.T)
+        scores1 = tl.dot(x1, y.T)
+        weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, scale2)
+        weights1, shrink1, highest1, total1 = softmax_step(scores1, highest1, total1, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc0 = tl.dot(weights0.to(z.dtype), z, acc0 * shrink0[:, None])
+        acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
+
+    seen = tl.arange(0, BLOCK_M)[:, None] - tl.arange(0, BLOCK_N)[None, :]
+    for start in range(query0, query0 + 2 * BLOCK_M, BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores0 = tl.where(seen >= start - query0, tl.dot(x0, y.T), float("-inf"))
+        scores1 = tl.where(seen >= start - query1, tl.dot(x1, y.T), float("-inf"))
+        weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, scale2)
+        weights1, shrink1, highest1, total1 = softmax_step(scores1, highest1, total1, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc0 = tl.dot(weights0.to(z.dtype), z, acc0 * shrink0[:, None])
+        acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
+    store_rows(o_desc, lse, first_key + query0, acc0, highest0, total0, BLOCK_M)
+    store_rows(o_desc, lse, first_key + query1, acc1, highest1, total1, BLOCK_M)
+
+
+# --- attention, backward ----------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def weights_and_slopes(y, z, x, g, lse, delta, row, scale2, BLOCK_M: tl.constexpr):
+    """The softmax weights of keys y and queries x, and the derivative of the loss by their scores, both transposed.
+
+    Keys run along the rows and queries along the columns, so that both can feed the next products as they are.
+    """
+    query = row + tl.arange(0, BLOCK_M)
+    weights = tl.exp2(tl.dot(y, x.T) * scale2 - tl.load(lse + query)[None, :])
+    slopes = weights * (tl.dot(z, g.T) - tl.load(delta + query)[None, :])
+    return weights.to(x.dtype), slopes.to(x.dtype)
+
+
+@triton.jit
+def fa_bwd(
+    q, k, v, do, dq, dk, dv, lse, delta, scale, heads, length,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """Gradients of `fa_fwd` for one tile of BLOCK_N keys and values, which meets every block of BLOCK_M queries.
+
+    `lse` comes from the forward pass, delta[row] = sum(o * do). `dq` is float32, starts at zero, is added to by every
+    program, and is to be multiplied by `scale` afterwards.
+    """
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    do_desc = tl.make_tensor_descriptor(do, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    dq_desc = tl.make_tensor_descriptor(dq, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    dk_desc = tl.make_tensor_descriptor(dk, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    dv_desc = tl.make_tensor_descriptor(dv, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    first_query = tl.program_id(1) * length
+    key = first_query + tl.program_id(0) * BLOCK_N
+    scale2 = scale * LOG2_E
+
+    y = k_desc.load([key, 0])
+    z = v_desc.load([key, 0])
+    dy = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    dz = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    for start in range(0, length, BLOCK_M):
+        row = first_query + start
+        x = q_desc.load([row, 0])
+        g = do_desc.load([row, 0])
+        weights, slopes = weights_and_slopes(y, z, x, g, lse, delta, row, scale2, BLOCK_M)
+        dz = tl.dot(weights, g, dz)
+        dy = tl.dot(slopes, x, dy)
+        dq_desc.atomic_add([row, 0], tl.dot(slopes.T, y))
+    dv_desc.store([key, 0], dz.to(dv.dtype.element_ty))
+    dk_desc.store([key, 0], (dy * scale).to(dk.dtype.element_ty))
+
+
+@triton.jit
+def fa_bwd_subtiled(
+    q, k, v, do, dq, dk, dv, lse, delta, scale, heads, length,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_bwd`, meeting two blocks of BLOCK_M queries in each step."""
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    do_desc = tl.make_tensor_descriptor(do, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    dq_desc = tl.make_tensor_descriptor(dq, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    dk_desc = tl.make_tensor_descriptor(dk, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    dv_desc = tl.make_tensor_descriptor(dv, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    first_query = tl.program_id(1) * length
+    key = first_query + tl.program_id(0) * BLOCK_N
+    scale2 = scale * LOG2_E
+
+    y = k_desc.load([key, 0])
+    z = v_desc.load([key, 0])
+    dy = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    dz = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    for start in range(0, length, 2 * BLOCK_M):
+        row0 = first_query + start
+        row1 = row0 + BLOCK_M
+        x0 = q_desc.load([row0, 0])
+        g0 = do_desc.load([row0, 0])
+        x1 = q_desc.load([row1, 0])
+        g1 = do_desc.load([row1, 0])
+        weights0, slopes0 = weights_and_slopes(y, z, x0, g0, lse, delta, row0, scale2, BLOCK_M)
+        weights1, slopes1 = weights_and_slopes(y, z, x1, g1, lse, delta, row1, scale2, BLOCK_M)
+        dz = tl.dot(weights0, g0, dz)
+        dz = tl.dot(weights1, g1, dz)
+        dy = tl.dot(slopes0, x0, dy)
+        dy = tl.dot(slopes1, x1, dy)
+        dq_desc.atomic_add([row0, 0], tl.dot(slopes0.T, y))
+        dq_desc.atomic_add([row1, 0], tl.dot(slopes1.T, y))
+    dv_desc.store([key, 0], dz.to(dv.dtype.element_ty))
+    dk_desc.store([key, 0], (dy * scale).to(dk.dtype.element_ty))
+
+
+# --- how twill compiles them ------------------------------------------------------------------------------------------
+
+SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
+PRODUCT = {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp16:16", **SIZES}
+TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8}
+HEADS = {"scale": "fp32", "heads": "i32", "length": "i32:16", "HEAD_DIM": 128}
+FORWARD = {**dict.fromkeys("qkvo", "*fp16:16"), "lse": "*fp32:16", **HEADS}
+BACKWARD = {
+    **dict.fromkeys(["q", "k", "v", "do", "dk", "dv"], "*fp16:16"),
+    **dict.fromkeys(["dq", "lse", "delta"], "*fp32:16"),
+    **HEADS,
+}
+
+TWILL = {
+    "gemm": {**PRODUCT, **TILE},
+    "gemm_persistent": {**PRODUCT, **TILE},
+    "dual_gemm": {**dict.fromkeys(["a", "gate", "up", "c"], "*fp16:16"), **SIZES, **TILE, "BLOCK_N": 128},
+    "gemm_reduction": {**PRODUCT, "sums": "*fp32:16", **TILE},
+    "fa_fwd": {**FORWARD, "BLOCK_M": 128, "BLOCK_N": 128, "sm90": {"num_warps": 8}, "sm100": {"num_warps": 4}},
+    "fa_fwd_subtiled": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
+    "fa_fwd_causal": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
+    "fa_bwd": {**BACKWARD, "BLOCK_N": 128, "num_warps": 8, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
+    "fa_bwd_subtiled": {**BACKWARD, "BLOCK_M": 64, "BLOCK_N": 128, "num_warps": 8},
+}
