@@ -21,7 +21,7 @@ test: check unit  ## everything that must pass: lint, format, types, tests
 check: $(READY)  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(READY)  ## the test suite
 	$(BIN)/pytest -n 2
