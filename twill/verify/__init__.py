@@ -1,1 +1,7 @@
+"""Independent judges of answers and their evidence: rules, bounds, documents, and an exhaustive reference. No solver is imported."""
 
+from twill.verify.check import check
+from twill.verify.rules import channels
+from twill.verify.violation import Violation
+
+__all__ = ["Violation", "channels", "check"]

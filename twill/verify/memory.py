@@ -1,0 +1,127 @@
+"""SHARED and TENSOR: the places of a solution, judged by laying the values down at their addresses for a few periods.
+
+Takes `Numbers` and the `Place`s that a solution claims; yields a `Violation` for a value without its place, a place that is wrong or
+outside the memory, and any two instances that would lie on the same address at the same time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from twill.ir.problem import Time
+from twill.ir.schedule import Place
+from twill.verify.numbers import Numbers, Room, peak, rooms
+from twill.verify.violation import Violation
+
+Key = tuple[str, str, bool]
+
+PERIODS = 3
+"""Beyond one period the instances of single places repeat; three show every wrap and every turn of a ring begin and end."""
+
+
+def places(n: Numbers, claimed: Sequence[Place]) -> Iterator[Violation]:
+    """SHARED and TENSOR: capacity, a place for everything that needs one, and no address used twice at once."""
+    needed = rooms(n)
+    yield from capacities(n, needed)
+    wrong = list(_accounts(needed, claimed))
+    yield from wrong
+    if wrong:
+        return
+    by_key = {_key(place): place for place in claimed}
+    laid = [(room, by_key[room.value, room.memory, room.staging]) for room in needed]
+    yield from _bounds(n, claimed)
+    yield from _owned(laid)
+    yield from _collisions(laid, n.interval)
+
+
+def capacities(n: Numbers, needed: Sequence[Room]) -> Iterator[Violation]:
+    """No residue needs more than there is, wherever it would lie."""
+    for memory, has in (("shared", n.problem.limits.shared), ("tensor", n.problem.limits.tensor)):
+        top = peak([span for room in needed if room.memory == memory for span in room.spans(n.interval)], n.interval)
+        if top.amount > has:
+            text = f"{memory} memory overflows at residue {top.residue} with {', '.join(dict.fromkeys(top.owners))}"
+            yield Violation(memory.upper(), text, values=top.owners, needs=top.amount, has=has)
+
+
+def _accounts(needed: Sequence[Room], claimed: Sequence[Place]) -> Iterator[Violation]:
+    """Every room has exactly one place of its size and copies, and no place is without a room."""
+    count = Counter(_key(place) for place in claimed)
+    room_of = {(room.value, room.memory, room.staging): room for room in needed}
+    for key, room in room_of.items():
+        if count[key] != 1:
+            text = f"{room.name} needs one place and has {count[key]}"
+            yield Violation(room.memory.upper(), text, values=(room.value,), needs=1, has=count[key])
+    for place in claimed:
+        room = room_of.get(_key(place))
+        if room is None:
+            yield Violation(place.memory.upper(), f"{place.value} has a place and takes no room", values=(place.value,))
+        elif (room.size, room.copies) != (place.size, place.copies):
+            text = f"{room.name} needs {room.copies} x {room.size} and has {place.copies} x {place.size}"
+            yield Violation(place.memory.upper(), text, values=(place.value,), needs=room.size * room.copies, has=place.size * place.copies)
+
+
+def _bounds(n: Numbers, claimed: Sequence[Place]) -> Iterator[Violation]:
+    for place in claimed:
+        has = n.problem.limits.shared if place.memory == "shared" else n.problem.limits.tensor
+        if place.address < 0 or _top(place) > has:
+            text = f"{place.value} lies at [{place.address}, {_top(place)}), outside the memory"
+            yield Violation(place.memory.upper(), text, values=(place.value,), needs=_top(place), has=has)
+
+
+def _owned(laid: Sequence[tuple[Room, Place]]) -> Iterator[Violation]:
+    """A value of several places has them for itself."""
+    for (room, a), (other, b) in combinations(laid, 2):
+        if (room.own or other.own) and _overlap(a, b):
+            yield Violation(a.memory.upper(), f"{room.name} and {other.name} share places of a ring", values=(room.value, other.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """Instance `number` of a value, on [low, high) during [start, end)."""
+
+    room: Room
+    number: int
+    start: Time
+    end: Time
+    low: int
+    high: int
+
+
+def _collisions(laid: Sequence[tuple[Room, Place]], interval: Time) -> Iterator[Violation]:
+    """Runs the loop for a few periods: whatever begins must not lie where something else still is."""
+    instances = [x for room, place in laid for x in _instances(room, place, interval)]
+    alive: list[_Instance] = []
+    seen: set[tuple[str, str]] = set()
+    for new in sorted(instances, key=lambda x: (x.start, x.room.name, x.number)):
+        alive = [old for old in alive if old.end > new.start]
+        for old in alive:
+            pair = (old.room.name, new.room.name)
+            if old.room.memory == new.room.memory and old.low < new.high and new.low < old.high and pair not in seen:
+                seen.add(pair)
+                text = f"{pair[1]} (iteration {new.number}) overwrites {pair[0]} (iteration {old.number}) at time {new.start}"
+                yield Violation(new.room.memory.upper(), text, values=(old.room.value, new.room.value))
+        alive.append(new)
+
+
+def _instances(room: Room, place: Place, interval: Time) -> Iterator[_Instance]:
+    """The instances that exist at some time of [0, PERIODS * I)."""
+    first = -(room.end // interval)
+    last = (PERIODS * interval - room.start - 1) // interval
+    for k in range(first, last + 1):
+        low = place.address + (k % place.copies) * place.size
+        yield _Instance(room, k, room.start + k * interval, room.end + k * interval, low, low + place.size)
+
+
+def _key(place: Place) -> Key:
+    return place.value, place.memory, place.staging
+
+
+def _top(place: Place) -> int:
+    return place.address + place.size * place.copies
+
+
+def _overlap(a: Place, b: Place) -> bool:
+    memory: tuple[Literal["shared", "tensor"], ...] = (a.memory, b.memory)
+    return memory[0] == memory[1] and a.address < _top(b) and b.address < _top(a)
