@@ -1,0 +1,148 @@
+"""The evidence of a `Result`: bounds computed again, and a status that its refutations carry.
+
+Takes a `Result`; yields BOUNDS and STATUS violations. A refutation itself is an engine's word; what is checked is that the words cover
+every interval that the status speaks of, for schedules at least as long as the answer.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from twill.ir.problem import Edge, Problem, Reservation, Time, Unit
+from twill.ir.schedule import Refutation, Result
+from twill.verify.check import check
+from twill.verify.violation import Violation
+
+
+def check_result(result: Result, *, joint: bool = True, copies: int | None = None) -> tuple[Violation, ...]:
+    """The solution by `check`, the bounds and the status; `copies` is how long the search promised to look (default: the answer's)."""
+    answer = () if result.solution is None else check(result.problem, result.solution, joint=joint)
+    return (*answer, *bounds(result, joint=joint), *status(result, copies))
+
+
+def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
+    """BOUNDS: each bound is what its unit or its circuit forces, and no less than the plain definition gives."""
+    problem, resource, recurrence = result.problem, result.bounds.resource, result.bounds.recurrence
+    named = {unit.name: unit for unit in problem.units}
+    if resource.unit is not None and resource.unit not in named:
+        yield Violation("BOUNDS", f"there is no unit {resource.unit}")
+        return
+    forced = 0 if resource.unit is None else _need(problem, named[resource.unit])
+    if resource.value > forced:
+        yield Violation("BOUNDS", f"{resource.unit} does not force that interval", needs=resource.value, has=forced)
+    least = max((_average(problem, unit) for unit in problem.units), default=0)
+    if resource.value < least:
+        yield Violation("BOUNDS", "a unit forces a larger interval", needs=least, has=resource.value)
+    yield from _recurrence(problem, recurrence.value, recurrence.ops, joint)
+
+
+def _average(problem: Problem, unit: Unit) -> Time:
+    """Work of one iteration over capacity, rounded up."""
+    return -(-sum(r.amount * r.cycles for r in _reservations(problem, unit)) // unit.capacity)
+
+
+def _need(problem: Problem, unit: Unit) -> Time:
+    """That, and the time after which any one reservation fits beside its own next instances."""
+    if unit.aggregate:
+        return _average(problem, unit)
+    fitting = (r for r in _reservations(problem, unit) if 0 < r.amount <= unit.capacity)
+    return max([_average(problem, unit), *(-(-r.cycles // (unit.capacity // r.amount)) for r in fitting)])
+
+
+def _reservations(problem: Problem, unit: Unit) -> Iterator[Reservation]:
+    return (r for op in problem.operations for r in op.reservations if r.unit == unit.name)
+
+
+def _recurrence(problem: Problem, value: Time, circuit: tuple[str, ...], joint: bool) -> Iterator[Violation]:
+    """The circuit exists and is too long for `value` - 1; no other is too long for `value`."""
+    if value > 0 and not circuit:
+        yield Violation("BOUNDS", "a recurrence bound without its circuit", needs=value, has=0)
+    elif value > 0 and not _refutes(_along(problem, circuit, joint), circuit, value - 1):
+        text = f"the circuit {' -> '.join(circuit)} does not force that interval"
+        yield Violation("BOUNDS", text, circuit, needs=value)
+    weak = [_Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=False), e.distance) for e in problem.edges]
+    if not _feasible([op.id for op in problem.operations], weak, value):
+        yield Violation("BOUNDS", "some circuit forces a larger interval than the recurrence bound", has=value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    src: str
+    dst: str
+    delay: Time
+    distance: int
+
+
+def _delay(problem: Problem, edge: Edge, *, joint: bool, forced: bool) -> Time:
+    """The least delay that the edge can have; `forced` sees where the rules fix whether it crosses."""
+    if not joint:
+        return edge.delay
+    a, b = problem.operation(edge.src), problem.operation(edge.dst)
+    if forced and (a.variable != b.variable or {(a.id, b.id), (b.id, a.id)} & set(problem.apart)):
+        return edge.crossing
+    if forced and ((a.variable and b.variable) or any({a.id, b.id} <= set(ops) for ops in problem.together)):
+        return edge.delay
+    return min(edge.delay, edge.crossing)
+
+
+def _along(problem: Problem, circuit: Sequence[str], joint: bool) -> list[_Arc]:
+    steps = set(zip(circuit, [*circuit[1:], *circuit[:1]], strict=True))
+    chosen = (e for e in problem.edges if (e.src, e.dst) in steps)
+    return [_Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=True), e.distance) for e in chosen]
+
+
+def _refutes(arcs: Sequence[_Arc], circuit: Sequence[str], interval: Time) -> bool:
+    """Every step of the circuit is an edge, and its delays exceed its distances times the interval."""
+    total = 0
+    for step in zip(circuit, [*circuit[1:], *circuit[:1]], strict=True):
+        weights = [arc.delay - arc.distance * interval for arc in arcs if (arc.src, arc.dst) == step]
+        if not weights:
+            return False
+        total += max(weights)
+    return total > 0
+
+
+def _feasible(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> bool:
+    """Starts that satisfy all arcs exist: relaxation settles within as many rounds as there are operations (Bellman-Ford)."""
+    start = dict.fromkeys(ops, 0)
+    for _ in range(len(ops) + 1):
+        late = [(arc.dst, start[arc.src] + arc.delay - arc.distance * interval) for arc in arcs]
+        late = [(op, time) for op, time in late if time > start[op]]
+        if not late:
+            return True
+        for op, time in late:
+            start[op] = max(start[op], time)
+    return False
+
+
+def status(result: Result, copies: int | None = None) -> Iterator[Violation]:
+    """STATUS: the status is what solution, bounds and refutations amount to."""
+    solution = result.solution
+    if (solution is not None) != (result.status in ("optimal", "feasible")):
+        yield Violation("STATUS", f"{result.status} {'with' if solution else 'without'} a solution")
+        return
+    long = copies or (1 if solution is None else solution.copies(result.problem))
+    if solution is not None and result.proved > solution.interval:
+        yield Violation(
+            "STATUS", "smaller intervals than the answer's own are called impossible", needs=result.proved, has=solution.interval
+        )
+    if solution is not None and (result.status == "optimal") != (result.proved >= solution.interval):
+        text = f"{result.status}, with every interval below {result.proved} refuted"
+        yield Violation("STATUS", text, needs=solution.interval, has=result.proved)
+    gap = _uncovered(result, long)
+    if gap is not None:
+        text = f"interval {gap} is below the proved {result.proved} and nothing refutes it for {long} iterations in flight"
+        yield Violation("STATUS", text, needs=result.proved, has=gap)
+
+
+def _uncovered(result: Result, copies: int) -> Time | None:
+    """The smallest interval below `proved` that neither bounds nor refutations exclude."""
+    wide = [r for r in result.refuted if r.copies is None or r.copies >= copies]
+    time = max(_below(result, wide), result.bounds.value)
+    while time < result.proved and any(r.interval == time for r in wide):
+        time += 1
+    return time if time < result.proved else None
+
+
+def _below(result: Result, refuted: Iterable[Refutation]) -> Time:
+    """All intervals below this one are excluded by refutations that reach down, which a monotone problem allows."""
+    return max((r.interval + 1 for r in refuted if r.below and result.problem.monotone), default=1)
