@@ -1,0 +1,210 @@
+"""What a solution says beyond its numbers: stages, busy units, rooms over modulo time.
+
+Takes a problem and its solution; gives plain values.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from twill.ir.problem import Edge, Problem, Time, Value
+from twill.ir.schedule import Solution
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """How much of a unit one iteration takes: `busy` of `available` unit times."""
+
+    unit: str
+    busy: int
+    available: int
+
+    @property
+    def fraction(self) -> float:
+        return self.busy / self.available if self.available else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A value taking `size` from `start` to `end` (not modulo), in the registers of `group` or in a memory (group None)."""
+
+    value: str
+    group: int | None
+    start: Time
+    end: Time
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A quantity over modulo time: it is `levels[i]` from `times[i]` to the next time, the last until the interval ends."""
+
+    name: str
+    times: tuple[Time, ...]
+    levels: tuple[int, ...]
+    limit: int
+    """What it may not exceed; 0 where nothing bounds it."""
+
+    @property
+    def peak(self) -> int:
+        return max(self.levels, default=0)
+
+
+def stage(start: Time, interval: Time) -> int:
+    """How many iterations younger ones have begun before an operation that starts then."""
+    return start // interval
+
+
+def stages(solution: Solution) -> int:
+    """Periods in which one iteration starts operations."""
+    return max((stage(s, solution.interval) for s in solution.start), default=0) + 1
+
+
+def cycles(problem: Problem, time: Time) -> int:
+    """`time` in machine cycles, rounded."""
+    return round(time * problem.resolution.cycles_per_unit)
+
+
+def utilization(problem: Problem, solution: Solution) -> tuple[Utilization, ...]:
+    """How busy each unit is in the steady state, in the order of the machine's units."""
+    busy = {unit.name: 0 for unit in problem.units}
+    for op in problem.operations:
+        for r in op.reservations:
+            busy[r.unit] += r.cycles * r.amount
+    return tuple(Utilization(unit.name, busy[unit.name], unit.capacity * solution.interval) for unit in problem.units)
+
+
+def delay(problem: Problem, solution: Solution | None, edge: Edge) -> Time:
+    """The delay that an edge has under a solution: the crossing one where its ends are in different groups."""
+    return edge.crossing if solution and crosses(problem, solution, edge) else edge.delay
+
+
+def crosses(problem: Problem, solution: Solution, edge: Edge) -> bool:
+    """The ends of an edge are in different groups."""
+    return solution.group[problem.index(edge.src)] != solution.group[problem.index(edge.dst)]
+
+
+# --- rooms ------------------------------------------------------------------------------------------------------------
+
+
+def _ends(problem: Problem, solution: Solution, value: Value, group: int | None = None) -> list[Time]:
+    """When the uses of a value (those by operations of `group`) end."""
+    return [
+        solution.start[problem.index(use.op)] + use.distance * solution.interval + use.hold
+        for use in value.uses
+        if group is None or solution.group[problem.index(use.op)] == group
+    ]
+
+
+def live(problem: Problem, solution: Solution, value: Value) -> tuple[Time, Time]:
+    """The live range of a value in memory; a resident one is live all the time."""
+    start = solution.start[problem.index(value.src)]
+    if value.resident:
+        return start, start + solution.interval
+    return start, max([start, *_ends(problem, solution, value)])
+
+
+def register_ranges(problem: Problem, solution: Solution, value: Value) -> tuple[Live, ...]:
+    """Where and when a value is held in registers: by its producer's group, and by every other group that uses it."""
+    if not value.registers:
+        return ()
+    home = problem.index(value.src)
+    groups = sorted({solution.group[problem.index(use.op)] for use in value.uses} - {solution.group[home]})
+    start, end = solution.start[home], max([solution.start[home], *_ends(problem, solution, value, solution.group[home])])
+    if groups:
+        end = max(end, start + problem.operations[home].latency)
+    if value.resident:
+        end = start + solution.interval
+    held = [Live(value.id, solution.group[home], start, end, value.registers)]
+    for group in groups:
+        first = min(_ends(problem, solution, _without_hold(value), group))
+        held.append(Live(value.id, group, first, max(_ends(problem, solution, value, group)), value.registers))
+    return tuple(held)
+
+
+def _without_hold(value: Value) -> Value:
+    return replace(value, uses=tuple(replace(use, hold=0) for use in value.uses))
+
+
+def profile(name: str, ranges: Iterable[Live], interval: Time, limit: int) -> Profile:
+    """The sum of the sizes of all live instances, over modulo time."""
+    level, changes = 0, dict[Time, int]()
+    for item in ranges:
+        turns, rest = divmod(item.end - item.start, interval)
+        begin = item.start % interval
+        level += turns * item.size
+        if rest:
+            changes[begin] = changes.get(begin, 0) + item.size
+            changes[(begin + rest) % interval] = changes.get((begin + rest) % interval, 0) - item.size
+            level += item.size if begin + rest >= interval else 0
+    times, levels = [0], [level + changes.pop(0, 0)]
+    for time in sorted(changes):
+        times.append(time)
+        levels.append(levels[-1] + changes[time])
+    return Profile(name, tuple(times), tuple(levels), limit)
+
+
+def register_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ...]:
+    """Registers per thread of each group, over modulo time."""
+    ranges = [item for value in problem.values for item in register_ranges(problem, solution, value)]
+    return tuple(
+        profile(
+            f"group {g.id}", (item for item in ranges if item.group == g.id), solution.interval, g.registers - problem.limits.register_base
+        )
+        for g in solution.groups
+    )
+
+
+def memory_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ...]:
+    """Bytes of shared memory and columns of tensor memory that hold something live, over modulo time."""
+    rooms = (("shared memory", "shared", problem.limits.shared), ("tensor memory", "tensor", problem.limits.tensor))
+    return tuple(
+        profile(name, _memory_ranges(problem, solution, field), solution.interval, limit)
+        for name, field, limit in rooms
+        if any(getattr(value, field) for value in problem.values)
+    )
+
+
+def _memory_ranges(problem: Problem, solution: Solution, field: str) -> Iterable[Live]:
+    for value in problem.values:
+        size = int(getattr(value, field))
+        if not size:
+            continue
+        yield Live(value.id, None, *live(problem, solution, value), size)
+        if value.slots:
+            yield Live(value.id, None, 0, solution.interval * value.slots, size)
+    if field == "shared":
+        yield from _staging(problem, solution)
+
+
+def _staging(problem: Problem, solution: Solution) -> Iterable[Live]:
+    """Room for values handed to another group through shared memory."""
+    for value in problem.values:
+        home = solution.group[problem.index(value.src)]
+        away = [u for u in value.uses if solution.group[problem.index(u.op)] != home]
+        if value.staging and away:
+            start = solution.start[problem.index(value.src)]
+            ends = [solution.start[problem.index(u.op)] + u.distance * solution.interval + u.hold for u in away]
+            yield Live(value.id, None, start, max(start, *ends), value.staging)
+
+
+def allocated(solution: Solution, memory: str) -> int:
+    """One past the highest address in use."""
+    return max((p.address + p.size * p.copies for p in solution.places if p.memory == memory), default=0)
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def members(problem: Problem, solution: Solution, group: int) -> tuple[str, ...]:
+    """The operations of a group, by start."""
+    timed = [(start, op.id) for op, start, g in zip(problem.operations, solution.start, solution.group, strict=True) if g == group]
+    return tuple(op for _, op in sorted(timed))
+
+
+def percent(fraction: float) -> str:
+    return f"{100 * fraction:.0f}%"
+
+
+def listed(words: Sequence[str], most: int = 12) -> str:
+    """`a, b, c`, and how many more where there are many."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")

@@ -1,0 +1,185 @@
+"""The timeline of the pipelined loop: cycle x unit and cycle x warp group, several iterations overlapped, the steady state framed.
+
+Takes a solved problem. Colour is the warp group (one hue each), shade the iteration. A unit's row shows when it is reserved; a
+group's row shows dark when its warps issue, pale until the result is there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Solution
+from twill.report import facts
+from twill.report.palette import CRITICAL, FAINT, INK, RULE, group_color
+from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
+
+_LEFT, _RIGHT, _TOP, _LANE, _GAP = 150.0, 24.0, 92.0, 26.0, 10.0
+_SHADES = (0.0, 0.45, -0.5, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An operation of iteration `iteration`, taking a row from `start` to `end`; `tail` is when its result is there."""
+
+    op: int
+    iteration: int
+    start: Time
+    end: Time
+    tail: Time
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A unit or a group: its bars in as many lanes as overlap."""
+
+    name: str
+    note: str
+    lanes: tuple[tuple[Bar, ...], ...]
+
+
+def iterations(solution: Solution) -> int:
+    """How many iterations the drawing shows: the steady state, and one more before and after it."""
+    return facts.stages(solution) + 2
+
+
+def rows(problem: Problem, solution: Solution) -> tuple[Row, ...]:
+    """The rows of the drawing: every unit that one operation at a time takes, then every group."""
+    busy = {u.unit: facts.percent(u.fraction) for u in facts.utilization(problem, solution)}
+    units = [
+        Row(unit.name, busy[unit.name], _lanes(_unit_bars(problem, solution, unit.name)))
+        for unit in problem.units
+        if not unit.aggregate and any(r.unit == unit.name for op in problem.operations for r in op.reservations)
+    ]
+    return (*units, *(Row(f"group {g.id}", f"{g.warps} warps", _lanes(_group_bars(problem, solution, g.id))) for g in solution.groups))
+
+
+def _unit_bars(problem: Problem, solution: Solution, unit: str) -> Iterable[Bar]:
+    for k in range(iterations(solution)):
+        for i, op in enumerate(problem.operations):
+            for r in op.reservations:
+                if r.unit == unit:
+                    start = solution.start[i] + k * solution.interval + r.offset
+                    yield Bar(i, k, start, start + r.cycles, start + r.cycles)
+
+
+def _group_bars(problem: Problem, solution: Solution, group: int) -> Iterable[Bar]:
+    for k in range(iterations(solution)):
+        for i, op in enumerate(problem.operations):
+            if solution.group[i] == group:
+                start = solution.start[i] + k * solution.interval
+                yield Bar(i, k, start, start + op.issue, start + max(op.duration, op.issue))
+
+
+def _lanes(bars: Iterable[Bar]) -> tuple[tuple[Bar, ...], ...]:
+    """The first lane that is free takes the next bar; a bar that issues may cover the tail of one that only waits."""
+    lanes = list[list[Bar]]()
+    for bar in sorted(bars, key=lambda b: (b.start, b.iteration, b.op)):
+        lane = next((lane for lane in lanes if lane[-1].tail <= bar.start), None)
+        if lane is None:
+            lanes.append(lane := [])
+        lane.append(bar)
+    return tuple(tuple(lane) for lane in lanes)
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Time to pixels."""
+
+    span: Time
+    width: float
+
+    def at(self, time: Time) -> float:
+        return _LEFT + self.width * time / self.span
+
+
+def draw(problem: Problem, solution: Solution, width: float = 1500.0) -> Scene:
+    """The timeline of the first few iterations."""
+    span = solution.interval * iterations(solution)
+    axis = _Axis(span, width - _LEFT - _RIGHT)
+    shapes, y = list[Shape](), _TOP
+    for row in rows(problem, solution):
+        shapes += _row(problem, solution, axis, row, y)
+        y += _LANE * max(1, len(row.lanes)) + _GAP
+    frame = _frame(solution, axis, y)
+    under = _ticks(problem, solution, axis, y)
+    return Scene(width, y + 34, (*under, *shapes, *frame, *_heading(problem, solution)), f"Timeline of {problem.name}")
+
+
+def _row(problem: Problem, solution: Solution, axis: _Axis, row: Row, y: float) -> list[Shape]:
+    height = _LANE * max(1, len(row.lanes))
+    shapes: list[Shape] = [
+        Rect(_LEFT, y - 2, axis.width, height, fill="#f6f7f9"),
+        Text(_LEFT - 10, y + height / 2 - 7, row.name, 11, "end", bold=True),
+        Text(_LEFT - 10, y + height / 2 + 7, row.note, 9, "end", FAINT),
+    ]
+    for i, lane in enumerate(row.lanes):
+        for bar in lane:
+            shapes += _bar(problem, solution, axis, bar, y + _LANE * i)
+    return shapes
+
+
+def _bar(problem: Problem, solution: Solution, axis: _Axis, bar: Bar, y: float) -> list[Shape]:
+    if bar.start >= axis.span:
+        return []
+    op, group = problem.operations[bar.op], solution.group[bar.op] if solution.groups else None
+    left, right, tail = (axis.at(min(t, axis.span)) for t in (bar.start, bar.end, bar.tail))
+    shade, height = _SHADES[bar.iteration % len(_SHADES)], _LANE - 4
+    fill, stroke = group_color(group, shade), group_color(group, 0.75)
+    tip = f"{op.id}, iteration {bar.iteration}: {bar.start} to {bar.tail}\n{op.name}"
+    shapes = list[Shape]()
+    if tail > right:
+        shapes.append(Rect(left, y, tail - left, height, group_color(group, -0.75), group_color(group, 0.3), 0.5, tip=tip))
+    if right > left:
+        shapes.append(Rect(left, y, max(right - left, 1.0), height, fill, stroke, 0.7, tip=tip))
+    return [*shapes, *_caption(op.id, bar.iteration, left, max(right, tail), y + height / 2, shade)]
+
+
+def _caption(op: str, iteration: int, left: float, right: float, y: float, shade: float) -> list[Shape]:
+    """The name with its iteration, as much of it as fits."""
+    color = "#ffffff" if shade > 0.6 else INK
+    for text in (f"{op} [{iteration}]", op):
+        if text_width(text, 9) + 4 <= right - left:
+            return [Text((left + right) / 2, y, text, 9, color=color)]
+    return []
+
+
+def _frame(solution: Solution, axis: _Axis, bottom: float) -> list[Shape]:
+    """The steady state: one interval, after the prologue."""
+    first = (facts.stages(solution) - 1) * solution.interval
+    left, right = axis.at(first), axis.at(first + solution.interval)
+    label = "steady state"
+    return [
+        Rect(left, _TOP - 8, right - left, bottom - _TOP + 4, None, CRITICAL, 2.0, dash=(7.0, 4.0)),
+        Rect(left + 6, _TOP - 17, text_width(label, 10, True) + 8, 16, fill="#ffffff"),
+        Text(left + 10, _TOP - 9, label, 10, "start", CRITICAL, bold=True),
+    ]
+
+
+def _ticks(problem: Problem, solution: Solution, axis: _Axis, bottom: float) -> list[Shape]:
+    """A line at each start of an iteration, with its cycle."""
+    shapes = list[Shape]()
+    for k in range(iterations(solution) + 1):
+        x, time = axis.at(k * solution.interval), facts.cycles(problem, k * solution.interval)
+        shapes.append(straight([(x, _TOP - 8), (x, bottom + 2)], stroke=RULE, line=1.0))
+        shapes.append(Text(x, bottom + 12, f"{time}", 10, "end" if k == iterations(solution) else "middle", FAINT))
+    shapes.append(Text(_LEFT - 10, bottom + 12, "cycle", 10, "end", FAINT))
+    return shapes
+
+
+def _heading(problem: Problem, solution: Solution) -> list[Shape]:
+    title = f"{problem.name} on {problem.machine}"
+    line = f"a new iteration every {facts.cycles(problem, solution.interval)} cycles; one takes {facts.cycles(problem, solution.length(problem))}"
+    return [Text(24, 22, title, 14, "start", bold=True), Text(24, 42, line, 11, "start", FAINT), *_legend(solution)]
+
+
+def _legend(solution: Solution) -> list[Shape]:
+    shapes, x = list[Shape](), 24.0
+    for k in range(min(len(_SHADES), iterations(solution))):
+        text = f"iteration {k}" + (f", {k + len(_SHADES)}, ..." if iterations(solution) > len(_SHADES) else "")
+        sample = group_color(solution.groups[-1].id if solution.groups else None, _SHADES[k])
+        shapes += [Rect(x, 57, 18, 11, sample, "#888e99", 0.7), Text(x + 24, 63, text, 9.5, "start")]
+        x += 40 + text_width(text, 9.5)
+    return [*shapes, Text(x, 63, "pale: issued, result not there yet", 9.5, "start", FAINT)] if solution.groups else shapes
