@@ -208,3 +208,8 @@ def percent(fraction: float) -> str:
 def listed(words: Sequence[str], most: int = 12) -> str:
     """`a, b, c`, and how many more where there are many."""
     return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 warp`, `4 warps`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -201,7 +201,7 @@ def _overlap(a: Rect, b: Rect) -> float:
 def _entries(picture: Picture) -> list[tuple[str, str]]:
     """Colour and words of each warp group."""
     groups = picture.solution.groups if picture.solution else ()
-    return [(group_color(g.id), f"group {g.id}: {g.warps} warp{'s' * (g.warps > 1)}, {g.registers} registers") for g in groups]
+    return [(group_color(g.id), f"group {g.id}: {facts.counted(g.warps, 'warp')}, {g.registers} registers") for g in groups]
 
 
 def _notes(picture: Picture) -> list[tuple[str, Path]]:

@@ -50,7 +50,10 @@ def rows(problem: Problem, solution: Solution) -> tuple[Row, ...]:
         for unit in problem.units
         if not unit.aggregate and any(r.unit == unit.name for op in problem.operations for r in op.reservations)
     ]
-    return (*units, *(Row(f"group {g.id}", f"{g.warps} warps", _lanes(_group_bars(problem, solution, g.id))) for g in solution.groups))
+    return (
+        *units,
+        *(Row(f"group {g.id}", facts.counted(g.warps, "warp"), _lanes(_group_bars(problem, solution, g.id))) for g in solution.groups),
+    )
 
 
 def _unit_bars(problem: Problem, solution: Solution, unit: str) -> Iterable[Bar]:
@@ -134,12 +137,13 @@ def _bar(problem: Problem, solution: Solution, axis: _Axis, bar: Bar, y: float) 
         shapes.append(Rect(left, y, tail - left, height, group_color(group, -0.75), group_color(group, 0.3), 0.5, tip=tip))
     if right > left:
         shapes.append(Rect(left, y, max(right - left, 1.0), height, fill, stroke, 0.7, tip=tip))
-    return [*shapes, *_caption(op.id, bar.iteration, left, max(right, tail), y + height / 2, shade)]
+    dark = "#ffffff" if shade > 0.6 else INK
+    caption = _caption(op.id, bar.iteration, left, right, y + height / 2, dark)
+    return [*shapes, *(caption or _caption(op.id, bar.iteration, max(left, right), tail, y + height / 2, INK))]
 
 
-def _caption(op: str, iteration: int, left: float, right: float, y: float, shade: float) -> list[Shape]:
+def _caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Shape]:
     """The name with its iteration, as much of it as fits."""
-    color = "#ffffff" if shade > 0.6 else INK
     for text in (f"{op} [{iteration}]", op):
         if text_width(text, 9) + 4 <= right - left:
             return [Text((left + right) / 2, y, text, 9, color=color)]
@@ -171,7 +175,8 @@ def _ticks(problem: Problem, solution: Solution, axis: _Axis, bottom: float) -> 
 
 def _heading(problem: Problem, solution: Solution) -> list[Shape]:
     title = f"{problem.name} on {problem.machine}"
-    line = f"a new iteration every {facts.cycles(problem, solution.interval)} cycles; one takes {facts.cycles(problem, solution.length(problem))}"
+    interval, length = (facts.cycles(problem, time) for time in (solution.interval, solution.length(problem)))
+    line = f"a new iteration every {interval} cycles; one takes {length}"
     return [Text(24, 22, title, 14, "start", bold=True), Text(24, 42, line, 11, "start", FAINT), *_legend(solution)]
 
 
