@@ -1,0 +1,95 @@
+# pyright: basic
+"""Rules DEPENDENCE, UNITS, PINNED and the length: what plain modulo scheduling asks."""
+
+from ortools.sat.python import cp_model
+
+from twill.ir.problem import Edge, Problem, Reservation, Unit
+from twill.smt.cpsat.variables import Variables, negate
+
+
+def state(v: Variables) -> None:
+    """All timing rules."""
+    dependences(v)
+    for unit in v.problem.units:
+        if not unit.aggregate:
+            occupancy(v, unit)
+    pins(v)
+    span(v)
+
+
+def dependences(v: Variables) -> None:
+    """A consumer waits for its producer, `distance` iterations back; longer where they are in different groups."""
+    for edge in v.problem.edges:
+        src, dst = v.problem.index(edge.src), v.problem.index(edge.dst)
+        gap = v.start[dst] + edge.distance * v.interval - v.start[src]
+        same = v.same(src, dst)
+        if same is True or edge.delay == edge.crossing:
+            v.model.add(gap >= edge.delay)
+        elif same is False:
+            v.model.add(gap >= edge.crossing)
+        else:
+            _two_delays(v, edge, gap, same)
+
+
+def _two_delays(v: Variables, edge: Edge, gap: cp_model.LinearExpr, same: cp_model.BoolVarT) -> None:
+    low, high = sorted((edge.delay, edge.crossing))
+    v.model.add(gap >= low)
+    v.model.add(gap >= high).only_enforce_if(negate(same) if edge.crossing > edge.delay else same)
+
+
+def occupancy(v: Variables, unit: Unit) -> None:
+    """At every residue the unit's reservations fit its capacity."""
+    uses = [(i, use) for i, op in enumerate(v.problem.operations) for use in op.reservations if use.unit == unit.name and use.cycles]
+    parts = [(part, use.amount) for i, use in uses for part in _rectangles(v, i, use)]
+    if unit.capacity == 1:
+        v.model.add_no_overlap([interval for interval, _ in parts])
+    elif parts:
+        v.model.add_cumulative([interval for interval, _ in parts], [amount for _, amount in parts], unit.capacity)
+    for whole, amount in ((use.cycles // v.interval, use.amount) for _, use in uses):
+        if whole * amount > unit.capacity:
+            v.model.add_bool_or([])  # overlaps itself too often at this interval
+
+
+def _rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.IntervalVar]:
+    """The reservation modulo I, twice: whole periods first, then the rest."""
+    residue = v.residue[op] if use.offset == 0 else _shifted(v, op, use.offset)
+    whole, rest = divmod(use.cycles, v.interval)
+    full = [v.model.new_fixed_size_interval_var(0, 2 * v.interval, "") for _ in range(whole)]
+    if rest == 0:
+        return full
+    return full + [v.model.new_fixed_size_interval_var(residue + turn * v.interval, rest, "") for turn in (0, 1)]
+
+
+def _shifted(v: Variables, op: int, offset: int) -> cp_model.IntVar:
+    """(r + offset) mod I."""
+    shifted = v.model.new_int_var(0, v.interval - 1, "")
+    wraps = v.model.new_int_var(0, 1, "")
+    v.model.add(v.residue[op] + offset % v.interval == shifted + wraps * v.interval)
+    return shifted
+
+
+def pins(v: Variables) -> None:
+    """Starts given from outside."""
+    for op, start in v.problem.starts:
+        if start > v.horizon:
+            v.model.add_bool_or([])
+        else:
+            v.model.add(v.start[v.problem.index(op)] == start)
+
+
+def span(v: Variables) -> None:
+    """All of one iteration lies in [first, first + length), at most copies * I long.
+
+    Every rule is invariant under shifting all starts, so the operation that keeps the busiest unit longest may be put at residue 0.
+    """
+    for op, start in zip(v.problem.operations, v.start, strict=True):
+        v.model.add(start >= v.first)
+        v.model.add(start + op.duration <= v.first + v.length)
+    if not v.problem.starts and v.problem.operations:
+        v.model.add(v.residue[_anchor(v.problem)] == 0)
+
+
+def _anchor(problem: Problem) -> int:
+    """The operation with the longest reservation."""
+    longest = [max((use.cycles for use in op.reservations), default=0) for op in problem.operations]
+    return longest.index(max(longest))

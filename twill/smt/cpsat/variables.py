@@ -1,0 +1,162 @@
+# pyright: basic
+"""The decision variables of one interval, named once.
+
+Every operation has a start s = q * I + r; every cluster of operations that must be together has one group. Modular resources are
+stated on the line [0, 2 I): each interval appears at its residue r and again at r + I, so that whatever wraps past I meets what starts
+after 0 (the window [I, 2 I) sees the steady state, the rest sees a part of it).
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from ortools.sat.python import cp_model
+
+from twill.ir.problem import Problem, Time
+from twill.smt.clusters import Clusters, clusters
+
+Literal: TypeAlias = cp_model.BoolVarT | bool
+"""A 0-1 variable, its negation, or a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A span [start, end) on the line of one iteration and its modular form: `full` whole periods and a rest from `residue` on."""
+
+    residue: cp_model.IntVar
+    full: cp_model.IntVar
+    rest: cp_model.IntVar
+    length: cp_model.LinearExpr
+
+
+@dataclass
+class Variables:
+    """A CP-SAT model under construction for `problem` at interval `interval`."""
+
+    problem: Problem
+    interval: Time
+    copies: int
+    joint: bool
+    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
+    _residues: dict[int, cp_model.IntVar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ops, span = self.problem.operations, self.copies * self.interval
+        pinned = bool(self.problem.starts)
+        self.horizon = span if pinned else span + self.interval
+        self.start = [self.model.new_int_var(0, self.horizon, f"s[{op.id}]") for op in ops]
+        self.stage = [self.model.new_int_var(0, self.horizon // self.interval, f"q[{op.id}]") for op in ops]
+        self.residue = [self.model.new_int_var(0, self.interval - 1, f"r[{op.id}]") for op in ops]
+        for s, q, r in zip(self.start, self.stage, self.residue, strict=True):
+            self.model.add(s == q * self.interval + r)
+        self.first = self.model.new_int_var(0, 0 if pinned else self.interval - 1, "first")
+        self.length = self.model.new_int_var(0, span, "length")
+
+    # --- groups -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Operations that must share a group share one cluster."""
+        return clusters(self.problem)
+
+    @property
+    def group_count(self) -> int:
+        """Groups that may be used; 1 without the joint rules."""
+        return min(self.problem.limits.groups, len(self.clusters.members)) if self.joint else 1
+
+    @cached_property
+    def in_group(self) -> list[list[cp_model.IntVar]]:
+        """in_group[c][g]: cluster c runs on group g."""
+        names = range(len(self.clusters.members))
+        return [[self.model.new_bool_var(f"x[{c},{g}]") for g in range(self.group_count)] for c in names]
+
+    def on(self, op: int, group: int) -> cp_model.IntVar:
+        """Operation `op` runs on `group`."""
+        return self.in_group[self.clusters.of[op]][group]
+
+    def same(self, a: int, b: int) -> Literal:
+        """Operations a and b share a group: a constant where that is already decided."""
+        first, second = sorted((self.clusters.of[a], self.clusters.of[b]))
+        if first == second or not self.joint:
+            return True
+        if self.clusters.variable[first] != self.clusters.variable[second] or (first, second) in self.clusters.apart:
+            return False
+        if self.clusters.variable[first]:
+            return True
+        if (first, second) not in self._same:
+            self._same[first, second] = self._new_same(first, second)
+        return self._same[first, second]
+
+    def _new_same(self, first: int, second: int) -> Literal:
+        same = self.model.new_bool_var(f"same[{first},{second}]")
+        for x, y in zip(self.in_group[first], self.in_group[second], strict=True):
+            self.model.add_bool_or(negate(same), negate(x), y)
+            self.model.add_bool_or(negate(same), negate(y), x)
+            self.model.add_bool_or(same, negate(x), negate(y))
+        return same
+
+    # --- spans modulo I ---------------------------------------------------------------------------------------------
+
+    def hold(self, start: int | cp_model.IntVar, end: cp_model.IntVar, name: str) -> Hold:
+        """The span from `start` (an operation's position, or a time of its own) to `end`, never negative."""
+        begin, residue = (self.start[start], self.residue[start]) if isinstance(start, int) else (start, self.residue_of(start))
+        full = self.model.new_int_var(0, self.most_copies, f"full[{name}]")
+        rest = self.model.new_int_var(0, self.interval - 1, f"rest[{name}]")
+        self.model.add(end - begin == full * self.interval + rest)
+        return Hold(residue, full, rest, end - begin)
+
+    def end_var(self, name: str) -> cp_model.IntVar:
+        return self.model.new_int_var(0, self.latest_end, f"end[{name}]")
+
+    def residue_of(self, time: cp_model.IntVar) -> cp_model.IntVar:
+        """time mod I, for a time that is no operation's start."""
+        if time.index not in self._residues:
+            residue = self.model.new_int_var(0, self.interval - 1, f"mod[{time.name}]")
+            stage = self.model.new_int_var(0, self.latest_end // self.interval, f"div[{time.name}]")
+            self.model.add(time == stage * self.interval + residue)
+            self._residues[time.index] = residue
+        return self._residues[time.index]
+
+    @cached_property
+    def latest_end(self) -> Time:
+        """No live range ends later than this."""
+        uses = [use for value in self.problem.values for use in value.uses]
+        return self.horizon + max((use.distance * self.interval + use.hold for use in uses), default=0) + self.longest_latency
+
+    @cached_property
+    def longest_latency(self) -> Time:
+        return max((op.latency for op in self.problem.operations), default=0)
+
+    @property
+    def most_copies(self) -> int:
+        """Whole periods that the longest live range can last."""
+        return self.latest_end // self.interval + 1
+
+    # --- small helpers ----------------------------------------------------------------------------------------------
+
+    def any_of(self, literals: list[Literal], name: str) -> Literal:
+        """A literal equal to the disjunction."""
+        if any(lit is True for lit in literals):
+            return True
+        live = [lit for lit in literals if lit is not False]
+        if len(live) <= 1:
+            return live[0] if live else False
+        result = self.model.new_bool_var(name)
+        self.model.add_max_equality(result, live)
+        return result
+
+    def both(self, a: Literal, b: Literal, name: str) -> Literal:
+        """A literal equal to the conjunction."""
+        return negate(self.any_of([negate(a), negate(b)], name))
+
+    def when(self, constraint: cp_model.Constraint, *literals: Literal) -> None:
+        """Enforce a constraint only where all literals hold; a constant false literal drops it."""
+        live = [lit for lit in literals if lit is not True]
+        if live:
+            constraint.only_enforce_if(live)
+
+
+def negate(literal: Literal) -> Literal:
+    """The negation, constants included."""
+    return (not literal) if isinstance(literal, bool) else literal.negated()
