@@ -248,12 +248,14 @@ class AttributeSlot:
 
     offset: int
     entries: int | None
+    keyword: str = ""
+    """What must stand before a new dictionary (`attributes`); empty for most operations."""
 
     def insertion(self, attributes: str) -> str:
         """The text to insert for `attributes`, written `a = 1 : i32, b`."""
         match self.entries:
             case None:
-                return f" {{{attributes}}}"
+                return f" {self.keyword} {{{attributes}}}" if self.keyword else f" {{{attributes}}}"
             case 0:
                 return attributes
             case _:
@@ -422,7 +424,7 @@ class Loop:
     step: Value | None
     carried: tuple[Carried, ...]
     body: Block
-    """Its block; for `scf.while` that of the `do` region. The last operation is the yield."""
+    """Its block; for `scf.while` that of the `do` region. It ends with the yield, except where the text elides it."""
     refusal: Refusal | None
     """None where the loop can be scheduled."""
 
@@ -437,4 +439,5 @@ class Loop:
     @property
     def ops(self) -> tuple[Op, ...]:
         """The operations of the body, the final yield excluded."""
-        return self.body.ops[:-1]
+        ops = self.body.ops
+        return ops[:-1] if ops and ops[-1].name == "scf.yield" else ops

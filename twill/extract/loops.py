@@ -1,0 +1,169 @@
+"""The loops of a module: found, named, and judged fit for scheduling or not.
+
+Takes a `Module`; gives every `scf.for` and `scf.while` of every function in the order of the text. A loop that is not
+scheduled says why, with the place of the reason. Raises TwillError where a loop carries values without yielding them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Block, Carried, Function, Loop, Module, Op, Refusal, Value
+
+LOOPS = {"scf.for": "for", "scf.while": "while"}
+
+TENSOR_OPS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"})
+"""Products on the tensor cores."""
+
+PIPELINED = {
+    "ttg.async_wait": "waits for asynchronous copies",
+    "ttg.async_commit_group": "commits asynchronous copies",
+    "ttng.wait_barrier": "waits for a barrier",
+    "ttng.arrive_barrier": "arrives at a barrier",
+    "ttng.barrier_expect": "expects bytes at a barrier",
+    "ttng.async_tma_copy_global_to_local": "copies asynchronously into a buffer",
+    "ttng.warp_group_dot_wait": "waits for an asynchronous product",
+    "ttng.tc_gen5_commit": "commits asynchronous products",
+}
+"""Operations that a pipeliner has put there, and what they do."""
+
+STAGES = ("loop.stage", "loop.cluster")
+PARTITIONS = ("ttg.partition", "async_task_id")
+
+
+def loops(module: Module) -> tuple[Loop, ...]:
+    """Every loop of `module`, an outer one before those inside it."""
+    return tuple(loop for function in module.functions for loop in in_function(module, function))
+
+
+def in_function(module: Module, function: Function) -> Iterator[Loop]:
+    for block in function.body.blocks if function.body else ():
+        yield from Finder(module, function).inside(block, function.name, 0, specialized=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Walks one function."""
+
+    module: Module
+    function: Function
+
+    def inside(self, block: Block, path: str, depth: int, *, specialized: bool) -> Iterator[Loop]:
+        """The loops of `block`, numbered from 0 within the loop or function that `path` names."""
+        for number, (op, partitioned) in enumerate(nearest(block, specialized)):
+            loop = self.loop(op, f"{path}/{LOOPS[op.name]}.{number}", depth, partitioned)
+            yield loop
+            yield from self.inside(loop.body, loop.path, depth + 1, specialized=partitioned)
+
+    def loop(self, op: Op, path: str, depth: int, specialized: bool) -> Loop:
+        body = op.regions[-1].blocks[0]
+        counted = op.name == "scf.for"
+        lower, upper, step = op.operands[:3] if counted else (None, None, None)
+        return Loop(
+            path=path,
+            function=self.function,
+            op=op,
+            depth=depth,
+            innermost=not any(inner.name in LOOPS for inner in body.walk()),
+            tensor_ops=tuple(inner for inner in body.walk() if inner.name in TENSOR_OPS),
+            induction=body.args[0] if counted else None,
+            lower=lower,
+            upper=upper,
+            step=step,
+            carried=self.carried(op, body),
+            body=body,
+            refusal=refusal(op, body, specialized),
+        )
+
+    def carried(self, op: Op, body: Block) -> tuple[Carried, ...]:
+        """Arguments, initial values, yields and results of an `scf.for`, one by one."""
+        if op.name != "scf.for":
+            return ()
+        inits, args = op.operands[3:], body.args[1:]
+        last = body.ops[-1] if body.ops and body.ops[-1].name == "scf.yield" else None
+        yielded = last.operands if last else ()
+        if not len(inits) == len(args) == len(yielded) == len(op.results):
+            raise self.error(last or op, f"the loop carries {len(inits)} values, yields {len(yielded)} and gives {len(op.results)}")
+        return tuple(map(Carried, args, inits, yielded, op.results))
+
+    def error(self, op: Op, message: str) -> TwillError:
+        line = self.module.text.split("\n")[op.location.line - 1]
+        return TwillError(message, op.location, text=line, span=len(op.name))
+
+
+def nearest(block: Block, specialized: bool) -> Iterator[tuple[Op, bool]]:
+    """Loops of `block` that are inside no other loop of it, and whether warps have been specialized around them."""
+    for op in block.ops:
+        if op.name in LOOPS:
+            yield op, specialized
+        else:
+            for inner in (block for region in op.regions for block in region.blocks):
+                yield from nearest(inner, specialized or op.name == "ttg.warp_specialize")
+
+
+# --- what cannot be scheduled -----------------------------------------------------------------------------------------
+
+
+def refusal(op: Op, body: Block, specialized: bool) -> Refusal | None:
+    """Why the loop `op` is not scheduled, the plainest reason first; None where it is."""
+    inner = tuple(body.walk())
+    reasons = (
+        not_counted(op),
+        outer(inner),
+        idle(op, inner),
+        specialization(op, inner, specialized),
+        scheduled(inner),
+        asynchronous(inner),
+        ring(inner),
+    )
+    return next((reason for reason in reasons if reason), None)
+
+
+def not_counted(op: Op) -> Refusal | None:
+    if op.name == "scf.for":
+        return None
+    return Refusal("how often a while loop runs is not known when an iteration starts", op.location)
+
+
+def outer(inner: tuple[Op, ...]) -> Refusal | None:
+    loop = next((op for op in inner if op.name in LOOPS), None)
+    return loop and Refusal(f"it contains the loop on line {loop.location.line}; only innermost loops are scheduled", loop.location)
+
+
+def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
+    if any(op.name in TENSOR_OPS for op in inner):
+        return None
+    return Refusal("it has no tensor core work", op.location)
+
+
+def specialization(op: Op, inner: tuple[Op, ...], specialized: bool) -> Refusal | None:
+    """Warps that have been told apart already: around the loop, or by attributes on its operations."""
+    if specialized:
+        return Refusal("it is already warp-specialized: it stands in a partition of ttg.warp_specialize", op.location)
+    marked = next(((inner, name) for inner in (op, *inner) for name in PARTITIONS if name in inner.attributes), None)
+    return marked and Refusal(f"it is already warp-specialized: {marked[0].name} carries {marked[1]}", marked[0].location)
+
+
+def scheduled(inner: tuple[Op, ...]) -> Refusal | None:
+    marked = next(((op, name) for op in inner for name in STAGES if name in op.attributes), None)
+    return marked and Refusal(f"it already has a schedule: {marked[0].name} carries {marked[1]}", marked[0].location)
+
+
+def asynchronous(inner: tuple[Op, ...]) -> Refusal | None:
+    op = next((op for op in inner if op.name in PIPELINED), None)
+    return op and Refusal(f"it is already pipelined: {op.name} {PIPELINED[op.name]}", op.location)
+
+
+def ring(inner: tuple[Op, ...]) -> Refusal | None:
+    """A slot, chosen anew in each iteration, of a buffer that outlives the iterations."""
+    made = {value for op in inner for value in op.results}
+    op = next((op for op in inner if op.name == "ttg.memdesc_index" and rotates(op, made)), None)
+    return op and Refusal("it is already pipelined: it walks through the slots of a buffer", op.location)
+
+
+def rotates(op: Op, made: set[Value]) -> bool:
+    """Whether `op` picks a slot of a buffer from outside by an index that is not constant."""
+    buffer, *index = op.operands
+    return buffer not in made and any(value in made or value.producer is None for value in index)
