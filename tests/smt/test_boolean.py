@@ -1,0 +1,112 @@
+# pyright: basic
+"""The boolean formulation, decided by SAT: it says yes exactly where an exhaustive search does, and its schedules hold."""
+
+import os
+import threading
+import time
+from random import Random
+
+import numpy as np
+import pytest
+
+from tests.samples import attention, figure1
+from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
+from twill.smt import sat
+from twill.smt.boolean import formula as formulas
+from twill.smt.boolean import formulate
+from twill.smt.boolean.cnf import clausify
+from twill.smt.boolean.formula import Addend, Formula
+from twill.verify.check import check
+from twill.verify.oracle import best
+from twill.verify.tiny import tiny_problem
+
+
+def test_figure_1_needs_an_interval_of_two() -> None:
+    problem = figure1().problem
+    assert sat.decide(problem, 1, 4, joint=False).verdict == "infeasible"
+    assert sat.decide(problem, 2, 1, joint=False).verdict == "infeasible"
+    solution = sat.decide(problem, 2, 2, joint=False).solution
+    assert solution is not None
+    assert check(problem, solution, joint=False) == ()
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_agrees_with_the_exhaustive_search(block: int) -> None:
+    verdicts: set[str] = set()
+    for seed in range(block * 40, block * 40 + 40):
+        random = Random(seed)
+        problem = tiny_problem(random, 4)
+        interval, copies, joint = random.randint(1, 6), random.randint(1, 3), random.random() < 0.85
+        decision = sat.decide(problem, interval, copies, joint=joint)
+        verdicts.add(decision.verdict)
+        assert (decision.solution is not None) == (best(problem, interval, copies, joint=joint) is not None), f"seed {seed}"
+        if decision.solution:
+            assert check(problem, decision.solution, joint=joint) == (), f"seed {seed}"
+            assert decision.solution.length(problem) <= copies * interval, f"seed {seed}"
+    assert verdicts == {"feasible", "infeasible"}
+
+
+def test_attention_on_raw_cycles_holds() -> None:
+    problem = attention().problem
+    solution = sat.decide(problem, 2112, 2, joint=True).solution
+    assert solution is not None
+    assert check(problem, solution) == ()
+
+
+def test_a_formula_that_outgrows_memory_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formulas, "LARGEST", 1000)
+    assert sat.decide(attention().problem, 2112, 2, joint=True).verdict == "timeout"
+
+
+def _pigeons(count: int, holes: int) -> Problem:
+    """More unit-length operations than one unit has residues, disguised by wide windows: slow to refute for a SAT solver."""
+    operations = tuple(Operation(f"o{i}", "op", (Reservation("U", 2),), 2) for i in range(count))
+    return Problem("pigeons", "toy", (Unit("U"),), operations, (), (), Limits(groups=holes))
+
+
+@pytest.mark.parametrize("ending", ["limit", "event"])
+def test_an_attempt_ends_when_told_and_leaves_no_process(ending: str) -> None:
+    stop, begin = threading.Event(), time.monotonic()
+    if ending == "event":
+        threading.Timer(0.5, stop.set).start()
+    attempt = sat.attempt(_pigeons(40, 8), 79, 3, time_limit=0.5 if ending == "limit" else 60.0, stop=stop)
+    assert attempt.verdict == "timeout"
+    assert time.monotonic() - begin < 5
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_an_attempt_carries_the_decision_over() -> None:
+    problem = figure1().problem
+    assert sat.attempt(problem, 1, 3).verdict == "infeasible"
+    attempt = sat.attempt(problem, 2, 3)
+    assert attempt.engine == "sat"
+    assert attempt.solution is not None
+    assert check(problem, attempt.solution) == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_as_clauses_mean_the_same(seed: int) -> None:
+    """Every assignment of a few random addends, chains included, is allowed exactly where the sum is within the bound."""
+    random = Random(seed)
+    formula, addends = Formula(), list[Addend]()
+    for _ in range(random.randint(2, 7)):
+        literals = tuple(formula.literal() for _ in range(random.randint(1, 3)))
+        for more, less in zip(literals[1:], literals, strict=False):
+            formula.imply([more], less)
+        addends.append(Addend(tuple(random.randint(1, 9) for _ in literals), literals))
+    inputs, bound = formula.variables, random.randint(0, 25)
+    formula.at_most(addends, bound)
+    clauses = clausify(formula)
+    with sat.Solver(name=sat.SOLVER) as solver:
+        for block in clauses.clauses:
+            solver.append_formula(block.tolist())
+        for counts in np.ndindex(*(len(addend.weights) + 1 for addend in addends)):
+            chosen = [x if k < count else -x for addend, count in zip(addends, counts, strict=True) for k, x in enumerate(addend.literals)]
+            total = sum(sum(addend.weights[:count]) for addend, count in zip(addends, counts, strict=True))
+            assert len(chosen) == inputs - 1
+            assert solver.solve(assumptions=chosen) == (total <= bound)
+
+
+def test_no_room_for_an_operation_is_infeasible_without_a_solver() -> None:
+    assert formulate(_pigeons(1, 1), 1, 1, joint=True) is None

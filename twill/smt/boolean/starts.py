@@ -1,0 +1,108 @@
+"""Start times in order encoding, and the operations' windows.
+
+Gives `Starts`: s(v) as the literals "v starts at t or later", for t in v's window. Rules PINNED and the length bound live here. All
+rules but PINNED are invariant under shifting every start, so without pins the operation with the longest reservation is put at residue
+0, and the iteration lies in [first, first + copies * I) with `first` below I.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twill.ir.problem import Problem, Time
+from twill.smt.boolean.formula import FALSE, TRUE, Formula, Lane
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """An operation starts in [low, high]."""
+
+    low: Time
+    high: Time
+
+    @property
+    def times(self) -> Times:
+        return np.arange(self.low, self.high + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """s(v) of every operation: `lines[v][k]` says that v starts at window.low + k or later."""
+
+    interval: Time
+    windows: tuple[Window, ...]
+    lines: tuple[Lane, ...]
+
+    def at_least(self, op: int, times: Times) -> Lane:
+        """Literals for s(op) >= t, constants outside the window."""
+        window = self.windows[op]
+        return self.lines[op][np.clip(times - window.low, 0, window.high - window.low + 1)]
+
+    def at_most(self, op: int, times: Times) -> Lane:
+        """Literals for s(op) <= t."""
+        return -self.at_least(op, times + 1)
+
+    def read(self, truth: NDArray[np.bool_]) -> list[Time]:
+        """The start times of an assignment; `truth[x]` is the value of variable x."""
+        return [window.low + int(truth[line[1:-1]].sum()) for window, line in zip(self.windows, self.lines, strict=True)]
+
+
+def state(formula: Formula, problem: Problem, interval: Time, copies: int) -> Starts | None:
+    """Start times within copies * interval; None where the windows alone leave an operation no room."""
+    slack = 0 if problem.starts else interval - 1
+    windows = _windows(problem, interval, copies * interval + slack)
+    if windows is None:
+        return None
+    starts = Starts(interval, windows, tuple(_line(formula, window) for window in windows))
+    if not problem.starts and problem.operations:
+        _anchor(formula, problem, starts)
+        _span(formula, problem, starts, copies * interval)
+    return starts
+
+
+def _line(formula: Formula, window: Window) -> Lane:
+    line = np.concatenate(([TRUE], formula.fresh(window.high - window.low), [FALSE])).astype(np.int32)
+    formula.clause(-line[1:], line[:-1])
+    return line
+
+
+def _anchor(formula: Formula, problem: Problem, starts: Starts) -> None:
+    longest = [max((use.cycles for use in op.reservations), default=0) for op in problem.operations]
+    anchor = longest.index(max(longest))
+    times = starts.windows[anchor].times
+    times = times[times % starts.interval != 0]
+    formula.clause(-starts.at_least(anchor, times), starts.at_least(anchor, times + 1))
+
+
+def _span(formula: Formula, problem: Problem, starts: Starts, length: Time) -> None:
+    """All of one iteration lies in [first, first + length)."""
+    first = _line(formula, Window(0, starts.interval - 1))
+    times = np.arange(1, starts.interval)
+    for op, operation in enumerate(problem.operations):
+        formula.clause(-first[times], starts.at_least(op, times))
+        late = np.arange(starts.interval)
+        formula.clause(-starts.at_least(op, late + length - operation.duration + 1), first[late + 1])
+
+
+def _windows(problem: Problem, interval: Time, end: Time) -> tuple[Window, ...] | None:
+    """Earliest and latest starts that every edge's smaller delay allows (Bellman-Ford)."""
+    low = [0] * len(problem.operations)
+    high = [end - op.duration for op in problem.operations]
+    for op, start in problem.starts:
+        at = problem.index(op)
+        low[at], high[at] = max(low[at], start), min(high[at], start)
+    arcs = [(problem.index(e.src), problem.index(e.dst), min(e.delay, e.crossing) - e.distance * interval) for e in problem.edges]
+    moved = True
+    while moved:
+        if any(a > b for a, b in zip(low, high, strict=True)):
+            return None
+        moved = False
+        for src, dst, weight in arcs:
+            if low[src] + weight > low[dst]:
+                low[dst], moved = low[src] + weight, True
+            if high[dst] - weight < high[src]:
+                high[src], moved = high[dst] - weight, True
+    return tuple(Window(a, b) for a, b in zip(low, high, strict=True))
