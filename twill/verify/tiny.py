@@ -29,7 +29,7 @@ def _chance(random: Random, probability: float, yes: T, no: T) -> T:
 
 def _operation(random: Random, index: int, units: Sequence[Unit]) -> Operation:
     variable = index == 0 and random.random() < 0.4
-    count = random.choice((0, 1, 1, 1, 2))
+    count = random.choice((0, 1, 1, 1, 1, 2))
     reservations = tuple(_reservation(random, random.choice(units)) for _ in range(count))
     return Operation(
         f"o{index}",
@@ -37,7 +37,7 @@ def _operation(random: Random, index: int, units: Sequence[Unit]) -> Operation:
         reservations,
         latency=random.randint(0, 4),
         issue=random.choice((0, 0, 1, 1, 2, 3)),
-        warps=random.choice((1, 4, 4, 4, 8)),
+        warps=random.choice((1, 1, 4, 4, 4, 8)),
         variable=variable,
         streaming=variable and random.random() < 0.5,
     )
@@ -45,7 +45,7 @@ def _operation(random: Random, index: int, units: Sequence[Unit]) -> Operation:
 
 def _reservation(random: Random, unit: Unit) -> Reservation:
     offset = _chance(random, 0.1, random.randint(1, 2), 0)
-    return Reservation(unit.name, random.choice((1, 1, 2, 2, 3)), offset, random.randint(1, unit.capacity))
+    return Reservation(unit.name, random.choice((1, 1, 1, 2, 3)), offset, _chance(random, 0.3, unit.capacity, 1))
 
 
 def _edges(random: Random, ops: Sequence[Operation]) -> list[Edge]:
@@ -86,16 +86,16 @@ def _value(random: Random, op: Operation, ops: Sequence[Operation], edges: Seque
 
 
 def _limits(random: Random) -> Limits:
-    per_thread = random.choice((8, 8, 12, 16, 24, 255))
+    per_thread = random.choice((8, 12, 16, 16, 24, 255))
     return Limits(
         groups=random.choice((1, 2, 2, 3, 3, 4, 8)),
-        warps=random.choice((4, 8, 8, 12, 16, 32)),
+        warps=random.choice((8, 12, 16, 16, 20, 32)),
         registers_per_thread=per_thread,
         registers_total=random.choice((32 * 8 * per_thread, 32 * 12 * per_thread, 65536)),
         register_step=random.choice((1, 4, 8)),
         register_base=random.choice((0, 0, 1, 2)),
         narrow_registers=random.choice((0, 1, 8)),
-        shared=random.choice((1, 2, 3, 4, 8, 16)),
+        shared=random.choice((2, 3, 4, 5, 8, 16)),
         tensor=random.choice((2, 3, 4, 5, 8, 16)),
     )
 

@@ -1,0 +1,254 @@
+"""`twill.graph/1`: a scheduling problem as a file that any compiler can write. docs/formats.md describes it.
+
+`write_graph` gives text that stands alone; `read_graph` gives the `Problem` again, or one `TwillError` at the line and column of the
+mistake. A file may name a machine in place of units and limits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from graphlib import CycleError, TopologicalSorter
+
+from twill.diagnostics import Location
+from twill.files.record import LARGEST, Ranges, decode, encode, no_others
+from twill.files.text import Json, Node, parse, render
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Time, Unit, Use, Value
+
+SCHEMA = "twill.graph/1"
+
+Machine = Callable[[str], tuple[tuple[Unit, ...], Limits]]
+"""The units and limits of a named machine; `TwillError` where there is none of that name."""
+
+MOST = {"units": 64, "nodes": 4096, "edges": 65536}
+"""No file may hold more of these."""
+
+RANGES: Ranges = {
+    (Unit, "capacity"): (1, 10**6),
+    (Reservation, "amount"): (1, 10**6),
+    (Edge, "distance"): (0, 1000),
+    (Use, "distance"): (0, 1000),
+    (Value, "slots"): (0, 1000),
+    (Limits, "groups"): (1, 64),
+    (Limits, "warps"): (1, 64),
+    (Limits, "register_step"): (1, 1024),
+    (Resolution, "cycles_per_unit"): (1e-9, LARGEST),
+    (Source, "line"): (1, LARGEST),
+}
+
+_TOP = ("schema", "name", "machine", "units", "limits", "resolution", "source", "nodes", "edges", "together", "apart", "starts")
+_PLACE = ("line", "column", "file")
+
+
+def write_graph(problem: Problem) -> str:
+    """The file of a problem; values stand with the node that makes them."""
+    return render(graph_document(problem))
+
+
+def graph_document(problem: Problem) -> dict[str, Json]:
+    """The members of the file."""
+    return {
+        "schema": SCHEMA,
+        "name": problem.name,
+        "machine": problem.machine,
+        "units": [encode(unit) for unit in problem.units],
+        "limits": {f.name: getattr(problem.limits, f.name) for f in fields(Limits)},
+        "resolution": encode(problem.resolution),
+        **({"source": encode(problem.source)} if problem.source else {}),
+        "nodes": [node_members(problem, op) for op in problem.operations],
+        "edges": [encode(edge) for edge in problem.edges],
+        **ties(problem),
+    }
+
+
+def ties(problem: Problem) -> dict[str, Json]:
+    """What is asked of groups and starts, where anything is."""
+    rules: dict[str, Json] = {"together": problem.together, "apart": problem.apart, "starts": dict(problem.starts)}
+    return {name: rule for name, rule in rules.items() if rule}
+
+
+def node_members(problem: Problem, op: Operation) -> dict[str, Json]:
+    """An operation with its place in the source and the values it makes."""
+    values = [encode(value, leave_out=["src"]) for value in problem.values if value.src == op.id]
+    return {**encode(op, leave_out=["location"]), **_place(problem, op.location), **({"values": values} if values else {})}
+
+
+def _place(problem: Problem, location: Location | None) -> dict[str, Json]:
+    if location is None:
+        return {}
+    home = problem.source.file if problem.source else None
+    elsewhere: dict[str, Json] = {} if location.file == home else {"file": location.file}
+    return {"line": location.line, "column": location.column, **elsewhere}
+
+
+def read_graph(text: str, file: str, machine: Machine | None = None) -> Problem:
+    """The problem of a file; `machine` resolves a machine's name where units or limits are not all given."""
+    root = parse(text, file)
+    schema(root, SCHEMA)
+    no_others(root, _TOP)
+    return problem_of(root, "nodes", machine)
+
+
+def schema(root: Node, name: str) -> None:
+    """Fails unless the document says that it is of this schema and version."""
+    stated = root.members().get("schema")
+    if stated is None:
+        root.fail("'schema' is missing", help=f'the first member must be "schema": "{name}"')
+    if stated.value != name:
+        stated.fail(f"must be {name!r}", help="another kind or version of document")
+
+
+def problem_of(root: Node, nodes: str, machine: Machine | None, extra: Mapping[str, Iterable[str]] | None = None) -> Problem:
+    """The problem that a document's members describe; its operations are the array `nodes`, `extra` members of rows are skipped."""
+    top, skipped = root.members(), extra or {}
+    units, limits = _machine(root, machine)
+    source = decode(top["source"], Source, RANGES) if _given(top, "source") else None
+    rows = _rows(root, nodes)
+    operations = tuple(_operation(row, source, skipped.get("nodes", ())) for row in rows)
+    problem = Problem(
+        name=top["name"].string() if "name" in top else root.source.file,
+        machine=top["machine"].string(empty=True) if "machine" in top else "",
+        units=units,
+        operations=operations,
+        edges=tuple(decode(row, Edge, RANGES, skipped.get("edges", ())) for row in _rows(root, "edges")),
+        values=tuple(
+            decode(node, Value, RANGES, src=op.id) for row, op in zip(rows, operations, strict=True) for node in _items(row, "values")
+        ),
+        limits=limits,
+        resolution=decode(top["resolution"], Resolution, RANGES) if "resolution" in top else Resolution(),
+        source=source,
+        together=tuple(tuple(name.string() for name in row) for row in _items(root, "together")),
+        apart=tuple(_pair(row) for row in _items(root, "apart")),
+        starts=tuple(_starts(top["starts"])) if "starts" in top else (),
+    )
+    _sound(root, nodes, problem)
+    return problem
+
+
+def _given(top: Mapping[str, Node], name: str) -> bool:
+    return name in top and top[name].value is not None
+
+
+def _rows(root: Node, name: str) -> tuple[Node, ...]:
+    if name not in root.members():
+        root.fail(f"{name!r} is missing")
+    rows = root.members()[name]
+    return rows.items() if len(rows.items()) <= MOST.get(name, LARGEST) else rows.fail(f"more than {MOST[name]} {name}")
+
+
+def _items(row: Node, name: str) -> tuple[Node, ...]:
+    """The elements of an array that may be left out."""
+    return row.members()[name].items() if name in row.members() else ()
+
+
+def _machine(root: Node, machine: Machine | None) -> tuple[tuple[Unit, ...], Limits]:
+    """Units and limits as given; what is not given comes from the named machine, and limits else from the defaults."""
+    top = root.members()
+    complete = "units" in top and "limits" in top and len(top["limits"].members()) == len(fields(Limits))
+    named = machine(top["machine"].string()) if machine and "machine" in top and not complete else None
+    if named is None and "units" not in top:
+        root.fail("no units: neither 'units' nor a 'machine' that has them")
+    units = tuple(decode(row, Unit, RANGES) for row in _rows(root, "units")) if "units" in top else named[0] if named else ()
+    base = named[1] if named else Limits()
+    if "limits" not in top:
+        return units, base
+    stated = decode(top["limits"], Limits, RANGES)
+    return units, replace(base, **{name: getattr(stated, name) for name in top["limits"].members()})
+
+
+def _made(row: Node, op: Operation) -> Iterable[Value]:
+    return (decode(node, Value, RANGES, src=op.id) for node in _items(row, "values"))
+
+
+def _operation(row: Node, source: Source | None, extra: Iterable[str]) -> Operation:
+    op = decode(row, Operation, {**RANGES, (Operation, "warps"): (1, 8)}, ["values", *_PLACE, *extra], location=None)
+    members = row.members()
+    if op.warps not in (1, 4, 8):
+        members["warps"].fail(f"must be 1, 4 or 8, not {op.warps}")
+    if op.streaming and not op.variable:
+        members["streaming"].fail("only an operation of variable latency can be streaming", help='add "variable": true')
+    if not _given(members, "line"):
+        return op
+    file = members["file"].string() if "file" in members else source.file if source else row.source.file
+    column = members["column"].whole(1, LARGEST) if "column" in members else 1
+    return replace(op, location=Location(file, members["line"].whole(1, LARGEST), column))
+
+
+def _pair(row: Node) -> tuple[str, str]:
+    names = tuple(name.string() for name in row)
+    return names if len(names) == 2 and names[0] != names[1] else row.fail("must be two different names")
+
+
+def _starts(row: Node) -> Iterable[tuple[str, Time]]:
+    return ((op, time.whole(0, LARGEST)) for op, time in row.members().items())
+
+
+def _sound(root: Node, nodes: str, problem: Problem) -> None:
+    """Every name used is a name given, once; no reservation that can never be; no circuit within one iteration."""
+    top = root.members()
+    rows = top[nodes].items()
+    if not rows:
+        top[nodes].fail("there is nothing to schedule")
+    ops = _unique(rows, "id")
+    _unique([value for row in rows for value in _items(row, "values")], "id")
+    if "units" in top:
+        _unique(top["units"].items(), "name")
+    for row in rows:
+        _reservations(row, {unit.name: unit for unit in problem.units})
+        for value in _items(row, "values"):
+            _value(value, ops)
+    for row in top["edges"]:
+        for end in ("src", "dst"):
+            _known(row.members()[end], ops)
+    for name in (name for rule in ("together", "apart") for row in _items(root, rule) for name in row):
+        _known(name, ops)
+    for op, node in top["starts"].members().items() if "starts" in top else ():
+        if op not in ops:
+            node.fail(f"there is no operation {op!r}")
+    _acyclic(top["edges"].items(), problem)
+
+
+def _unique(rows: Iterable[Node], member: str) -> set[str]:
+    seen: set[str] = set()
+    for row in rows:
+        name = row.members()[member].string()
+        if name in seen:
+            row.members()[member].fail(f"{name!r} is already taken")
+        seen.add(name)
+    return seen
+
+
+def _known(node: Node, ops: set[str]) -> None:
+    if node.string() not in ops:
+        node.fail(f"there is no operation {node.string()!r}")
+
+
+def _reservations(row: Node, units: Mapping[str, Unit]) -> None:
+    for reservation in _items(row, "reservations"):
+        members = reservation.members()
+        unit = units.get(members["unit"].string())
+        if unit is None:
+            members["unit"].fail(f"there is no unit {members['unit'].string()!r}", help=f"known: {', '.join(units) or 'none'}")
+        amount = members["amount"].whole(1, LARGEST) if "amount" in members else 1
+        if amount > unit.capacity and not unit.aggregate:
+            members["amount"].fail(f"{unit.name} has only {unit.capacity}")
+
+
+def _value(value: Node, ops: set[str]) -> None:
+    members = value.members()
+    for use in _items(value, "uses"):
+        _known(use.members()["op"], ops)
+    if "resident" in members and members["resident"].flag() and "slots" in members and members["slots"].value:
+        members["slots"].fail("a resident value has one place and no ring")
+
+
+def _acyclic(rows: tuple[Node, ...], problem: Problem) -> None:
+    """A circuit of total distance 0 would have an operation wait for itself."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    row_of = {(edge.src, edge.dst): row for edge, row in zip(problem.edges, rows, strict=True) if edge.distance == 0}
+    for src, dst in row_of:
+        order.add(dst, src)
+    try:
+        order.prepare()
+    except CycleError as error:
+        circuit: list[str] = error.args[1]
+        names = " -> ".join(circuit if len(circuit) <= 8 else [*circuit[:7], "..."])
+        row_of[circuit[-2], circuit[-1]].fail(f"a circuit within one iteration: {names}", help="some edge of it needs a distance")

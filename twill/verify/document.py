@@ -1,0 +1,91 @@
+"""Schedule files against a problem built afresh: what `twill check` runs.
+
+Takes a `ScheduleDocument` and the `Problem` that it claims to answer; gives every `Violation`: members that contradict each other
+(DOCUMENT), operations, edges, prices or limits that are not the problem's (PROBLEM), broken rules, and a status without its evidence.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import cast
+
+from twill.files.graph import graph_document
+from twill.files.schedule import ScheduleDocument, schedule_document
+from twill.files.text import Json, render
+from twill.ir.problem import Problem
+from twill.verify.evidence import check_result
+from twill.verify.violation import Violation
+
+SHOWN = 20
+"""So many differences of a kind are worth reading."""
+
+
+def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violation, ...]:
+    """All violations; rules are judged with the problem's numbers, not the document's."""
+    stated, derived = document.raw, schedule_document(document.result, document.options)
+    own = islice(differences(stated, _plain(derived)), SHOWN)
+    found = [Violation("DOCUMENT", f"{path} is {a}; the rest of the document makes it {b}") for path, a, b in own]
+    other = islice(differences(_comparable(document.result.problem), _comparable(problem)), SHOWN)
+    found += [Violation("PROBLEM", f"{path} is {a} in the schedule and {b} in the problem") for path, a, b in other]
+    if [op.id for op in problem.operations] != [op.id for op in document.result.problem.operations]:
+        return tuple(found)
+    options = document.options
+    fresh = replace(document.result, problem=problem)
+    return (*found, *check_result(fresh, joint=not options.modulo_only, copies=options.copies))
+
+
+def differences(a: Json, b: Json, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """(path, a's text, b's text) wherever two documents differ; rows are matched by name, not by position."""
+    match a, b:
+        case (Mapping(), Mapping()):
+            for name in sorted({*a, *b}):
+                yield from _members(a, b, name, f"{path}.{name}" if path else name)
+        case (Sequence(), Sequence()) if _named(a) and _named(b):
+            yield from differences(_by_name(a), _by_name(b), path)
+        case _ if a != b:
+            yield path, _short(a), _short(b)
+        case _:
+            pass
+
+
+def _members(a: Mapping[str, Json], b: Mapping[str, Json], name: str, path: str) -> Iterator[tuple[str, str, str]]:
+    if name in a and name in b:
+        yield from differences(a[name], b[name], path)
+    else:
+        yield path, _short(a[name]) if name in a else "missing", _short(b[name]) if name in b else "missing"
+
+
+def _named(rows: Sequence[Json]) -> bool:
+    return not isinstance(rows, str) and len(rows) > 0 and all(isinstance(row, Mapping) for row in rows)
+
+
+def _by_name(rows: Sequence[Json]) -> dict[str, Json]:
+    """Rows by what names them: an id, a name, or the ends of an edge; repeated names are numbered."""
+    named: dict[str, Json] = {}
+    for row in cast("Sequence[Mapping[str, Json]]", rows):
+        base = next(
+            (str(row[key]) for key in ("id", "name", "value", "unit", "interval", "op") if key in row),
+            f"{row.get('src')} -> {row.get('dst')}",
+        )
+        name, turn = base, 2
+        while name in named:
+            name, turn = f"{base} ({turn})", turn + 1
+        named[name] = row
+    return named
+
+
+def _short(value: Json) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _comparable(problem: Problem) -> Json:
+    """A problem as plain members, without the names of files, which depend on where it was read from."""
+    source = replace(problem.source, file="-") if problem.source else None
+    operations = tuple(replace(op, location=replace(op.location, file="-") if op.location else None) for op in problem.operations)
+    return _plain(graph_document(replace(problem, source=source, operations=operations, name="-")))
+
+
+def _plain(document: Mapping[str, Json]) -> Json:
+    return json.loads(render(document))
