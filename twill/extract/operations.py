@@ -83,7 +83,7 @@ class Operations:
             raise self.cursor.error(f"`{name}` is defined twice", token)
         labels = [f"{name}#{k}" for k in range(len(types))] if len(types) > 1 else [name]
         scope.names[name] = tuple(
-            ir.Value(self.fresh(), label, type, op, first + k) for k, (label, type) in enumerate(zip(labels, types, strict=True))
+            ir.Value(self.fresh(), label, ty, op, first + k) for k, (label, ty) in enumerate(zip(labels, types, strict=True))
         )
 
     def fresh(self) -> int:
@@ -145,7 +145,7 @@ class Operations:
     def results(self, draft: Draft, index: int, names: list[tuple[Token, int]], scope: Scope) -> tuple[ir.Value, ...]:
         """Defines the results of an operation that has been read."""
         if not names and draft.name in READERS:
-            return tuple(ir.Value(self.fresh(), "%_", type, index, k) for k, type in enumerate(draft.outputs or ()))
+            return tuple(ir.Value(self.fresh(), "%_", ty, index, k) for k, ty in enumerate(draft.outputs or ()))
         count = sum(count for _, count in names)
         types = forms.result_types(draft.name, count, draft.inputs, draft.outputs) if count else ()
         if len(types) != count:
@@ -367,16 +367,16 @@ class Operations:
     def arguments(self, scope: Scope) -> tuple[ir.Value, ...]:
         """`(%a: f32 loc(..), %b: f32)`, defined in `scope`."""
         tokens = self.cursor.listed("(", self.typed_name)
-        return tuple(self.argument(scope, token, type, k) for k, (token, type) in enumerate(tokens))
+        return tuple(self.argument(scope, token, ty, k) for k, (token, ty) in enumerate(tokens))
 
     def typed_name(self) -> tuple[Token, ir.Type]:
         cursor = self.cursor
         token = cursor.expect_kind("value", "an argument")
         cursor.expect(":")
-        type = self.types.type(cursor)
+        ty = self.types.type(cursor)
         if cursor.sees("loc"):
             self.places.read(cursor)
-        return token, type
+        return token, ty
 
     # --- structured control flow --------------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class Operations:
         if len(pairs) != len(draft.outputs):
             raise cursor.error(f"{len(pairs)} values are carried, but {len(draft.outputs)} types are given", draft.token)
         args = [self.argument(inner, induction, bound, 0)]
-        args += [self.argument(inner, pair, type, k + 1) for k, (pair, type) in enumerate(zip(pairs, draft.outputs, strict=True))]
+        args += [self.argument(inner, pair, ty, k + 1) for k, (pair, ty) in enumerate(zip(pairs, draft.outputs, strict=True))]
         draft.regions.append(self.region(inner, tuple(args)))
         self.trailing(draft)
 
@@ -425,7 +425,7 @@ class Operations:
         if len(pairs) != len(draft.inputs):
             raise cursor.error(f"{len(pairs)} values are carried, but {len(draft.inputs)} types are given", draft.token)
         inner = Scope(scope)
-        args = [self.argument(inner, pair, type, k) for k, (pair, type) in enumerate(zip(pairs, draft.inputs, strict=True))]
+        args = [self.argument(inner, pair, ty, k) for k, (pair, ty) in enumerate(zip(pairs, draft.inputs, strict=True))]
         draft.regions.append(self.region(inner, tuple(args)))
         cursor.expect("do")
         draft.regions.append(self.region(Scope(scope)))

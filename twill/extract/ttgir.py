@@ -120,7 +120,7 @@ class Reader:
         name = cursor.expect_kind("symbol", "the name of the function").text.removeprefix("@").strip('"')
         scope = Scope()
         parameters = cursor.listed("(", self.parameter)
-        args = tuple(self.ops.argument(scope, token, type, k) for k, (token, type, _) in enumerate(parameters) if token)
+        args = tuple(self.ops.argument(scope, token, ty, k) for k, (token, ty, _) in enumerate(parameters) if token)
         results = self.ops.carried_types(1) if cursor.accept("->") else ()
         attributes = self.dictionary() if cursor.accept("attributes") else {}
         body = self.ops.region(scope, args) if cursor.sees("{") else None
@@ -142,10 +142,10 @@ class Reader:
         token = cursor.next() if cursor.token.kind == "value" else None
         if token:
             cursor.expect(":")
-        type = self.ops.types.type(cursor)
+        ty = self.ops.types.type(cursor)
         attributes = self.dictionary() if cursor.sees("{") else {}
         self.place()
-        return token, type, attributes
+        return token, ty, attributes
 
     def dictionary(self) -> dict[str, ir.Attribute]:
         return dict(self.cursor.listed("{", lambda: entry(self.cursor)))

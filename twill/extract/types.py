@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from twill.diagnostics import TwillError
 from twill.extract.syntax import TYPE_NAME, Cursor, attribute
@@ -206,10 +207,7 @@ class Parameters:
         return integers(self.values[name])
 
     def bases(self, name: str) -> ir.Bases:
-        value = self.values.get(name, ())
-        if not isinstance(value, tuple):
-            raise TypeError(name)
-        return tuple(integers(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(map(integers, items(self.values.get(name, ()))))
 
     def parent(self) -> ir.Encoding:
         value = self.values["parent"]
@@ -218,16 +216,19 @@ class Parameters:
         return value
 
 
-def integers(value: object) -> tuple[int, ...]:
-    """`value` as a tuple of ints; raises TypeError where it is none."""
+def items(value: object) -> tuple[object, ...]:
+    """`value`, a tuple; raises TypeError where it is none."""
     if not isinstance(value, tuple):
         raise TypeError(value)
-    items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
-    return tuple(item if isinstance(item, int) else integer_error(item) for item in items)
+    return cast("tuple[object, ...]", value)
 
 
-def integer_error(value: object) -> int:
-    raise TypeError(value)
+def integers(value: object) -> tuple[int, ...]:
+    """`value` as a tuple of ints; raises TypeError where it is none."""
+    numbers = tuple(item for item in items(value) if isinstance(item, int))
+    if len(numbers) != len(items(value)):
+        raise TypeError(value)
+    return numbers
 
 
 def col_stride(p: Parameters) -> int:

@@ -1,0 +1,114 @@
+"""What a Triton kernel is compiled for: a type or a value for every argument, and the launch options.
+
+Takes the parameters of a kernel and settings from several places; gives an `Instance`. Settings are, each overriding the
+ones before it: annotations and defaults of the parameters, the first configuration of `@triton.autotune`, the entry of the
+kernel in the table `TWILL` of its file, the entry for the architecture inside that one, and `--set`. In the table,
+
+    TWILL = {"gemm": {"a": "*fp16:16", "M": "i32:16", "BLOCK_M": 128, "num_warps": 8, "sm100": {"BLOCK_M": 256}}}
+
+types are spelled as in Triton's own signatures: `*fp16` is a pointer, and `:16` promises divisibility by 16 (of the
+address, for a pointer). Raises TwillError that lists all that is missing, unknown or of the wrong kind at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twill.diagnostics import TwillError
+
+OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
+"""Launch options and their defaults, which are Triton's."""
+
+TYPE = re.compile(r"(?:\**k?(?:u?i\d+|fp\d+\w*|bf16)|nvTmaDesc|tensordesc<.+>)(?::16)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel as its definition has it."""
+
+    name: str
+    constant: bool
+    """Annotated `tl.constexpr`."""
+    type: str = ""
+    """The type its annotation names; empty where it names none."""
+    default: object = None
+    has_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One compilation of a kernel."""
+
+    types: Mapping[str, str]
+    """Types of the arguments that are passed at run time; `:16` is taken off."""
+    divisible: frozenset[str]
+    """Those that are multiples of 16."""
+    constants: Mapping[str, object]
+    """Values of the others."""
+    options: Mapping[str, int | None]
+
+
+def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, object]) -> Instance:
+    """The instance of kernel `name` that `settings` ask for, later ones first."""
+    known = {parameter.name: parameter for parameter in parameters}
+    merged = {key: value for layer in (defaults(known.values()), *settings) for key, value in layer.items()}
+    complaints = [
+        *(f"`{key}` is neither an argument of {name} nor an option" for key in merged if key not in known and key not in OPTIONS),
+        *(complaint for parameter in known.values() for complaint in judged(parameter, merged)),
+        *(f"{key} is a number, not {merged[key]!r}" for key in OPTIONS if not isinstance(merged.get(key), int | None)),
+    ]
+    if complaints:
+        raise TwillError(f"{name} cannot be compiled: " + "; ".join(complaints), help=advice(name, known.values()))
+    types = {key: str(merged[key]) for key, parameter in known.items() if at_run_time(parameter, merged[key])}
+    return Instance(
+        types={key: text.removesuffix(":16") for key, text in types.items()},
+        divisible=frozenset(key for key, text in types.items() if text.endswith(":16")),
+        constants={key: merged[key] for key in known if key not in types},
+        options={key: number(merged.get(key, default)) for key, default in OPTIONS.items()},
+    )
+
+
+def number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def defaults(parameters: Iterable[Parameter]) -> dict[str, object]:
+    """What the definition itself says."""
+    typed = {parameter.name: parameter.type for parameter in parameters if parameter.type}
+    return typed | {parameter.name: parameter.default for parameter in parameters if parameter.has_default}
+
+
+def at_run_time(parameter: Parameter, value: object) -> bool:
+    """Whether the argument is passed at run time: a type is given for it, and no value."""
+    return not parameter.constant and isinstance(value, str)
+
+
+def judged(parameter: Parameter, settings: Mapping[str, object]) -> list[str]:
+    """What is wrong with the setting of one parameter."""
+    name = parameter.name
+    if name not in settings:
+        return [f"`{name}` has no {'value' if parameter.constant else 'type'}"]
+    if at_run_time(parameter, settings[name]) and not TYPE.match(str(settings[name])):
+        return [f"`{settings[name]}` is no type for `{name}`"]
+    return []
+
+
+def advice(name: str, parameters: Iterable[Parameter]) -> str:
+    """How to say what is missing."""
+    example = " ".join(f"--set {p.name}={128 if p.constant else '*fp16:16'}" for p in list(parameters)[:2])
+    return f'use --set NAME=VALUE (such as {example}), or give TWILL = {{"{name}": {{...}}}} in the kernel\'s file'
+
+
+def from_text(settings: Mapping[str, str]) -> dict[str, object]:
+    """Settings of a command line: Python literals are values, anything else is text (a type, or a string constant)."""
+    return {name: literal(text) for name, text in settings.items()}
+
+
+def literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
