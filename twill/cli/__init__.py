@@ -1,0 +1,77 @@
+"""The command line: `twill schedule` does all of it, the other commands do one thing each.
+
+Parses, calls, prints; no logic. Commands are imported when they run, so that `twill --help` answers at once. Exit status: 0 done,
+2 bad input, 3 proven infeasible, 4 stopped at a limit (the best answer and its bound are given), 130 interrupted.
+"""
+
+import sys
+from importlib import import_module
+from typing import TextIO
+
+import click
+
+from twill.diagnostics import TwillError
+
+COMMANDS = {
+    "schedule": "Find the provably best schedule of a loop.",
+    "extract": "Compile a @triton.jit function to TTGIR as it is before scheduling.",
+    "graph": "Draw the dependence graph of a loop.",
+    "check": "Verify a schedule independently, with no solver.",
+    "machines": "List machines, or show one.",
+}
+"""The commands, in the order in which they are listed; each is the function of that name in the module of that name."""
+
+INTERRUPTED = 130
+
+
+class _Lazy(click.Group):
+    """A group that imports a command when it is called, not when it is listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return getattr(import_module(f"twill.cli.{cmd_name}"), cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="twill-scheduler", prog_name="twill")
+def twill() -> None:
+    """Provably optimal software pipelining and warp specialization for Tensor Core loops.
+
+    \b
+    twill schedule kernel.ttgir --arch sm100
+    twill schedule kernels.py:fa_fwd --arch sm90 --set BLOCK_N=128 --out out/
+    twill schedule loop.graph.json --machine h200 --json
+    """
+
+
+def main() -> None:
+    """The `twill` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str], errors: TextIO | None = None) -> int:
+    """Run one command and give its exit status. Messages about bad input go to `errors`, standard error by default."""
+    errors = errors or sys.stderr
+    try:
+        status = twill.main(arguments, "twill", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.ClickException as problem:
+        problem.show(errors)
+        return problem.exit_code
+    except TwillError as problem:
+        print(problem, file=errors)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted", file=errors)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = None  # so that the interpreter does not flush it again at exit
+        return 1

@@ -1,0 +1,114 @@
+"""The result in a few labelled lines of plain words: what `twill schedule` prints and what heads the report.
+
+Takes a `Result`; gives (label, text) pairs, in a fixed order, the same for the same result (times of solving excepted).
+"""
+
+from collections.abc import Iterator
+
+from twill.ir.problem import Problem
+from twill.ir.schedule import Refutation, Result, Solution
+from twill.report import facts
+
+Pair = tuple[str, str]
+
+STATUS = {
+    "optimal": "optimal",
+    "feasible": "feasible, not proven optimal",
+    "infeasible": "proven infeasible",
+    "unknown": "stopped at a limit without an answer",
+}
+
+
+def title(result: Result) -> str:
+    """The loop, the machine, and how good the answer is."""
+    return f"{result.problem.name} on {result.problem.machine}: {STATUS[result.status]}"
+
+
+def pairs(result: Result) -> tuple[Pair, ...]:
+    """Everything worth saying about a result, most important first."""
+    return (*_answer(result), *_evidence(result))
+
+
+def _answer(result: Result) -> Iterator[Pair]:
+    problem, solution = result.problem, result.solution
+    if solution is None:
+        yield "interval", f"none found; no interval below {_cycles(problem, result.proved)} works"
+        yield "bound", _bound(result)
+        return
+    yield "interval", f"{_cycles(problem, solution.interval)}; {_gap(result, solution)}"
+    yield "bound", _bound(result)
+    yield "length", f"{_cycles(problem, solution.length(problem))}, {_overlap(problem, solution)}"
+    for group in solution.groups:
+        members = facts.members(problem, solution, group.id)
+        head = f"{facts.counted(group.warps, 'warp')}, {group.registers} registers, {facts.counted(len(members), 'operation')}"
+        yield f"group {group.id}", f"{head}: {facts.listed(members, 16)}"
+    yield "units", ", ".join(f"{u.unit} {facts.percent(u.fraction)}" for u in facts.utilization(problem, solution))
+    yield from _memory(problem, solution)
+
+
+def _cycles(problem: Problem, time: int) -> str:
+    return f"{facts.cycles(problem, time)} cycles"
+
+
+def _gap(result: Result, solution: Solution) -> str:
+    """How far the interval is from what is proven."""
+    if solution.interval <= result.proved:
+        return "no smaller one exists" + (f" ({_span(result)})" if _span(result) else "")
+    gap = (solution.interval - result.proved) / result.proved
+    return f"proven: at least {_cycles(result.problem, result.proved)}, a gap of {100 * gap:.1f}%"
+
+
+def _span(result: Result) -> str:
+    """Up to how many iterations in flight the proof goes; nothing where it holds for any number."""
+    limits = [r.copies for r in result.refuted if r.copies is not None]
+    return f"with up to {min(limits)} iterations in flight" if limits else ""
+
+
+def _bound(result: Result) -> str:
+    bounds, problem = result.bounds, result.problem
+    resource = f"{_cycles(problem, bounds.resource.value)} for unit {bounds.resource.unit}" if bounds.resource.unit else "no unit"
+    circuit = " -> ".join((*bounds.recurrence.ops, *bounds.recurrence.ops[:1]))
+    recurrence = f"{_cycles(problem, bounds.recurrence.value)} for the circuit {circuit}" if circuit else "no circuit"
+    binding = "resources" if bounds.resource.value >= bounds.recurrence.value else "recurrence"
+    return f"resources {resource}; recurrence {recurrence}; the {binding} decide" + ("s" if binding == "recurrence" else "")
+
+
+def _overlap(problem: Problem, solution: Solution) -> str:
+    copies, stages = solution.copies(problem), facts.stages(solution)
+    return f"{facts.counted(copies, 'iteration')} in flight, operations start in {facts.counted(stages, 'stage')}"
+
+
+def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
+    limits = problem.limits
+    rooms = [
+        f"shared {facts.allocated(solution, 'shared')} of {limits.shared} bytes" if limits.shared else "",
+        f"tensor {facts.allocated(solution, 'tensor')} of {limits.tensor} columns" if limits.tensor else "",
+    ]
+    if solution.places:
+        yield "memory", ", ".join(room for room in rooms if room)
+        rings = [f"{p.value} x {p.copies}" for p in solution.places if p.copies > 1 or p.staging]
+        yield from [("rings", ", ".join(rings))] if rings else []
+    if solution.groups:
+        total = sum(32 * group.warps * group.registers for group in solution.groups if group.warps > 1)
+        yield "registers", f"{total} of {limits.registers_total} granted to the wide groups"
+
+
+def _evidence(result: Result) -> Iterator[Pair]:
+    for refutation in result.refuted:
+        yield "refuted", _refutation(result.problem, refutation)
+    for reason in result.reasons:
+        yield f"why: {reason.family}", reason.text
+    for note in result.notes:
+        yield "note", note
+    if result.problem.resolution.cycles_per_unit != 1:
+        resolution = result.problem.resolution
+        error = facts.percent(resolution.worst_error)
+        yield "resolution", f"{resolution.cycles_per_unit:g} cycles per unit of time; worst rounding of a cost {error}"
+    if result.seconds:
+        yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds)
+
+
+def _refutation(problem: Problem, refutation: Refutation) -> str:
+    where = "every interval up to " if refutation.below else ""
+    length = "of any length" if refutation.copies is None else f"with up to {facts.counted(refutation.copies, 'iteration')} in flight"
+    return f"{where}{_cycles(problem, refutation.interval)} {length}, by {refutation.by} in {refutation.seconds:.2f} s"
