@@ -48,6 +48,12 @@ def _grant(problem: Problem, interval: Time, start: Sequence[Time], group: Seque
     return Group(g, width, -(-need // limits.register_step) * limits.register_step)
 
 
+def channels(problem: Problem, group: Sequence[int]) -> set[tuple[int, int]]:
+    """The distinct (operation, other group) pairs of which the group waits for the operation; loads that stream are free."""
+    ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
+    return {(a, group[b]) for a, b in ends if group[a] != group[b] and not problem.operations[a].streaming}
+
+
 def peak(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], g: int) -> int:
     """The most registers per thread that group g holds at any residue (rule REGISTERS)."""
     spans = [

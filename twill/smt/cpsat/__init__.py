@@ -5,6 +5,6 @@
 solver and reads the answer off.
 """
 
-from twill.smt.cpsat.solve import attempt, refine
+from twill.smt.cpsat.solve import attempt, shortest, simplest
 
-__all__ = ["attempt", "refine"]
+__all__ = ["attempt", "shortest", "simplest"]

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Runs CP-SAT on one interval: feasibility first, then the shortest of the simplest answers.
+"""Runs CP-SAT on one interval: feasibility, or the answer with the fewest channels or of least length.
 
 Deterministic: one worker, a fixed seed; only a wall-clock limit that strikes can change an answer.
 """
@@ -25,7 +25,6 @@ class Built:
 
     variables: Variables
     rooms: list[Room]
-    group_count: cp_model.LinearExprT
     channels: list[cp_model.IntVar]
 
 
@@ -34,11 +33,11 @@ def build(problem: Problem, interval: Time, copies: int, joint: bool) -> Built:
     v = Variables(problem, interval, copies, joint)
     timing.state(v)
     if not joint:
-        return Built(v, [], 1, [])
+        return Built(v, [], [])
     groups.state(v)
     used = groups.used(v)
     registers.state(v, used)
-    return Built(v, memory.state(v), sum(used), groups.channels(v))
+    return Built(v, memory.state(v), groups.channels(v))
 
 
 def attempt(
@@ -49,13 +48,15 @@ def attempt(
     joint: bool = True,
     time_limit: float = 60.0,
     stop: threading.Event | None = None,
-    hint: Solution | None = None,
+    effort: float | None = None,
 ) -> Attempt:
-    """Is there a schedule of at most `copies` iterations in flight at exactly this interval?"""
+    """Is there a schedule of at most `copies` iterations in flight at exactly this interval?
+
+    `effort` limits the solver's deterministic time (about seconds), so that giving up does not depend on the machine's load.
+    """
     began = time.monotonic()
     built = build(problem, interval, copies, joint)
-    _hint(built, hint)
-    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop)
+    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort)
     verdict = _VERDICT.get(status, "timeout")
     found = _read(built, solver) if verdict == "feasible" else None
     return Attempt(verdict, "cpsat", time.monotonic() - began, found)
@@ -68,9 +69,13 @@ _VERDICT: dict[cp_model.CpSolverStatus, Verdict] = {
 }
 
 
-def _run(model: cp_model.CpModel, seconds: float, stop: threading.Event | None) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
+def _run(
+    model: cp_model.CpModel, seconds: float, stop: threading.Event | None, effort: float | None = None
+) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
     """Solve; a stop event ends the search early."""
     solver = cp_model.CpSolver()
+    if effort is not None:
+        solver.parameters.max_deterministic_time = effort
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
     solver.parameters.max_time_in_seconds = max(0.01, seconds)
@@ -118,7 +123,7 @@ def _hint(built: Built, hint: Solution | None) -> None:
                 v.model.add_hint(x, int(hint.group[members[0]] == g))
 
 
-def refine(
+def shortest(
     problem: Problem,
     interval: Time,
     copies: int,
@@ -126,27 +131,48 @@ def refine(
     *,
     joint: bool = True,
     time_limit: float,
+    effort: float | None = None,
     stop: threading.Event | None = None,
-) -> tuple[Solution, tuple[str, ...]]:
-    """Among the answers at this interval: fewest groups, then fewest channels between them, then the shortest.
+) -> tuple[Solution, bool]:
+    """The answer of least length, and whether that is proven; `found` itself where nothing shorter turns up."""
+    return _least("length", problem, interval, copies, found, joint=joint, time_limit=time_limit, effort=effort, stop=stop)
 
-    Gives the best answer found and which of these three are proven.
-    """
-    deadline = time.monotonic() + time_limit
+
+def simplest(
+    problem: Problem,
+    interval: Time,
+    copies: int,
+    found: Solution,
+    *,
+    time_limit: float,
+    effort: float | None = None,
+    stop: threading.Event | None = None,
+) -> tuple[Solution, bool]:
+    """The answer with the fewest channels between groups, and whether that is proven."""
+    return _least("channels", problem, interval, copies, found, joint=True, time_limit=time_limit, effort=effort, stop=stop)
+
+
+def _least(
+    what: str,
+    problem: Problem,
+    interval: Time,
+    copies: int,
+    found: Solution,
+    *,
+    joint: bool,
+    time_limit: float,
+    effort: float | None,
+    stop: threading.Event | None,
+) -> tuple[Solution, bool]:
+    began = time.monotonic()
     built = build(problem, interval, copies, joint)
-    v, proven = built.variables, list[str]()
-    goals: list[tuple[str, cp_model.LinearExprT]] = [("length", v.length)]
-    if joint:
-        goals = [("groups", built.group_count), ("channels", sum(built.channels)), *goals]
-    for name, goal in goals:
-        v.model.clear_hints()
-        _hint(built, found)
-        v.model.minimize(goal)
-        solver, status = _run(v.model, deadline - time.monotonic(), stop)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            break
-        found = _read(built, solver)
-        v.model.add(goal <= round(solver.objective_value))
-        if status == cp_model.OPTIMAL:
-            proven.append(name)
-    return found, tuple(proven)
+    goal = built.variables.length if what == "length" else cp_model.LinearExpr.sum(built.channels)
+    if joint and what == "length":
+        channels = len(decode.channels(problem, found.group))
+        built.variables.model.add(cp_model.LinearExpr.sum(built.channels) <= channels)
+    _hint(built, found)
+    built.variables.model.minimize(goal)
+    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return found, False
+    return _read(built, solver), status == cp_model.OPTIMAL

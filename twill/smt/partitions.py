@@ -1,0 +1,113 @@
+"""Natural partitions: where to look first.
+
+Takes a `Problem`; gives group labels per operation, simplest first: everything together, one group per independent sub-tile, issuers
+of asynchronous work apart, tile-sized pieces apart or joined with their like. They only order the search: a schedule found under one is
+a schedule, a partition that fails proves nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import networkx as nx
+
+from twill.ir.problem import Problem
+
+Labels = tuple[int, ...]
+"""Group label of every operation; the loads' label is 0 where there are loads."""
+
+
+def partitions(problem: Problem) -> tuple[Labels, ...]:
+    """Distinct candidate partitions within the machine's group limit, in the order to try."""
+    loads = [i for i, op in enumerate(problem.operations) if op.variable]
+    rest = [i for i, op in enumerate(problem.operations) if not op.variable]
+    narrow = [i for i in rest if problem.operations[i].warps == 1]
+    wide = [i for i in rest if problem.operations[i].warps > 1]
+    tiles, pieces = _connected(problem, rest), _connected(problem, wide)
+    shares = [part for piece in pieces for part in _tile_pieces(problem, piece)]
+    splits: list[Iterable[Sequence[int]]] = [
+        tiles,
+        [*pieces, narrow],
+        [*_alike(problem, shares), narrow],
+        [*_small_joined(problem, shares), narrow],
+        [*shares, narrow],
+        [rest],
+        [wide, narrow],
+    ]
+    found = [_labels(problem, [loads, *split]) for split in splits]
+    limit = problem.limits.groups
+    return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
+
+
+def _connected(problem: Problem, ops: Sequence[int]) -> list[list[int]]:
+    """The pieces of the dependence graph within `ops`."""
+    chosen = set(ops)
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(ops)
+    ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
+    groups = [[problem.index(op) for op in same] for same in problem.together]
+    graph.add_edges_from((a, b) for a, b in ends if a in chosen and b in chosen)
+    graph.add_edges_from((a, b) for same in groups for a, b in pairwise(same) if a in chosen and b in chosen)
+    return sorted(sorted(part) for part in nx.connected_components(graph))
+
+
+def _tile_pieces(problem: Problem, piece: Sequence[int]) -> list[list[int]]:
+    """A piece cut where only small values (row vectors) pass: what tile-sized registers hold together stays together."""
+    chosen = set(piece)
+    sizes = {value.src: max(value.registers, 1 if value.shared or value.tensor else 0) for value in problem.values}
+    largest = max((sizes.get(problem.operations[i].id, 0) for i in piece), default=0)
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(piece)
+    for edge in problem.edges:
+        a, b = problem.index(edge.src), problem.index(edge.dst)
+        if a in chosen and b in chosen and (8 * sizes.get(edge.src, 0) >= largest or _light(problem, a) or _light(problem, b)):
+            graph.add_edge(a, b)
+    heavy = graph.subgraph(i for i in piece if not _light(problem, i))
+    cores = sorted(sorted(part) for part in nx.connected_components(heavy))
+    return _adopt(problem, cores, [i for i in piece if _light(problem, i)])
+
+
+def _light(problem: Problem, op: int) -> bool:
+    """An operation on row vectors: it takes a small part of what the longest operation takes."""
+    longest = max(o.duration for o in problem.operations)
+    return problem.operations[op].duration * 16 < longest
+
+
+def _adopt(problem: Problem, cores: list[list[int]], light: Sequence[int]) -> list[list[int]]:
+    """Every light operation joins the core that feeds it, or else that it feeds."""
+    home = {op: c for c, core in enumerate(cores) for op in core}
+    pending = [op for op in light if op not in home]
+    ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
+    for _ in light:
+        for op in pending:
+            near = [home[a] for a, b in ends if b == op and a in home] or [home[b] for a, b in ends if a == op and b in home]
+            if near and op not in home:
+                home[op] = near[0]
+        pending = [op for op in pending if op not in home]
+    lone = [[op] for op in pending]
+    return [sorted(op for op, c in home.items() if c == k) for k in range(len(cores))] + lone
+
+
+def _alike(problem: Problem, shares: list[list[int]]) -> list[list[int]]:
+    """Pieces made of the same operations (the same work of several sub-tiles) joined, but for the largest kind."""
+    kinds: dict[tuple[str, ...], list[list[int]]] = {}
+    for share in shares:
+        kinds.setdefault(tuple(sorted(problem.operations[i].name for i in share)), []).append(share)
+    largest = max(kinds, key=lambda kind: len(kind), default=())
+    joined: list[list[int]] = []
+    for kind, members in kinds.items():
+        joined += members if kind == largest else [[op for share in members for op in share]]
+    return joined
+
+
+def _small_joined(problem: Problem, shares: list[list[int]]) -> list[list[int]]:
+    """All but the longest-running pieces in one group."""
+    if len(shares) < 3:
+        return shares
+    time = [sum(problem.operations[i].issue for i in share) for share in shares]
+    main = [share for share, t in zip(shares, time, strict=True) if 2 * t >= max(time)]
+    return [*main, [op for share, t in zip(shares, time, strict=True) if 2 * t < max(time) for op in share]]
+
+
+def _labels(problem: Problem, split: Iterable[Sequence[int]]) -> Labels:
+    label = {op: g for g, ops in enumerate(part for part in split if part) for op in ops}
+    return tuple(label[i] for i in range(len(problem.operations)))
