@@ -109,9 +109,7 @@ def problem_of(root: Node, nodes: str, machine: Machine | None, extra: Mapping[s
         units=units,
         operations=operations,
         edges=tuple(decode(row, Edge, RANGES, skipped.get("edges", ())) for row in _rows(root, "edges")),
-        values=tuple(
-            decode(node, Value, RANGES, src=op.id) for row, op in zip(rows, operations, strict=True) for node in _items(row, "values")
-        ),
+        values=tuple(value for row, op in zip(rows, operations, strict=True) for value in _made(row, op)),
         limits=limits,
         resolution=decode(top["resolution"], Resolution, RANGES) if "resolution" in top else Resolution(),
         source=source,

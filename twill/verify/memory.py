@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
 from twill.ir.problem import Time
 from twill.ir.schedule import Place
@@ -23,26 +22,29 @@ PERIODS = 3
 
 def places(n: Numbers, claimed: Sequence[Place]) -> Iterator[Violation]:
     """SHARED and TENSOR: capacity, a place for everything that needs one, and no address used twice at once."""
-    needed = rooms(n)
-    yield from capacities(n, needed)
-    wrong = list(_accounts(needed, claimed))
-    yield from wrong
-    if wrong:
-        return
-    by_key = {_key(place): place for place in claimed}
-    laid = [(room, by_key[room.value, room.memory, room.staging]) for room in needed]
-    yield from _bounds(n, claimed)
-    yield from _owned(laid)
-    yield from _collisions(laid, n.interval)
+    for memory, capacity in (("shared", n.problem.limits.shared), ("tensor", n.problem.limits.tensor)):
+        needed = [room for room in rooms(n) if room.memory == memory]
+        stated = [place for place in claimed if place.memory == memory]
+        yield from _capacity(memory, needed, capacity, n.interval)
+        wrong = list(_accounts(needed, stated))
+        yield from wrong or _laid(needed, stated, capacity, n.interval)
 
 
-def capacities(n: Numbers, needed: Sequence[Room]) -> Iterator[Violation]:
+def _capacity(memory: str, needed: Sequence[Room], capacity: int, interval: Time) -> Iterator[Violation]:
     """No residue needs more than there is, wherever it would lie."""
-    for memory, has in (("shared", n.problem.limits.shared), ("tensor", n.problem.limits.tensor)):
-        top = peak([span for room in needed if room.memory == memory for span in room.spans(n.interval)], n.interval)
-        if top.amount > has:
-            text = f"{memory} memory overflows at residue {top.residue} with {', '.join(dict.fromkeys(top.owners))}"
-            yield Violation(memory.upper(), text, values=top.owners, needs=top.amount, has=has)
+    top = peak([span for room in needed for span in room.spans(interval)], interval)
+    if top.amount > capacity:
+        text = f"{memory} memory overflows at residue {top.residue} with {', '.join(dict.fromkeys(top.owners))}"
+        yield Violation(memory.upper(), text, values=top.owners, needs=top.amount, has=capacity)
+
+
+def _laid(needed: Sequence[Room], stated: Sequence[Place], capacity: int, interval: Time) -> Iterator[Violation]:
+    """Every room at its place."""
+    by_key = {_key(place): place for place in stated}
+    laid = [(room, by_key[room.value, room.memory, room.staging]) for room in needed]
+    yield from _bounds(stated, capacity)
+    yield from _owned(laid)
+    yield from _collisions(laid, interval)
 
 
 def _accounts(needed: Sequence[Room], claimed: Sequence[Place]) -> Iterator[Violation]:
@@ -62,12 +64,11 @@ def _accounts(needed: Sequence[Room], claimed: Sequence[Place]) -> Iterator[Viol
             yield Violation(place.memory.upper(), text, values=(place.value,), needs=room.size * room.copies, has=place.size * place.copies)
 
 
-def _bounds(n: Numbers, claimed: Sequence[Place]) -> Iterator[Violation]:
-    for place in claimed:
-        has = n.problem.limits.shared if place.memory == "shared" else n.problem.limits.tensor
-        if place.address < 0 or _top(place) > has:
+def _bounds(stated: Sequence[Place], capacity: int) -> Iterator[Violation]:
+    for place in stated:
+        if place.address < 0 or _top(place) > capacity:
             text = f"{place.value} lies at [{place.address}, {_top(place)}), outside the memory"
-            yield Violation(place.memory.upper(), text, values=(place.value,), needs=_top(place), has=has)
+            yield Violation(place.memory.upper(), text, values=(place.value,), needs=_top(place), has=capacity)
 
 
 def _owned(laid: Sequence[tuple[Room, Place]]) -> Iterator[Violation]:
@@ -98,7 +99,7 @@ def _collisions(laid: Sequence[tuple[Room, Place]], interval: Time) -> Iterator[
         alive = [old for old in alive if old.end > new.start]
         for old in alive:
             pair = (old.room.name, new.room.name)
-            if old.room.memory == new.room.memory and old.low < new.high and new.low < old.high and pair not in seen:
+            if old.low < new.high and new.low < old.high and pair not in seen:
                 seen.add(pair)
                 text = f"{pair[1]} (iteration {new.number}) overwrites {pair[0]} (iteration {old.number}) at time {new.start}"
                 yield Violation(new.room.memory.upper(), text, values=(old.room.value, new.room.value))
@@ -123,5 +124,4 @@ def _top(place: Place) -> int:
 
 
 def _overlap(a: Place, b: Place) -> bool:
-    memory: tuple[Literal["shared", "tensor"], ...] = (a.memory, b.memory)
-    return memory[0] == memory[1] and a.address < _top(b) and b.address < _top(a)
+    return a.address < _top(b) and b.address < _top(a)

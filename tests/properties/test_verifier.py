@@ -1,0 +1,103 @@
+"""The verifier on schedules of random loops: it accepts the oracle's, and calls a mutant broken exactly when a simulation does."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.simulate import broken
+from twill.ir.problem import Problem
+from twill.ir.schedule import Group, Place, Solution
+from twill.verify import check
+from twill.verify.oracle import Answer, TooLargeError, search
+from twill.verify.tiny import tiny_problem
+
+SEEDS = st.integers(0, 2**32)
+
+
+def answer(seed: int, *, joint: bool = True) -> tuple[Problem, Answer | None]:
+    problem = tiny_problem(Random(seed), most=4)
+    try:
+        return problem, search(problem, 2, 8, joint=joint, visits=5000)
+    except TooLargeError:
+        return problem, None
+
+
+def names(problem: Problem, solution: Solution, *, joint: bool = True) -> set[str]:
+    return {violation.rule for violation in check(problem, solution, joint=joint)}
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS, st.booleans())
+def test_accepts_what_the_oracle_finds(seed: int, joint: bool) -> None:
+    problem, best = answer(seed, joint=joint)
+    if best:
+        assert check(problem, best.solution, joint=joint) == ()
+        assert broken(problem, best.solution, joint=joint) == set()
+        assert best.length <= 2 * best.interval
+
+
+@settings(max_examples=250, deadline=None)
+@given(SEEDS)
+def test_rejects_every_mutant_that_breaks_a_rule(seed: int) -> None:
+    problem, best = answer(seed)
+    if best:
+        random = Random(seed)
+        for _ in range(6):
+            mutant = mutate(random, problem, best.solution)
+            assert names(problem, mutant) == broken(problem, mutant), mutant
+
+
+def mutate(random: Random, problem: Problem, s: Solution) -> Solution:
+    """One or two random changes."""
+    for _ in range(random.randint(1, 2)):
+        i = random.randrange(len(s.start))
+        kind = random.choice(("start", "start", "group", "interval", "address", "size", "drop", "registers", "width"))
+        if kind == "start":
+            s = replace(s, start=(*s.start[:i], s.start[i] + random.choice((-2, -1, 1, 2, s.interval, -s.interval)), *s.start[i + 1 :]))
+        elif kind == "group":
+            s = with_groups(problem, replace(s, group=(*s.group[:i], random.randint(0, 3), *s.group[i + 1 :])))
+        elif kind == "interval":
+            s = replace(s, interval=max(1, s.interval + random.choice((-1, 1))))
+        elif kind in ("registers", "width") and s.groups:
+            s = replace(s, groups=changed(random, s.groups, kind))
+        elif s.places:
+            s = replace(s, places=moved(random, s.places, kind))
+    return s
+
+
+def changed(random: Random, groups: tuple[Group, ...], kind: str) -> tuple[Group, ...]:
+    i = random.randrange(len(groups))
+    group = replace(groups[i], registers=groups[i].registers + 1) if kind == "registers" else replace(groups[i], warps=2)
+    return (*groups[:i], group, *groups[i + 1 :])
+
+
+def moved(random: Random, places: tuple[Place, ...], kind: str) -> tuple[Place, ...]:
+    i = random.randrange(len(places))
+    place = places[i]
+    match kind:
+        case "address":
+            changed = [replace(place, address=place.address + random.choice((-2, -1, 1, 2)))]
+        case "size":
+            changed = [replace(place, copies=place.copies + 1)]
+        case _:
+            changed = list[Place]()
+    return (*places[:i], *changed, *places[i + 1 :])
+
+
+def with_groups(problem: Problem, s: Solution) -> Solution:
+    """Groups restated for a new partition, so that other rules than the statement's are tried too."""
+    known = {group.id: group for group in s.groups}
+    used = sorted(set(s.group))
+    widths = {g: max(op.warps for op, x in zip(problem.operations, s.group, strict=True) if x == g) for g in used}
+    return replace(s, groups=tuple(Group(g, widths[g], known[g].registers if g in known else 0) for g in used))
+
+
+@pytest.mark.parametrize("field", ["start", "group"])
+def test_rejects_numbers_missing(field: str) -> None:
+    problem, best = next(pair for pair in map(answer, range(100)) if pair[1])
+    assert best is not None
+    assert {v.rule for v in check(problem, replace(best.solution, **{field: ()}))} == {"FORM"}
+    assert {v.rule for v in check(problem, replace(best.solution, interval=0))} == {"FORM"}
