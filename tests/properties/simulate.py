@@ -152,11 +152,9 @@ def _memory(run: Run) -> Iterator[str]:
         wanted = [item for value in run.problem.values for item in _items(run, value, memory)]
         places = [p for p in run.solution.places if p.memory == memory]
         claimed = sorted((p.value, p.staging, p.size, p.copies) for p in places)
-        if (
-            claimed != sorted((value, staging, size, copies) for value, staging, size, _, _, copies, _ in wanted)
-            or any(p.address < 0 or p.address + p.size * p.copies > capacity for p in places)
-            or _clashes(run, wanted, {(p.value, p.staging): p.address for p in places})
-        ):
+        needed = sorted((value, staging, size, copies) for value, staging, size, _, _, copies, _ in wanted)
+        outside = any(p.address < 0 or p.address + p.size * p.copies > capacity for p in places)
+        if claimed != needed or outside or _clashes(run, wanted, {(p.value, p.staging): p.address for p in places}):
             yield memory.upper()
 
 
