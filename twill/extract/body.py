@@ -1,0 +1,128 @@
+"""Where the values of a loop body come from.
+
+Takes a `Loop` and its `Module`; gives a `Body` that answers, for any value: which operation of the body computes it and how many
+iterations ago, what it was before the loop, who reads it. Guarantees that chains of carried values add up their distances, and
+that a value handed round unchanged counts as one from outside.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """`value`, a result of `op` of the loop body, made `distance` iterations ago."""
+
+    op: Op
+    value: Value
+    distance: int
+
+
+class Body:
+    """The top-level operations of a loop body and the values they exchange."""
+
+    def __init__(self, module: Module, loop: Loop) -> None:
+        self.module = module
+        self.loop = loop
+        self.ops: tuple[Op, ...] = loop.ops
+        self.threads = module.num_warps * module.threads_per_warp
+        self._carried: Mapping[int, Carried] = {c.arg.id: c for c in loop.carried}
+        self._definers: Mapping[int, Op] = {v.id: op for op in loop.function.walk() for v in op.results}
+        self._owners: Mapping[int, Op] = {v.id: op for op in self.ops for v in op.results}
+
+    def trace(self, value: Value) -> tuple[Value, int]:
+        """Back through the arguments of the loop to the value computed in its body, or from outside; and how many iterations back."""
+        distance = 0
+        seen = {value.id}
+        while (carried := self._carried.get(value.id)) is not None:
+            if carried.yielded.id in seen:
+                return carried.init, 0
+            value, distance = carried.yielded, distance + 1
+            seen.add(value.id)
+        return value, distance
+
+    def owner(self, value: Value) -> Op | None:
+        """The operation of the body that computes a value; None for one from outside."""
+        return self._owners.get(value.id)
+
+    def definer(self, value: Value) -> Op | None:
+        """The operation that computes a value, wherever it stands; None for an argument."""
+        return self._definers.get(value.id)
+
+    def origins(self, value: Value, through: Callable[[Op], bool]) -> tuple[Origin, ...]:
+        """The results that a value depends on, seen through the operations that `through` accepts; the nearest of each."""
+        queue: list[tuple[int, int, Value]] = [(0, value.id, value)]
+        seen: set[int] = set()
+        found: dict[int, Origin] = {}
+        while queue:
+            so_far, _, current = heapq.heappop(queue)
+            current, back = self.trace(current)
+            op = self.owner(current)
+            if op is None or current.id in seen:
+                continue
+            seen.add(current.id)
+            distance = so_far + back
+            if not through(op):
+                found[current.id] = Origin(op, current, distance)
+                continue
+            for operand in self.reads(op):
+                heapq.heappush(queue, (distance, operand.id, operand))
+        return tuple(found.values())
+
+    def reads(self, op: Op) -> tuple[Value, ...]:
+        """The values an operation needs, those that its regions take from around it included."""
+        own = {arg.id for region in op.regions for block in region.blocks for arg in block.args}
+        own |= {v.id for inner in op.inner() for v in inner.results}
+        own |= {arg.id for inner in op.inner() for region in inner.regions for block in region.blocks for arg in block.args}
+        captured = [v for inner in op.inner() for v in inner.operands if v.id not in own]
+        return tuple({v.id: v for v in (*op.operands, *captured)}.values())
+
+    @cached_property
+    def _readers(self) -> Mapping[int, list[Op]]:
+        readers: defaultdict[int, list[Op]] = defaultdict(list)
+        for op in self.ops:
+            for value in self.reads(op):
+                readers[value.id].append(op)
+        for carried in self.loop.carried:
+            readers[carried.yielded.id].extend(op for op in readers[carried.arg.id] if op not in readers[carried.yielded.id])
+        return readers
+
+    def readers(self, value: Value) -> tuple[Op, ...]:
+        """The operations of the body that read a value, in this iteration or, handed on once, in the next."""
+        return tuple(self._readers.get(value.id, ()))
+
+    def constant(self, value: Value) -> object:
+        """What a value is in every iteration but perhaps the first, where that is a constant; otherwise None."""
+        traced, _ = self.trace(value)
+        op = self.definer(traced)
+        if op is None or op.name != "arith.constant":
+            return None
+        literal = op.attributes.get("value")
+        return literal.text if isinstance(literal, Raw) else literal
+
+    def always_false(self, value: Value) -> bool:
+        """An i1 that is false in the first and in every later iteration."""
+        carried = self._carried.get(value.id)
+        return self.constant(value) is False and (carried is None or self.constant(carried.init) is False)
+
+    def always_true(self, value: Value) -> bool:
+        carried = self._carried.get(value.id)
+        return self.constant(value) is True and (carried is None or self.constant(carried.init) is True)
+
+    def before(self, value: Value) -> Value:
+        """What a value is when the loop is entered: the initial one for an argument of the loop, otherwise itself."""
+        carried = self._carried.get(value.id)
+        return carried.init if carried else value
+
+    def flags(self, op: Op) -> tuple[Value, ...]:
+        """The i1 operands of an operation, in order."""
+        return tuple(v for v in op.operands if v.type == Scalar("i1"))
+
+    def nearest_first(self, values: tuple[Value, ...], through: Callable[[Op], bool]) -> Iterator[Origin]:
+        for value in values:
+            yield from self.origins(value, through)

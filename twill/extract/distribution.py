@@ -1,0 +1,123 @@
+"""How a tile is spread over the registers of a group's threads, as a linear layout.
+
+Takes an encoding and a shape; gives the basis vectors of registers, lanes and warps. A zero vector means replication: that lane or
+warp holds the same elements as its neighbour. Registers that would only repeat others are left out, as the compiler leaves them out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Slice
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Where each bit of the register, lane and warp number moves the element a thread holds."""
+
+    register: Bases
+    lane: Bases
+    warp: Bases
+
+    @property
+    def per_thread(self) -> int:
+        """Elements in the registers of one thread."""
+        return 1 << len(self.register)
+
+    @property
+    def held(self) -> int:
+        """Elements that all threads hold together, replicas counted."""
+        return 1 << (len(self.register) + len(self.lane) + len(self.warp))
+
+    def lanes_along(self, axis: int) -> int:
+        """log2 of how many lanes of a warp share one row along `axis`."""
+        return sum(1 for basis in self.lane if basis[axis])
+
+    def warps_along(self, axis: int) -> int:
+        """log2 of how many warps share one row along `axis`."""
+        return sum(1 for basis in self.warp if basis[axis])
+
+    def moves_nothing_to(self, other: "Distribution") -> bool:
+        """Every thread already holds what it holds in `other`, if in other registers."""
+        return self.lane == other.lane and self.warp == other.warp and len(self.register) == len(other.register)
+
+
+def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None:
+    """The distribution of a tile of `shape`; None for an encoding whose layout is not known here."""
+    match encoding:
+        case Blocked():
+            return _fit(_blocked(encoding), shape)
+        case Linear(register, lane, warp, _):
+            return _fit(Distribution(register, lane, warp), shape)
+        case NvidiaMma() if len(shape) == 2 and len(encoding.instr_shape) >= 2:
+            return _fit(_accumulator(encoding), shape)
+        case DotOperand(0, NvidiaMma() as parent, int(width)) if len(shape) == 2:
+            return _fit(_left_operand(parent, width), shape)
+        case Slice(dim, parent):
+            return _drop(distribution(parent, (*shape[:dim], 1, *shape[dim:])), dim)
+        case _:
+            return None
+
+
+def _blocked(encoding: Blocked) -> Distribution:
+    """Each thread's elements, then the lanes, then the warps, each along the dimensions in `order`."""
+    reached = [1] * len(encoding.order)
+    levels = (encoding.size_per_thread, encoding.threads_per_warp, encoding.warps_per_cta)
+    return Distribution(*(tuple(_extend(reached, sizes, encoding.order)) for sizes in levels))
+
+
+def _accumulator(mma: NvidiaMma) -> Distribution:
+    """A warp's 16 x N part: pairs of columns, lanes four to a row, rows 8 apart, then groups of 8 columns (PTX ISA, wgmma)."""
+    columns = mma.instr_shape[1]
+    lane = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+    register = ((0, 1), (8, 0), *((0, c) for c in _powers(8, columns)))
+    return Distribution(register, lane, tuple(_extend([16, columns], mma.warps_per_cta, (0, 1))))
+
+
+def _left_operand(mma: NvidiaMma, width: int) -> Distribution:
+    """The A operand: like an accumulator with `width` elements of K side by side; warps along N hold copies."""
+    lane = ((0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0))
+    register = (*((0, c) for c in _powers(1, width)), (8, 0), (0, 4 * width))
+    rows, columns = mma.warps_per_cta
+    warps = (*((r, 0) for r in _powers(16, 16 * rows)), *((0, 0) for _ in _powers(1, columns)))
+    return Distribution(register, lane, warps)
+
+
+def _fit(layout: Distribution, shape: Shape) -> Distribution:
+    """Repeat a layout in registers until it covers `shape`, and wrap what reaches beyond it."""
+    register, lane, warp = (tuple(_wrap(b, shape) for b in bases) for bases in (layout.register, layout.lane, layout.warp))
+    reach = [2 * max((b[d] for b in (*register, *lane, *warp)), default=0) or 1 for d in range(len(shape))]
+    more = (_unit(d, size, len(shape)) for d in reversed(range(len(shape))) for size in _powers(reach[d], shape[d]))
+    return Distribution((*(b for b in register if any(b)), *more), lane, warp)
+
+
+def _wrap(basis: tuple[int, ...], shape: Shape) -> tuple[int, ...]:
+    return tuple(step if step < size else 0 for step, size in zip(basis, shape, strict=True))
+
+
+def _drop(layout: Distribution | None, dim: int) -> Distribution | None:
+    """Forget a dimension of size 1."""
+    if layout is None:
+        return None
+    register, lane, warp = (tuple((*b[:dim], *b[dim + 1 :]) for b in bases) for bases in (layout.register, layout.lane, layout.warp))
+    return Distribution(register, lane, warp)
+
+
+def _extend(reached: list[int], sizes: Shape, order: Shape) -> Iterator[tuple[int, ...]]:
+    """Basis vectors that multiply the extent `reached` along each dimension by `sizes`, in `order`."""
+    for dim in order:
+        for size in _powers(reached[dim], reached[dim] * sizes[dim]):
+            yield _unit(dim, size, len(reached))
+        reached[dim] *= sizes[dim]
+
+
+def _unit(dim: int, size: int, rank: int) -> tuple[int, ...]:
+    return tuple(size if d == dim else 0 for d in range(rank))
+
+
+def _powers(start: int, stop: int) -> Iterator[int]:
+    """start, 2 start, 4 start, ... below `stop`."""
+    while start < stop:
+        yield start
+        start *= 2

@@ -1,0 +1,82 @@
+"""What an operation does, in terms a cost table knows: kinds, tiles, matrix sizes.
+
+Takes an operation of a body; gives its `Work`, one list per branch for an `scf.if`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from twill.extract.body import Body
+from twill.extract.distribution import distribution
+from twill.extract.fold import Folding
+from twill.extract.ops import row
+from twill.extract.tiles import in_shared
+from twill.ir.graph import Exchange, Tile, Work
+from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
+
+TileOf = Callable[[Value], Tile | None]
+
+
+def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
+    """The work of an operation; for an `scf.if` that of its two branches, otherwise of none in the second."""
+    kind = folding.kinds[op.index]
+    if kind in ("view", "scalar"):
+        return (), ()
+    if kind == "branch":
+        branches = [tuple(_branch(region, tile_of)) for region in op.regions]
+        return branches[0], branches[1] if len(branches) > 1 else ()
+    inputs = tuple(t for t in map(tile_of, _tiles(op.operands)) if t)
+    made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
+    outputs = tuple(in_shared(t) if kind in ("load", "shared_store") and t.place == "registers" else t for t in made)
+    fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
+    match kind:
+        case "mma":
+            *operands, accumulator = inputs[:3]
+            work = Work(op.name, kind, tuple(operands), (accumulator,), fixed, mnk=_mnk(operands), location=op.location)
+        case "reduce":
+            exchange, combine = _exchange(op), _combine(op)
+            work = Work(op.name, kind, inputs, outputs, fixed, exchange=exchange, combine=combine, location=op.location)
+        case "tensor_store" | "shared_store" if not outputs:
+            target, sources = inputs[0], inputs[1:]
+            if target.place == "registers":
+                target, sources = inputs[-1], inputs[:-1]
+            work = Work(op.name, kind, sources, (target,), fixed, location=op.location)
+        case _:
+            work = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
+    return (work,), ()
+
+
+def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:
+    """The elementwise operations and reductions of one branch on tiles."""
+    for block in region.blocks:
+        for op in block.ops:
+            kind = row(op).kind if not op.name.endswith(".yield") else "view"
+            tiles = tuple(t for t in map(tile_of, _tiles((*op.operands, *op.results))) if t)
+            if kind not in ("view", "scalar") and any(t.shape for t in tiles):
+                made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
+                exchange = _exchange(op) if kind == "reduce" else None
+                yield Work(op.name, kind, tiles, made, exchange=exchange, combine=_combine(op), location=op.location)
+
+
+def _tiles(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(v for v in values if isinstance(v.type, Tensor | MemDesc) or (isinstance(v.type, Scalar) and v.type.name != "i1"))
+
+
+def _mnk(operands: list[Tile]) -> tuple[int, int, int]:
+    """M, N, K of A (M x K) times B (K x N)."""
+    a, b = operands
+    return a.shape[-2], b.shape[-1], a.shape[-1]
+
+
+def _combine(op: Op) -> tuple[str, ...]:
+    if row(op).kind != "reduce":
+        return ()
+    return tuple(inner.name for inner in op.inner() if not inner.name.endswith(".return"))
+
+
+def _exchange(op: Op) -> Exchange | None:
+    """How the elements of a reduced row are spread over threads; None where that is not known."""
+    type, axis = op.operands[0].type, op.attributes.get("axis")
+    if not isinstance(type, Tensor) or not isinstance(axis, int):
+        return None
+    layout = distribution(type.encoding, type.shape)
+    return Exchange(layout.lanes_along(axis), layout.warps_along(axis)) if layout else None
