@@ -6,7 +6,7 @@ Takes a `Result`; gives (label, text) pairs, in a fixed order, the same for the 
 from collections.abc import Iterator
 
 from twill.ir.problem import Problem
-from twill.ir.schedule import Refutation, Result, Solution
+from twill.ir.schedule import Bounds, Refutation, Result, Solution
 from twill.report import facts
 
 Pair = tuple[str, str]
@@ -33,10 +33,10 @@ def _answer(result: Result) -> Iterator[Pair]:
     problem, solution = result.problem, result.solution
     if solution is None:
         yield "interval", f"none found; no interval below {_cycles(problem, result.proved)} works"
-        yield "bound", _bound(result)
+        yield "bound", bound(result.problem, result.bounds)
         return
     yield "interval", f"{_cycles(problem, solution.interval)}; {_gap(result, solution)}"
-    yield "bound", _bound(result)
+    yield "bound", bound(result.problem, result.bounds)
     yield "length", f"{_cycles(problem, solution.length(problem))}, {_overlap(problem, solution)}"
     for group in solution.groups:
         members = facts.members(problem, solution, group.id)
@@ -64,13 +64,14 @@ def _span(result: Result) -> str:
     return f"with up to {min(limits)} iterations in flight" if limits else ""
 
 
-def _bound(result: Result) -> str:
-    bounds, problem = result.bounds, result.problem
-    resource = f"{_cycles(problem, bounds.resource.value)} for unit {bounds.resource.unit}" if bounds.resource.unit else "no unit"
-    circuit = " -> ".join((*bounds.recurrence.ops, *bounds.recurrence.ops[:1]))
-    recurrence = f"{_cycles(problem, bounds.recurrence.value)} for the circuit {circuit}" if circuit else "no circuit"
-    binding = "resources" if bounds.resource.value >= bounds.recurrence.value else "recurrence"
-    return f"resources {resource}; recurrence {recurrence}; the {binding} decide" + ("s" if binding == "recurrence" else "")
+def bound(problem: Problem, bounds: Bounds) -> str:
+    """Both lower bounds with what sets them."""
+    resource, recurrence = bounds.resource, bounds.recurrence
+    circuit = " -> ".join((*recurrence.ops, *recurrence.ops[:1]))
+    decides = "resources decide" if resource.value >= recurrence.value else "recurrence decides"
+    by_unit = f"{_cycles(problem, resource.value)} for unit {resource.unit}" if resource.unit else "no unit"
+    by_circuit = f"{_cycles(problem, recurrence.value)} for the circuit {circuit}" if circuit else "no circuit"
+    return f"resources {by_unit}; recurrence {by_circuit}; the {decides}"
 
 
 def _overlap(problem: Problem, solution: Solution) -> str:

@@ -1,0 +1,36 @@
+"""`twill graph`: the dependence graph of a loop, drawn; nothing is solved."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from twill.cli.options import input_options, inputs, question_options
+
+
+@click.command(short_help="Draw the dependence graph of a loop.")
+@click.argument("spec")
+@input_options
+@question_options
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("."), metavar="DIR", help="Where to.")
+def graph(spec: str, out: Path, **options: Any) -> None:
+    """Draw the dependence graph of the loops of SPEC with its lower bounds, and write it as a graph file.
+
+    Writes graph.svg, graph.png, graph.dot and loop.graph.json (which `twill schedule` reads).
+
+    \b
+    twill graph kernel.ttgir --arch sm100 --out drawings/
+    """
+    from twill.cli.output import folder_of, graph_files, write_all
+    from twill.files import write_graph
+    from twill.inputs import cases
+    from twill.modulo.bounds import bounds
+    from twill.report.summary import bound
+
+    found = cases(inputs(spec, options))
+    for case in found:
+        limits = bounds(case.problem)
+        click.echo(f"{case.name}: {bound(case.problem, limits)}")
+        files = {**graph_files(case, limits), "loop.graph.json": lambda case=case: write_graph(case.problem)}
+        for path in write_all(folder_of(out, case, len(found) > 1), files):
+            click.echo(f"wrote {path}", err=True)

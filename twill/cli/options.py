@@ -1,0 +1,104 @@
+"""Options that several commands share, and what becomes of them: an `Inputs` value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import click
+
+from twill.files import load
+from twill.inputs import Inputs
+from twill.whatif import read_pins
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def inputs(spec: str, options: Mapping[str, Any]) -> Inputs:
+    """The inputs among a command's options; what else there is, is the command's own."""
+    names = {field.name for field in fields(Inputs)} - {"pins"}
+    path: str | None = options.get("pins")
+    pins = read_pins(load(path), path) if path else None
+    return Inputs(spec, pins=pins, **{name: value for name, value in options.items() if name in names})
+
+
+class Pair(click.ParamType[tuple[str, object]]):
+    """`NAME=VALUE`; the value is made by `convert_value`."""
+
+    def __init__(self, name: str, convert_value: Callable[[str], object] = str) -> None:
+        self.name = name
+        self.convert_value = convert_value
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, object]:
+        name, equals, text = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not of the form {self.name}", param, ctx)
+        try:
+            return name, self.convert_value(text)
+        except ValueError:
+            self.fail(f"{text!r} is not a whole number", param, ctx)
+
+
+class Units(click.ParamType[int | None]):
+    """`exact`, or a number of units of time."""
+
+    name = "exact|U"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value is None or value == "exact":
+            return None
+        if not str(value).isdigit() or int(value) < 1:
+            self.fail(f"{value!r} is neither 'exact' nor a positive whole number", param, ctx)
+        return int(value)
+
+
+def machine_options(command: Command) -> Command:
+    """The machine."""
+    for add in reversed(
+        (
+            click.option("--arch", help="Architecture, sm90 or sm100; stands for its default machine."),
+            click.option("--machine", metavar="NAME|FILE", help="Machine to schedule for: see `twill machines list`, or a TOML file."),
+        )
+    ):
+        command = add(command)
+    return command
+
+
+def input_options(command: Command) -> Command:
+    """What is read, and how."""
+    for add in reversed(
+        (
+            click.option(
+                "--set", "settings", multiple=True, type=Pair("NAME=VALUE"), help="Argument or constexpr of a Python kernel; repeatable."
+            ),
+            click.option("--loop", "loops", multiple=True, metavar="NAME", help="Loop to take, such as for.0; repeatable."),
+            click.option("--no-rule", "switched_off", multiple=True, metavar="RULE", help="Simplification rule to switch off; repeatable."),
+        )
+    ):
+        command = add(command)
+    return machine_options(command)
+
+
+def question_options(command: Command) -> Command:
+    """What if."""
+    positive = click.IntRange(min=1)
+    whole = click.IntRange(min=0)
+    for add in reversed(
+        (
+            click.option("--resolution", type=Units(), help="Time in exact cycles (default), or scaled to U units by normalization."),
+            click.option("--groups", type=positive, metavar="N", help="At most N warp groups, the loads' included."),
+            click.option("--registers", type=positive, metavar="N", help="At most N registers per thread in any group."),
+            click.option("--no-cross-group", "hand_over", flag_value=False, default=True, help="Let nothing computed pass between groups."),
+            click.option("--smem", "shared", type=whole, metavar="BYTES", help="Shared memory of a thread block."),
+            click.option("--tmem", "tensor", type=whole, metavar="COLUMNS", help="Tensor memory of a thread block."),
+            click.option(
+                "--latency",
+                "latencies",
+                multiple=True,
+                type=Pair("OP=CYCLES", int),
+                help="Latency of operations by id or name, * and ? allowed; repeatable.",
+            ),
+            click.option("--pin", "pins", metavar="FILE", help="JSON file that fixes starts or the partition into groups."),
+        )
+    ):
+        command = add(command)
+    return command

@@ -1,0 +1,111 @@
+"""`twill schedule`: from a kernel or a graph to a verified schedule, its files and its drawings."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from twill.cli import worker
+from twill.cli.options import input_options, inputs, question_options
+from twill.cli.output import drawings, folder_of, schedule_text, text_files, write_all
+from twill.cli.progress import shown
+from twill.emit.ttgir import Dialect
+from twill.inputs import Case, cases
+from twill.ir.schedule import Result, Status
+from twill.ir.search import Engine, Options, Progress
+
+EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
+
+
+@click.command(short_help="Find the provably best schedule of a loop.")
+@click.argument("spec")
+@input_options
+@question_options
+@click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
+@click.option("--time-limit", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
+@click.option("--copies", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
+@click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
+@click.option("--explain/--no-explain", default=True, help="Ask why the interval is above the lower bound, where it is.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write all results there.")
+@click.option("--drawings/--no-drawings", "draw", default=True, help="With --out, draw and write report.html too.")
+@click.option(
+    "--triton", "dialects", multiple=True, type=click.Choice(get_args(Dialect)), help="In annotated.ttgir, Triton's attributes too."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the schedule alone, one line of JSON for each loop.")
+@click.option("--reproducible", is_flag=True, help="Write every measured time as 0, so that the same input gives the same bytes.")
+@click.pass_context
+def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
+    """Find the provably best joint software pipeline and warp specialization of the loops of SPEC.
+
+    SPEC is FILE.ttgir (a dump, or from Triton's cache), FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU), or
+    FILE.graph.json (a dependence graph).
+
+    \b
+    twill schedule kernel.ttgir --arch sm100
+    twill schedule kernels.py:fa_fwd --arch sm90 --set BLOCK_N=128 --out out/
+    twill schedule loop.graph.json --machine h200 --json
+    twill schedule kernel.ttgir --arch sm100 --groups 3 --tmem 384    # what if
+
+    Exit status: 0 optimal, 2 bad input, 3 proven infeasible, 4 stopped at a limit with the best answer and its bound.
+    """
+    search = Options(
+        engine=options["engine"],
+        time_limit=options["time_limit"],
+        copies=options["copies"],
+        modulo_only=options["modulo_only"],
+        explain=options["explain"],
+    )
+    found = cases(inputs(spec, options))
+    statuses = [_one(case, search, len(found) > 1, options) for case in found]
+    ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
+
+
+def _one(case: Case, search: Options, several: bool, options: dict[str, Any]) -> int:
+    """Solve one loop, write and print what came out; the exit status."""
+    result = _solve(case, search)
+    if options["out"]:
+        _write(case, result, search, folder_of(options["out"], case, several), options)
+    if options["as_json"]:
+        click.echo(_one_line(schedule_text(result, search, options["reproducible"])))
+    else:
+        _print(result, options["out"])
+    return EXIT[result.status]
+
+
+def _one_line(document: str) -> str:
+    return json.dumps(json.loads(document), separators=(",", ":"), ensure_ascii=False)
+
+
+def _solve(case: Case, search: Options) -> Result:
+    def work(tell: Any) -> Result:
+        from twill.pipeline import solve
+
+        return solve(case.problem, search, tell)
+
+    with shown(case.name) as report:
+
+        def tell(event: Progress) -> None:
+            report(event)
+
+        return worker.run(work, tell)
+
+
+def _write(case: Case, result: Result, search: Options, folder: Path, options: dict[str, Any]) -> None:
+    dialects: Sequence[Dialect] = options["dialects"]
+    files = dict(text_files(case, result, search, options["reproducible"], dialects))
+    if options["draw"]:
+        files |= drawings(case, result)
+    for path in write_all(folder, files):
+        if not options["as_json"]:
+            click.echo(f"wrote {path}", err=True)
+
+
+def _print(result: Result, out: Path | None) -> None:
+    """The summary, labels bold on a terminal."""
+    from twill.report import summary
+
+    click.secho(summary.title(result), bold=True)
+    for label, text in summary.pairs(result):
+        click.echo(f"  {click.style(f'{label:<16}', bold=True)} {text}")

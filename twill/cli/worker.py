@@ -1,0 +1,88 @@
+"""Work in a process of its own, so that Ctrl-C is answered at once whatever a solver is doing, and nothing survives it.
+
+The child leads a process group; solvers it starts belong to it. An interruption kills the group. On systems without `fork` the work
+runs in this process instead.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+Event = TypeVar("Event")
+
+
+def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event], None]) -> Result:
+    """`work(tell)`, in a child; events and the result come back through a pipe, and an exception is raised here again.
+
+    Raises KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP, after killing the child and all that it started.
+    """
+    if not hasattr(os, "fork"):
+        return work(tell)
+    receiver, sender = get_context("fork").Pipe(duplex=False)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        receiver.close()
+        _serve(work, sender)
+    sender.close()
+    try:
+        with _Stoppable():
+            return _listen(receiver, tell)
+    finally:
+        _end(child)
+
+
+def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> None:
+    """The child: work, send what it gave, leave without the parent's clean-up."""
+    try:
+        os.setpgid(0, 0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            sender.send(("result", work(lambda event: sender.send(("event", event)))))
+        except Exception as problem:  # whatever it is, the parent raises it again
+            sender.send(("error", problem))
+    finally:
+        os._exit(0)
+
+
+def _listen(receiver: Connection, tell: Callable[[Any], None]) -> Any:
+    while True:
+        try:
+            kind, content = receiver.recv()
+        except EOFError:
+            raise RuntimeError("the solving process ended without an answer") from None
+        match kind:
+            case "event":
+                tell(content)
+            case "error":
+                raise content
+            case _:
+                return content
+
+
+def _end(child: int) -> None:
+    """Kill the child's group and collect it."""
+    for kill, target in ((os.killpg, child), (os.kill, child)):
+        try:
+            kill(target, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+    os.waitpid(child, 0)
+
+
+class _Stoppable:
+    """While this lasts, SIGTERM and SIGHUP interrupt as Ctrl-C does."""
+
+    def __enter__(self) -> None:
+        self.before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGTERM, signal.SIGHUP)]
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before:
+            signal.signal(number, handler)

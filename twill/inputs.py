@@ -1,0 +1,174 @@
+"""What a user names, to loops with their problems.
+
+Takes `FILE.ttgir`, `FILE.py:function` or `FILE.graph.json` with a machine and what-if questions (`Inputs`); gives a `Case` for every loop
+to be scheduled. Raises `TwillError` where something cannot be read, priced or found, before anything is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from twill import whatif
+from twill.diagnostics import TwillError
+from twill.ir.graph import Graph
+from twill.ir.loop import Loop, Module
+from twill.ir.problem import Limits, Problem, Unit
+
+if TYPE_CHECKING:
+    from twill.costs.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What is to be scheduled, for which machine, and what is asked beyond that."""
+
+    spec: str
+    arch: str | None = None
+    machine: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+    """Arguments and constexprs of a Python kernel."""
+    loops: tuple[str, ...] = ()
+    """Names, or ends of names; empty for every innermost loop with tensor core work."""
+    switched_off: tuple[str, ...] = ()
+    """Simplification rules not to use."""
+    resolution: int | None = None
+    """Units of time to normalize costs to; None for exact cycles."""
+    groups: int | None = None
+    registers: int | None = None
+    shared: int | None = None
+    tensor: int | None = None
+    latencies: tuple[tuple[str, int], ...] = ()
+    pins: whatif.Pins | None = None
+    hand_over: bool = True
+    """Values computed in the loop may pass from one group to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One loop ready to be solved, with where it comes from; a graph file has neither module nor loop."""
+
+    problem: Problem
+    module: Module | None = None
+    loop: Loop | None = None
+    graph: Graph | None = None
+    formulas: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where the cost of each operation comes from, by its id."""
+
+    @property
+    def name(self) -> str:
+        """The loop's, such as `fa_fwd/for.0`: distinct among the loops of one input."""
+        return self.problem.name
+
+
+def cases(inputs: Inputs) -> tuple[Case, ...]:
+    """The loops that the inputs name, in the order of the text."""
+    found = (_from_graph(inputs),) if inputs.spec.endswith(".json") else _from_kernel(inputs)
+    return tuple(replace(case, problem=asked(case.problem, inputs)) for case in found)
+
+
+def asked(problem: Problem, inputs: Inputs) -> Problem:
+    """The problem with everything that the inputs ask of it, normalization last."""
+    problem = whatif.limited(problem, groups=inputs.groups, registers=inputs.registers, shared=inputs.shared, tensor=inputs.tensor)
+    for pattern, latency in inputs.latencies:
+        problem = whatif.with_latency(problem, pattern, latency)
+    if not inputs.hand_over:
+        problem = whatif.without_hand_over(problem)
+    if inputs.resolution is not None:
+        from twill.costs.normalize import normalize
+
+        problem = normalize(problem, inputs.resolution)
+    return whatif.pinned(problem, inputs.pins) if inputs.pins else problem
+
+
+# --- graph files ------------------------------------------------------------------------------------------------------
+
+
+def _from_graph(inputs: Inputs) -> Case:
+    from twill.files import load, read_graph
+
+    if inputs.settings or inputs.loops or inputs.switched_off:
+        raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor loops nor rules to switch off")
+    text = load(inputs.spec)
+    return Case(read_graph(text, inputs.spec, _units_and_limits))
+
+
+def _units_and_limits(name: str) -> tuple[tuple[Unit, ...], Limits]:
+    from twill.costs.machine import load
+
+    machine = load(name)
+    return machine.units, machine.limits
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
+    from twill.extract.source import load
+
+    module = load(inputs.spec, inputs.arch, dict(inputs.settings))
+    machine = _machine(inputs, module)
+    return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
+
+
+def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
+    """The loops of those names, or all that can be scheduled. Raises TwillError where one cannot, or none can."""
+    from twill.extract.ttgir import loops
+
+    found = loops(module)
+    if not names:
+        fit = tuple(loop for loop in found if loop.schedulable)
+        if not fit:
+            raise _nothing(module, found)
+        return fit
+    return tuple(_named(module, found, name) for name in names)
+
+
+def _nothing(module: Module, found: tuple[Loop, ...]) -> TwillError:
+    if not found:
+        return TwillError(f"{module.file} has no loop")
+    refused = next((loop for loop in found if loop.tensor_ops and loop.innermost), found[-1])
+    return _refused(module, refused)
+
+
+def _refused(module: Module, loop: Loop) -> TwillError:
+    refusal = loop.refusal
+    if refusal is None:
+        raise ValueError(f"{loop.path} can be scheduled")
+    line = module.text.splitlines()[refusal.location.line - 1]
+    return TwillError(f"cannot schedule {loop.path}: {refusal.reason}", refusal.location, text=line)
+
+
+def _named(module: Module, found: tuple[Loop, ...], name: str) -> Loop:
+    matching = [loop for loop in found if loop.path == name or loop.path.endswith(f"/{name}")]
+    if len(matching) != 1:
+        names = ", ".join(loop.path for loop in found) or "none"
+        raise TwillError(f"{len(matching) or 'no'} loops of {module.file} are called {name}", help=f"its loops: {names}")
+    if not matching[0].schedulable:
+        raise _refused(module, matching[0])
+    return matching[0]
+
+
+def _machine(inputs: Inputs, module: Module) -> Machine:
+    """The machine asked for; else the default one of the architecture asked for, or of the module's own."""
+    from twill.costs.machine import default, load
+
+    if inputs.machine:
+        return load(inputs.machine)
+    arch = inputs.arch or (module.target or "").replace("cuda:", "sm")
+    if not arch:
+        raise TwillError(f"{module.file} does not say what it is compiled for", help="give --arch sm90, --arch sm100 or --machine NAME")
+    return default(arch)
+
+
+def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
+    from twill.costs.model import price
+    from twill.extract.dependence import graph
+    from twill.extract.simplify import ALL_RULES
+
+    unknown = sorted(set(inputs.switched_off) - set(ALL_RULES))
+    if unknown:
+        raise TwillError(f"there is no rule {unknown[0]!r}", help=f"the rules: {', '.join(ALL_RULES)}")
+    dependences = graph(module, loop, tuple(rule for rule in ALL_RULES if rule not in inputs.switched_off))
+    return Case(price(dependences, machine), module, loop, dependences)
