@@ -22,7 +22,7 @@ from twill.diagnostics import TwillError
 OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
 """Launch options and their defaults, which are Triton's."""
 
-TYPE = re.compile(r"(?:\**k?(?:u?i\d+|fp\d+\w*|bf16)|nvTmaDesc|tensordesc<.+>)(?::16)?$")
+TYPE = re.compile(r"(?:\**k?(?:[iu]\d+|fp\d+\w*|bf16)|nvTmaDesc|tensordesc<.+>)(?::16)?$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,16 @@ def value_behind_buffer(operands: Operands) -> Operands:
     return (*operands[1:-1], operands[0], operands[-1])
 
 
+def barrier_first(operands: Operands) -> Operands:
+    """`descriptor[indices] buffer, barrier, predicate` is declared with the barrier before the buffer."""
+    return (*operands[:-3], operands[-2], operands[-3], operands[-1])
+
+
 ORDER: Mapping[str, Callable[[Operands], Operands]] = {
     "tt.descriptor_store": value_second,
     "tt.descriptor_reduce": value_second,
+    "ttng.async_tma_copy_global_to_local": barrier_first,
+    "ttng.async_tma_gather": barrier_first,
     "ttng.tmem_store": value_behind_buffer,
 }
 """Operands as they are written to operands as they are declared."""
@@ -61,6 +68,7 @@ LEAST_OPERANDS: Mapping[str, int] = {
     **dict.fromkeys(["tt.dot", "ttng.warp_group_dot", "tt.dot_scaled", "arith.select", "math.fma"], 3),
     **dict.fromkeys(["ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"], 5),
     **dict.fromkeys(["tt.descriptor_store", "tt.descriptor_reduce", "ttng.tmem_store"], 3),
+    **dict.fromkeys(["ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"], 4),
     **dict.fromkeys(["tt.descriptor_load", "tt.descriptor_gather", "ttg.local_store", "tt.store", "tt.addptr"], 2),
     **dict.fromkeys(["arith.cmpi", "arith.cmpf", "arith.divf", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"], 2),
     **{f"arith.{op}{kind}": 2 for op in ("add", "sub", "mul") for kind in "fi"},

@@ -14,7 +14,7 @@ from twill.diagnostics import TwillError
 from twill.extract import forms
 from twill.extract.lexer import Token
 from twill.extract.locations import Place, Places
-from twill.extract.syntax import Cursor, attribute, entry, number, unquoted
+from twill.extract.syntax import Cursor, bare_attribute, entry, number, unquoted
 from twill.extract.types import Types
 from twill.ir import loop as ir
 
@@ -288,7 +288,8 @@ class Operations:
         cursor = self.cursor
         token = cursor.next()
         if cursor.accept("="):
-            draft.attributes[token.text] = attribute(cursor)
+            value = bare_attribute(cursor)
+            draft.attributes[token.text] = number(value.text, None) if isinstance(value, Token) else value
         elif cursor.sees("<"):
             draft.attributes[token.text] = ir.Raw(cursor.balanced())
         elif token.text != "attributes":
@@ -325,7 +326,7 @@ class Operations:
         if token.kind in ("int", "float", "hex") or token.text in ("true", "false"):
             return token
         cursor.at -= 1
-        value = attribute(cursor)
+        value = bare_attribute(cursor)
         return value if isinstance(value, ir.Raw) else ir.Raw(cursor.tokens.text[token.start : cursor.previous.end])
 
     # --- regions ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ limited, so that hostile text cannot exhaust the stack, and no text is read more
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,9 +18,6 @@ from twill.ir.loop import Attribute, Raw
 
 MAX_NESTING = 60
 """Levels of regions, types, attributes and locations together; real kernels stay below 20."""
-
-TYPE_NAME = re.compile(r"(?:[su]?i\d+|b?f\d+\w*|tf32|index|none)$")
-"""Scalar types; as the value of an attribute they are types and not keywords."""
 
 CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
@@ -132,6 +128,13 @@ class Cursor:
 
 def attribute(cursor: Cursor) -> Attribute:
     """One attribute value, its `: type` included."""
+    value = bare_attribute(cursor)
+    dtype = optional_type(cursor)
+    return number(value.text, dtype) if isinstance(value, Token) else value
+
+
+def bare_attribute(cursor: Cursor) -> Attribute | Token:
+    """One attribute value without a type; a number as its token."""
     token = cursor.token
     match token.kind, token.text:
         case "mark", "[":
@@ -143,13 +146,10 @@ def attribute(cursor: Cursor) -> Attribute:
         case "word", "true" | "false" | "unit":
             return cursor.next().text != "false"
         case (("int" | "hex" | "float"), _):
-            cursor.next()
-            return number(token.text, optional_type(cursor))
+            return cursor.next()
         case "string", _:
-            cursor.next()
-            optional_type(cursor)
-            return unquoted(token.text)
-        case "word", name if not TYPE_NAME.match(name) and cursor.after.text != "<":
+            return unquoted(cursor.next().text)
+        case "word", _ if cursor.after.text != "<":
             return cursor.next().text
         case (("word" | "alias" | "type" | "symbol"), _):
             return raw(cursor)
@@ -163,9 +163,7 @@ def raw(cursor: Cursor) -> Raw:
     start = cursor.next().start
     if cursor.sees("<"):
         cursor.balanced()
-    end = cursor.previous.end
-    optional_type(cursor)
-    return Raw(cursor.tokens.text[start:end])
+    return Raw(cursor.tokens.text[start : cursor.previous.end])
 
 
 def array(cursor: Cursor) -> Attribute:

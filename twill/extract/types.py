@@ -7,13 +7,16 @@ TwillError at the offending token.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from twill.diagnostics import TwillError
-from twill.extract.syntax import TYPE_NAME, Cursor, attribute
+from twill.extract.syntax import Cursor, attribute
 from twill.ir import loop as ir
+
+SCALAR = re.compile(r"(?:[su]?i\d+|b?f\d+\w*|tf32|index|none)$")
 
 SPACES = {"shared_memory": "smem", "tensor_memory": "tmem"}
 """Memory spaces by the last part of their attribute's name."""
@@ -35,7 +38,7 @@ class Types:
             case "word", "tensor":
                 cursor.next()
                 return self.tensor(cursor)
-            case "word", name if TYPE_NAME.match(name):
+            case "word", name if SCALAR.match(name):
                 return ir.Scalar(cursor.next().text)
             case "word", "vector" | "memref" | "tuple" | "complex":
                 return unknown(cursor)
