@@ -12,17 +12,21 @@ Demand = tuple[cp_model.IntervalVar, int]
 
 def state(v: Variables, used: list[Literal]) -> None:
     """Peaks under grants, grants under the register file, warps under the block's limit."""
-    limits, problem = v.problem.limits, v.problem
-    wide_possible = bool(groups.widths(problem))
-    top = max(0, limits.registers_per_thread - limits.register_base)
+    values = [value for value in v.problem.values if value.registers]
+    top = _highest_peak(v, values)
     peaks = [v.model.new_int_var(0, top, f"peak[{g}]") for g in range(v.group_count)]
-    if limits.registers_per_thread < limits.register_base and wide_possible:
-        v.model.add_bool_or([])
-    values = [value for value in problem.values if value.registers]
     holds = {value.id: home(v, value) for value in values if not value.resident}
     for g in range(v.group_count):
-        _fit(v, g, values, holds, peaks[g])
+        _fit(v, g, values, holds, peaks[g], top)
     _file(v, peaks, used)
+
+
+def _highest_peak(v: Variables, values: list[Value]) -> int:
+    """What a thread's limit leaves; a narrow group has no limit of its own, so all there is where one may hold values."""
+    operation, limits = v.problem.operation, v.problem.limits
+    if any(operation(op).warps == 1 for value in values for op in (value.src, *(use.op for use in value.uses))):
+        return 2 * sum(value.registers for value in values) * (v.most_copies + 1)
+    return max(0, limits.registers_per_thread - limits.register_base)
 
 
 def home(v: Variables, value: Value) -> Hold:
@@ -40,7 +44,7 @@ def home(v: Variables, value: Value) -> Hold:
     return v.hold(src, end, f"home[{value.id}]")
 
 
-def _fit(v: Variables, g: int, values: list[Value], holds: dict[str, Hold], peak: cp_model.IntVar) -> None:
+def _fit(v: Variables, g: int, values: list[Value], holds: dict[str, Hold], peak: cp_model.IntVar, top: int) -> None:
     """At every residue what group g holds is at most its peak."""
     constant: list[cp_model.LinearExprT] = []
     demands: list[Demand] = []
@@ -55,7 +59,7 @@ def _fit(v: Variables, g: int, values: list[Value], holds: dict[str, Hold], peak
             part, line = _away(v, g, value)
             constant.append(part)
             demands += line
-    room = v.model.new_int_var(0, v.problem.limits.registers_per_thread, f"room[{g}]")
+    room = v.model.new_int_var(0, top, f"room[{g}]")
     v.model.add(room == peak - cp_model.LinearExpr.sum(constant))
     if demands:
         v.model.add_cumulative([d[0] for d in demands], [d[1] for d in demands], room)
@@ -97,17 +101,18 @@ def _file(v: Variables, peaks: list[cp_model.IntVar], used: list[Literal]) -> No
     narrow: list[Literal] = []
     for g, peak in enumerate(peaks):
         grant = v.model.new_int_var(0, limits.registers_per_thread // limits.register_step, f"grant[{g}]")
-        v.model.add(grant * limits.register_step >= limits.register_base + peak)
         price = v.model.new_int_var(0, limits.registers_total, f"price[{g}]")
         width = v.model.new_int_var(0, max(all_widths, default=0), f"width[{g}]")
         wide = [(w, groups.wide(v, g, w)) for w in all_widths]
+        is_wide = v.any_of([literal for _, literal in wide], f"wide[{g}]")
+        v.when(v.model.add(grant * limits.register_step >= limits.register_base + peak), is_wide)
         for w, literal in wide:
             if literal is not False:
                 v.when(v.model.add(price >= 32 * w * limits.register_step * grant), literal)
                 v.when(v.model.add(width >= w), literal)
         cost.append(price)
         warps.append(width)
-        narrow.append(v.both(used[g], negate(v.any_of([lit for _, lit in wide], "")), f"narrow[{g}]"))
+        narrow.append(v.both(used[g], negate(is_wide), f"narrow[{g}]"))
     warpgroups = v.model.new_int_var(0, -(-len(narrow) // 4), "narrow warpgroups")
     v.model.add(4 * warpgroups >= sum(narrow))
     v.model.add(cp_model.LinearExpr.sum(cost) + 128 * limits.narrow_registers * warpgroups <= limits.registers_total)

@@ -4,6 +4,7 @@
 from ortools.sat.python import cp_model
 
 from twill.ir.problem import Edge, Problem, Reservation, Unit
+from twill.modulo.bounds import work
 from twill.smt.cpsat.variables import Variables, negate
 
 
@@ -13,6 +14,8 @@ def state(v: Variables) -> None:
     for unit in v.problem.units:
         if not unit.aggregate:
             occupancy(v, unit)
+        elif work(v.problem)[unit.name] > unit.capacity * v.interval:
+            v.model.add_bool_or([])
     pins(v)
     span(v)
 
