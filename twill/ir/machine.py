@@ -1,0 +1,133 @@
+"""A machine: its units, its limits, and what every operation costs on it.
+
+`costs.machine.load` makes one from a TOML file (docs/formats.md); `costs.model.price` uses it. Guarantees: every unit that a cost
+names exists, every number is positive where it divides, and every table has a source.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from twill.ir.problem import Limits, Unit
+
+Rate: TypeAlias = float | Mapping[str, float]
+"""Things per cycle, or that by element type (`f16`, `bf16`, `f32`, `f8` for all 8-bit floats; `default` for the others)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The price of some operations. With n things to do, unit u is taken ceil(n / rate[u]) cycles, and the *occupancy* is the
+    longest of these. What is counted depends on the kind: elements held by all threads (elementwise, atomic), bytes (loads, stores,
+    shared memory, layout changes), 32-bit words (tensor memory), elements passed between lanes (reductions, on top of what their
+    elements cost), multiply-adds (matrix products)."""
+
+    ops: tuple[str, ...]
+    """TTGIR names, and `ffma`."""
+    rate: Mapping[str, Rate]
+    """By unit."""
+    source: str
+    """Where the numbers come from."""
+    latency: int = 0
+    """Cycles from the end of the occupancy to the result."""
+    latency_rate: float | None = None
+    """Where results come out slower than the unit is taken: things per cycle until the last one, `latency` included after it."""
+    asynchronous: bool = False
+    """Started and left alone: only its launch holds the warp, and a reader must wait for it."""
+    issue: int = 0
+    """Cycles that the launch of an asynchronous operation holds the warp."""
+    issue_rate: float | None = None
+    """Things per cycle that pass through the warp before an asynchronous operation is launched."""
+    instructions: float = 1.0
+    """Warp instructions per 32 things."""
+    warps: int | None = None
+    """Least width of a group that can run it; None: the warps that the module's register tiles are spread over."""
+    staging: int = 0
+    """Bytes of shared memory it passes through at most at once."""
+    rows: int = 1
+    """Matrix products: M is rounded up to a multiple of this."""
+    a_columns: int = 0
+    """Matrix products: A is read from shared memory again for every so many columns of N; 0: it is not read from there."""
+    b_rows: int = 0
+    """Matrix products: B is read again for every so many rows of M."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The unit that stands for shared memory bandwidth."""
+
+    unit: str
+    bytes_per_cycle: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """The unit that stands for issue slots: `amount` of it is taken for each cycle in which all `slots` schedulers issue."""
+
+    unit: str
+    slots: int
+    amount: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Passing a value to another group of warps."""
+
+    barrier: int
+    """Cycles from an arrival at a barrier to the end of a wait for it."""
+    base: int
+    """Cycles to pass a register tile, besides its bytes."""
+    bytes_per_cycle: float
+    """A tile is written to and read from shared memory at this rate, both ways together."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Tile operations that follow each other in chunks inside one group: the consumer starts
+    max(minimum, latency - its own occupancy + slack) cycles after the producer."""
+
+    minimum: int
+    slack: int
+    chunk_registers: int
+    """Registers per thread that one chunk takes."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Loads that run ahead."""
+
+    prefetch: int
+    """How many iterations ahead, where shared memory allows it."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One GPU, as a scheduler of one thread block per SM sees it."""
+
+    name: str
+    arch: str
+    """`sm90`, `sm100`, ..."""
+    description: str
+    units: Mapping[str, Unit]
+    limits: Limits
+    costs: Mapping[str, Cost]
+    """By name of the table."""
+    handover: Handover
+    stream: Stream
+    loads: Loads
+    shared: Shared | None = None
+    issue: Issue | None = None
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where the numbers of `units.NAME` and `limits` come from."""
+    file: str = ""
+    """The file it was read from."""
+    clock_mhz: int | None = None
+    """Only to turn cycles into seconds in reports."""
+
+    def cost(self, op: str) -> Cost | None:
+        """The price of a TTGIR operation; None where no table has it."""
+        return next((cost for cost in self.costs.values() if op in cost.ops), None)
