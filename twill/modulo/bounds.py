@@ -68,7 +68,10 @@ def _positive_circuit(problem: Problem, interval: Time, joint: bool) -> tuple[st
     graph: nx.DiGraph[str] = nx.DiGraph()
     for edge in problem.edges:
         weight = edge.distance * interval - _delay(edge, joint)
-        if not graph.has_edge(edge.src, edge.dst) or weight < graph.edges[edge.src, edge.dst]["weight"]:
+        if edge.src == edge.dst:  # networkx takes any loop at a node of the circuit for the circuit
+            if weight < 0:
+                return (edge.src,)
+        elif not graph.has_edge(edge.src, edge.dst) or weight < graph.edges[edge.src, edge.dst]["weight"]:
             graph.add_edge(edge.src, edge.dst, weight=weight)
     source = "\0source"  # reaches every node, so that one search finds any circuit
     for op in problem.operations:
