@@ -52,18 +52,25 @@ class Starts:
 
 def state(formula: Formula, problem: Problem, interval: Time, copies: int) -> Starts | None:
     """Start times within copies * interval; None where the windows alone leave an operation no room."""
-    slack = 0 if problem.starts else interval - 1
-    windows = _windows(problem, interval, copies * interval + slack)
-    if windows is None:
-        return None
-    starts = Starts(interval, windows, tuple(_line(formula, window) for window in windows))
-    if not problem.starts and problem.operations:
+    if problem.starts or not problem.operations:
+        return within(formula, problem, interval, copies * interval)
+    starts = within(formula, problem, interval, copies * interval + interval - 1)
+    if starts is not None:
         _anchor(formula, problem, starts)
         _span(formula, problem, starts, copies * interval)
     return starts
 
 
-def _line(formula: Formula, window: Window) -> Lane:
+def within(formula: Formula, problem: Problem, interval: Time, end: Time) -> Starts | None:
+    """Start times from 0 on, everything over at `end`; None where the windows alone leave an operation no room."""
+    windows = _windows(problem, interval, end)
+    if windows is None:
+        return None
+    return Starts(interval, windows, tuple(chain(formula, window) for window in windows))
+
+
+def chain(formula: Formula, window: Window) -> Lane:
+    """An integer in the window: literal k says that it is at least low + k, for k up to high - low + 1."""
     line = np.concatenate(([TRUE], formula.fresh(window.high - window.low), [FALSE])).astype(np.int32)
     formula.clause(-line[1:], line[:-1])
     return line
@@ -79,7 +86,7 @@ def _anchor(formula: Formula, problem: Problem, starts: Starts) -> None:
 
 def _span(formula: Formula, problem: Problem, starts: Starts, length: Time) -> None:
     """All of one iteration lies in [first, first + length)."""
-    first = _line(formula, Window(0, starts.interval - 1))
+    first = chain(formula, Window(0, starts.interval - 1))
     times = np.arange(1, starts.interval)
     for op, operation in enumerate(problem.operations):
         formula.clause(-first[times], starts.at_least(op, times))

@@ -61,14 +61,15 @@ def units(formula: Formula, problem: Problem, table: Timetable) -> None:
     """Reservations fit the capacity, at every residue or, of an aggregate unit, over the iteration."""
     for unit in problem.units:
         if unit.aggregate:
-            _bandwidth(formula, problem, table, unit)
+            bandwidth(formula, problem, table.starts.interval, unit)
         else:
             _occupancy(formula, problem, table, unit)
 
 
-def _bandwidth(formula: Formula, problem: Problem, table: Timetable, unit: Unit) -> None:
+def bandwidth(formula: Formula, problem: Problem, interval: Time, unit: Unit) -> None:
+    """The work on an aggregate unit fits the interval."""
     work = sum(use.amount * use.cycles for op in problem.operations for use in op.reservations if use.unit == unit.name)
-    if work > unit.capacity * table.starts.interval:
+    if work > unit.capacity * interval:
         formula.contradict()
 
 
