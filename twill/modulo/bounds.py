@@ -5,8 +5,6 @@ Takes a `Problem`; gives `Bounds` that name the unit and the circuit that set th
 
 from collections import defaultdict
 
-import networkx as nx
-
 from twill.ir.problem import Edge, Problem, Time, Unit
 from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound
 
@@ -64,20 +62,30 @@ def _delay(edge: Edge, joint: bool) -> Time:
 
 
 def _positive_circuit(problem: Problem, interval: Time, joint: bool) -> tuple[str, ...] | None:
-    """A circuit whose delays exceed its distances times the interval, in dependence order; None where there is none."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    for edge in problem.edges:
-        weight = edge.distance * interval - _delay(edge, joint)
-        if edge.src == edge.dst:  # networkx takes any loop at a node of the circuit for the circuit
-            if weight < 0:
-                return (edge.src,)
-        elif not graph.has_edge(edge.src, edge.dst) or weight < graph.edges[edge.src, edge.dst]["weight"]:
-            graph.add_edge(edge.src, edge.dst, weight=weight)
-    source = "\0source"  # reaches every node, so that one search finds any circuit
-    for op in problem.operations:
-        graph.add_edge(source, op.id, weight=0)
-    try:
-        circuit = nx.find_negative_cycle(graph, source)
-    except nx.NetworkXError:
-        return None
-    return tuple(circuit[:-1])
+    """A circuit whose delays exceed its distances times the interval, in dependence order; None where there is none.
+
+    Bellman and Ford: starts are pushed later until they settle; one still pushed after as many rounds as there are operations has a
+    circuit behind it. (networkx's search for a negative cycle mistakes other circuits for it where paths tie.)
+    """
+    start = {op.id: 0 for op in problem.operations}
+    cause: dict[str, str] = {}
+    pushed: str | None = None
+    for _ in range(len(start) + 1):
+        pushed = None
+        for edge in problem.edges:
+            time = start[edge.src] + _delay(edge, joint) - edge.distance * interval
+            if time > start[edge.dst]:
+                start[edge.dst], cause[edge.dst], pushed = time, edge.src, edge.dst
+        if pushed is None:
+            return None
+    return _circuit_behind(pushed, cause) if pushed else None
+
+
+def _circuit_behind(op: str, cause: dict[str, str]) -> tuple[str, ...]:
+    """The circuit that walking back from `op` runs into."""
+    for _ in cause:
+        op = cause[op]
+    circuit = [op]
+    while cause[circuit[-1]] != op:
+        circuit.append(cause[circuit[-1]])
+    return tuple(reversed(circuit))
