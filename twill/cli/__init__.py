@@ -14,7 +14,7 @@ from twill.diagnostics import TwillError
 
 COMMANDS = {
     "schedule": "Find the provably best schedule of a loop.",
-    "extract": "Compile a @triton.jit function to TTGIR as it is before scheduling.",
+    "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
     "check": "Verify a schedule independently, with no solver.",
     "machines": "List machines, or show one.",

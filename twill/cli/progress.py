@@ -44,15 +44,19 @@ def words(event: Progress) -> str:
 
 @contextmanager
 def shown(name: str) -> Generator[Report]:
-    """A report function that shows events of the search for loop `name` while the block lasts."""
+    """A report function that shows events of the search for loop `name` while the block lasts. No thread before the first event."""
     if not sys.stderr.isatty():
         yield _Log(name)
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(f"{name}: reading") as status:
+    status = Console(stderr=True).status(name)
 
-        def tell(event: Progress) -> None:
-            status.update(f"[bold]{name}[/]  {event.seconds:.1f} s  {words(event)}")
+    def tell(event: Progress) -> None:
+        status.update(f"[bold]{name}[/]  {event.seconds:.1f} s  {words(event)}")
+        status.start()
 
+    try:
         yield tell
+    finally:
+        status.stop()

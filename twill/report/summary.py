@@ -32,7 +32,7 @@ def pairs(result: Result) -> tuple[Pair, ...]:
 def _answer(result: Result) -> Iterator[Pair]:
     problem, solution = result.problem, result.solution
     if solution is None:
-        yield "interval", f"none found; no interval below {_cycles(problem, result.proved)} works"
+        yield "interval", _no_interval(result)
         yield "bound", bound(result.problem, result.bounds)
         return
     yield "interval", f"{_cycles(problem, solution.interval)}; {_gap(result, solution)}"
@@ -46,8 +46,15 @@ def _answer(result: Result) -> Iterator[Pair]:
     yield from _memory(problem, solution)
 
 
+def _no_interval(result: Result) -> str:
+    proved = _cycles(result.problem, result.proved)
+    if result.status == "infeasible":
+        return f"none: refuted below {proved}, and a larger one changes nothing" + (f" ({_span(result)})" if _span(result) else "")
+    return f"none found; proven: at least {proved}"
+
+
 def _cycles(problem: Problem, time: int) -> str:
-    return f"{facts.cycles(problem, time)} cycles"
+    return facts.counted(facts.cycles(problem, time), "cycle")
 
 
 def _gap(result: Result, solution: Solution) -> str:
@@ -110,6 +117,6 @@ def _evidence(result: Result) -> Iterator[Pair]:
 
 
 def _refutation(problem: Problem, refutation: Refutation) -> str:
-    where = "every interval up to " if refutation.below else ""
-    length = "of any length" if refutation.copies is None else f"with up to {facts.counted(refutation.copies, 'iteration')} in flight"
-    return f"{where}{_cycles(problem, refutation.interval)} {length}, by {refutation.by} in {refutation.seconds:.2f} s"
+    what = "intervals up to" if refutation.below else "interval"
+    flight = "any number of iterations" if refutation.copies is None else f"up to {facts.counted(refutation.copies, 'iteration')}"
+    return f"{what} {_cycles(problem, refutation.interval)}, {flight} in flight: by {refutation.by} in {refutation.seconds:.2f} s"
