@@ -7,7 +7,7 @@ out. An operation in no table is read by the common form alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from twill.ir import loop as ir
@@ -34,6 +34,8 @@ INTEGERS: Mapping[str, str] = {"ttg.memdesc_subslice": "offsets"}
 
 EARLY = frozenset({"arith.constant", "scf.yield", "tt.return"})
 """Operations whose attribute dictionary follows the name directly."""
+
+Listed = tuple[ir.Type, ...]
 
 # --- operands ---------------------------------------------------------------------------------------------------------
 
@@ -79,9 +81,19 @@ LEAST_OPERANDS: Mapping[str, int] = {
 }
 """Operands without which an operation means nothing; later stages rely on them."""
 
-# --- result types -----------------------------------------------------------------------------------------------------
 
-Listed = tuple[ir.Type, ...]
+def given_types(name: str, operands: Operands, inputs: Listed) -> Iterable[tuple[ir.Value, ir.Type]]:
+    """The types that the text gives for operands, where it gives one for each, or a single one for all.
+
+    The condition of `arith.select` has a type of its own, which is given only for tensors.
+    """
+    if len(inputs) == 1 and name.startswith(("arith.", "math.")):
+        values = operands[1:] if name == "arith.select" else operands
+        return zip(values, inputs * len(values), strict=True)
+    return zip(operands, inputs, strict=True) if len(inputs) == len(operands) and name not in ORDER else ()
+
+
+# --- result types -----------------------------------------------------------------------------------------------------
 
 
 def truth(type: ir.Type) -> ir.Type:

@@ -46,7 +46,12 @@ PATTERNS = {
 }
 """Kinds in the order they are tried. `dims` is `64x128x` of `64x128xf32`, and wins over `int`."""
 
+NUMBERS = frozenset({"hex", "dims", "float", "int"})
+
 TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()))
+
+LONGEST_NUMBER = 100
+"""Digits of a number, and characters of a shape; longer ones mean nothing."""
 
 RESOURCES = "{-#"
 """Opens the blobs that may follow a module, up to the end of the file."""
@@ -80,7 +85,7 @@ def tokenize(text: str, file: str) -> Tokens:
     tokens = Tokens(text, file, tuple(scan(text)), lines)
     last = tokens.items[-1]
     if last.start < len(text):
-        raise tokens.error(f"unexpected character {text[last.start]!r}", last.start, help=unreadable(text, last.start))
+        raise tokens.error(*unreadable(text, last.start))
     return tokens
 
 
@@ -92,6 +97,8 @@ def scan(text: str) -> list[Token]:
         if text.startswith(RESOURCES, at):
             break
         kind = match.lastgroup or ""
+        if kind in NUMBERS and match.end() - at > LONGEST_NUMBER:
+            break
         if kind == "space":
             first = first or "\n" in match.group()
         else:
@@ -102,8 +109,10 @@ def scan(text: str) -> list[Token]:
     return [*items, Token("end", "", at, True)]
 
 
-def unreadable(text: str, at: int) -> str:
-    """What is probably wrong where no token begins."""
+def unreadable(text: str, at: int) -> tuple[str, int]:
+    """What is wrong at `at`, where no token begins, and the place again."""
     if text[at] == '"':
-        return "a string that begins here does not end on its line; is the file complete?"
-    return "this is not the text of TTGIR"
+        return "a string begins here that does not end on its line", at
+    if text[at].isdigit() or text[at] == "-":
+        return "this number is too long", at
+    return f"unexpected character {text[at]!r}", at

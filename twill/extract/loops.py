@@ -58,8 +58,8 @@ class Finder:
             yield from self.inside(loop.body, loop.path, depth + 1, specialized=partitioned)
 
     def loop(self, op: Op, path: str, depth: int, specialized: bool) -> Loop:
-        body = op.regions[-1].blocks[0]
         counted = op.name == "scf.for"
+        body = self.body(op)
         lower, upper, step = op.operands[:3] if counted else (None, None, None)
         return Loop(
             path=path,
@@ -77,6 +77,13 @@ class Finder:
             refusal=refusal(op, body, specialized),
         )
 
+    def body(self, op: Op) -> Block:
+        """The block that repeats. Only the generic form, in quotes, can lack it or its arguments."""
+        blocks = op.regions[-1].blocks if op.regions else ()
+        if len(blocks) != 1 or (op.name == "scf.for" and (len(op.operands) < 3 or not blocks[0].args)):
+            raise self.error(op, f"{op.name} lacks its bounds or its body")
+        return blocks[0]
+
     def carried(self, op: Op, body: Block) -> tuple[Carried, ...]:
         """Arguments, initial values, yields and results of an `scf.for`, one by one."""
         if op.name != "scf.for":
@@ -86,7 +93,11 @@ class Finder:
         yielded = last.operands if last else ()
         if not len(inits) == len(args) == len(yielded) == len(op.results):
             raise self.error(last or op, f"the loop carries {len(inits)} values, yields {len(yielded)} and gives {len(op.results)}")
-        return tuple(map(Carried, args, inits, yielded, op.results))
+        tied = tuple(map(Carried, args, inits, yielded, op.results))
+        odd = next((c for c in tied if not c.arg.type == c.init.type == c.yielded.type == c.result.type), None)
+        if odd:
+            raise self.error(last or op, f"`{odd.arg.name}` is carried with different types")
+        return tied
 
     def error(self, op: Op, message: str) -> TwillError:
         line = self.module.text.split("\n")[op.location.line - 1]

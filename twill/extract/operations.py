@@ -159,6 +159,9 @@ class Operations:
     def declared(self, draft: Draft) -> tuple[ir.Value, ...]:
         """The operands in their declared order."""
         operands = tuple(draft.operands)
+        odd = next((value for value, ty in forms.given_types(draft.name, operands, draft.inputs) if value.type != ty), None)
+        if odd:
+            raise self.cursor.error(f"`{odd.name}` is given another type than it was defined with", draft.token)
         least = forms.LEAST_OPERANDS.get(draft.name, 0)
         if len(operands) < least:
             raise self.cursor.error(f"{draft.name} takes at least {least} operands, here are {len(operands)}", draft.token)
