@@ -56,9 +56,9 @@ def _fit(v: Variables, g: int, values: list[Value], holds: dict[str, Hold], peak
             part, line = _demand(v, holds[value.id], present, value.registers)
             constant.append(part)
             demands += line
-            part, line = _away(v, g, value)
-            constant.append(part)
-            demands += line
+        part, line = _away(v, g, value)
+        constant.append(part)
+        demands += line
     room = v.model.new_int_var(0, top, f"room[{g}]")
     v.model.add(room == peak - cp_model.LinearExpr.sum(constant))
     if demands:
