@@ -4,20 +4,15 @@ Takes `FILE.ttgir`, `FILE.py:function` or `FILE.graph.json` with a machine and w
 to be scheduled. Raises `TwillError` where something cannot be read, priced or found, before anything is solved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from twill import whatif
 from twill.diagnostics import TwillError
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
+from twill.ir.machine import Machine
 from twill.ir.problem import Limits, Problem, Unit
-
-if TYPE_CHECKING:
-    from twill.costs.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +93,20 @@ def _units_and_limits(name: str) -> tuple[tuple[Unit, ...], Limits]:
     from twill.costs.machine import load
 
     machine = load(name)
-    return machine.units, machine.limits
+    return tuple(machine.units.values()), machine.limits
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
+    from twill.costs.machine import load as machine_named
     from twill.extract.source import load
 
-    module = load(inputs.spec, inputs.arch, dict(inputs.settings))
-    machine = _machine(inputs, module)
+    named = machine_named(inputs.machine) if inputs.machine else None
+    arch = inputs.arch or (named.arch if named else None)
+    module = load(inputs.spec, arch, dict(inputs.settings))
+    machine = named or _default_machine(arch, module)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
 
 
@@ -150,16 +148,14 @@ def _named(module: Module, found: tuple[Loop, ...], name: str) -> Loop:
     return matching[0]
 
 
-def _machine(inputs: Inputs, module: Module) -> Machine:
-    """The machine asked for; else the default one of the architecture asked for, or of the module's own."""
-    from twill.costs.machine import default, load
+def _default_machine(arch: str | None, module: Module) -> Machine:
+    """The machine that stands for an architecture, the module's own where none is asked for."""
+    from twill.costs.machine import default_machine
 
-    if inputs.machine:
-        return load(inputs.machine)
-    arch = inputs.arch or (module.target or "").replace("cuda:", "sm")
+    arch = arch or module.target
     if not arch:
         raise TwillError(f"{module.file} does not say what it is compiled for", help="give --arch sm90, --arch sm100 or --machine NAME")
-    return default(arch)
+    return default_machine(arch)
 
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
