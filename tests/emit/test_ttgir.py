@@ -1,0 +1,121 @@
+"""Annotated TTGIR of the example kernels: every operation of the loop is marked, nothing else changes, Triton reads it."""
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from twill.diagnostics import TwillError
+from twill.emit.ttgir import Dialect, annotate, placements
+from twill.extract.dependence import graph
+from twill.extract.ttgir import loops, read
+from twill.ir.graph import Graph
+from twill.ir.loop import Loop, Module
+from twill.ir.problem import Operation, Problem
+from twill.ir.schedule import Group, Solution
+
+FOLDER = Path(__file__).parents[2] / "examples" / "ttgir"
+FILES = sorted(FOLDER.glob("*.ttgir"))
+ATTRIBUTE = r"twill\.[a-z_]+ = (?:array<i32: [^>]*>|[^,{}]+)(?:, )?"
+
+
+class Case(NamedTuple):
+    module: Module
+    loop: Loop
+    graph: Graph
+    problem: Problem
+    solution: Solution
+
+    def text(self, *extra: Dialect) -> str:
+        """The module, annotated."""
+        return annotate(self.module, self.loop, self.graph, self.problem, self.solution, extra)
+
+    def marked(self, *extra: Dialect) -> Loop:
+        """The loop, annotated."""
+        return next(other for other in loops(read(self.text(*extra), "annotated")) if other.path == self.loop.path)
+
+
+def case(path: Path) -> Case:
+    """The first loop of a file with a made-up schedule: one node after the other, every third in another group."""
+    module = read(path.read_text(), path.name)
+    loop = next(loop for loop in loops(module) if loop.schedulable)
+    dependences = graph(module, loop)
+    operations = tuple(Operation(node.id, node.op, latency=10) for node in dependences.nodes)
+    count = len(operations)
+    groups = (Group(0, 1, 24), Group(1, 4, 160), Group(2, 4, 160))
+    solution = Solution(40, tuple(range(0, 10 * count, 10)), tuple(v % 3 for v in range(count)), groups)
+    return Case(module, loop, dependences, Problem(loop.path, "toy", (), operations, ()), solution)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_every_operation_of_the_loop_carries_its_place(path: Path) -> None:
+    made = case(path)
+    loop, solution, marked = made.loop, made.solution, made.marked()
+    assert [op.name for op in marked.body.walk()] == [op.name for op in loop.body.walk()]
+    by_index = {old.index: new for old, new in zip(loop.body.walk(), marked.body.walk(), strict=True)}
+    for op in by_index.values():
+        start, stage, group = (op.attributes[f"twill.{name}"] for name in ("start", "stage", "group"))
+        assert isinstance(start, int)
+        assert stage == start // 40
+        assert group in (0, 1, 2)
+    for v, node in enumerate(made.graph.nodes):
+        for index in node.ops:
+            if index in by_index:
+                assert by_index[index].attributes["twill.start"] == solution.start[v]
+                assert by_index[index].attributes["twill.group"] == solution.group[v]
+    assert marked.op.attributes["twill.interval"] == 40
+    assert marked.op.attributes["twill.warps"] == (1, 4, 4)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_nothing_else_changes(path: Path) -> None:
+    made = case(path)
+    text = made.text()
+    without = re.sub(ATTRIBUTE, "", re.sub(rf" \{{(?:{ATTRIBUTE})+\}}", "", text))
+    assert without == made.module.text
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_triton_reads_it(path: Path) -> None:
+    from twill.extract.triton import validate
+
+    made = case(path)
+    arch = path.name.split(".")[1]
+    extra: tuple[Dialect, ...] = ("pipeline", "tasks") if arch == "sm90" else ("pipeline",)
+    assert validate(made.text(*extra), arch) == ()
+
+
+def test_pipeline_attributes_are_stages_and_the_order_of_starts() -> None:
+    made = case(FOLDER / "gemm.sm90.ttgir")
+    marked = made.marked("pipeline")
+    for op in marked.ops:
+        start, cluster = op.attributes["twill.start"], op.attributes["loop.cluster"]
+        assert isinstance(start, int)
+        assert op.attributes["loop.stage"] == start // 40
+        assert cluster == sorted({s % 40 for s in made.solution.start}).index(start % 40)
+    assert marked.op.attributes["tt.scheduled_max_stage"] == max(made.solution.start) // 40
+
+
+def test_index_arithmetic_runs_no_later_than_its_first_reader() -> None:
+    for path in FILES:
+        _, loop, dependences, problem, solution = case(path)
+        where = placements(loop, dependences, problem, solution)
+        maker = {result.id: op.index for op in loop.ops for result in op.results}
+        nodes = {index for node in dependences.nodes for index in node.ops}
+        for op in loop.ops:
+            for value in op.operands:
+                if value.id in maker and maker[value.id] not in nodes:
+                    assert where[maker[value.id]].start <= where[op.index].start, path
+                    assert set(where[op.index].groups) <= set(where[maker[value.id]].groups), path
+
+
+def test_an_annotated_loop_is_refused() -> None:
+    made = case(FOLDER / "gemm.sm90.ttgir")
+    again = read(made.text(), "again.ttgir")
+    marked = next(other for other in loops(again) if other.path == made.loop.path)
+    with pytest.raises(TwillError, match="carries a schedule already") as caught:
+        made._replace(module=again, loop=marked).text()
+    assert caught.value.location
