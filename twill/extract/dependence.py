@@ -112,15 +112,15 @@ class Builder:
         return tuple(o for o in self.body.origins(value, self.folding.moves_nothing) if not self.folding.away(o.op))
 
     def tile_of(self, value: SSA) -> Tile | None:
-        """The tile an operand is: loaded tiles and re-arranged matrix operands are read from shared memory."""
+        """The tile an operand is: loaded tiles and re-arranged matrix operands are read from shared memory, before any broadcast."""
         own = tile(value.type, self.body.threads)
         if own is None or not isinstance(value.type, Tensor):
             return own
-        traced, _ = self.body.trace(value)
-        maker = self.body.owner(traced)
         origins = self._storage_origin(value)
-        shared = any(self.folding.kinds[o.op.index] in ("load", "shared_store") for o in origins)
-        return in_shared(own) if shared and (maker is None or len(origins) == 1) else own
+        if len(origins) != 1 or self.folding.kinds[origins[0].op.index] not in ("load", "shared_store"):
+            return own
+        stored = tile(origins[0].value.type, self.body.threads)
+        return in_shared(own if stored is None or stored.elements == own.elements else stored)
 
     # --- edges --------------------------------------------------------------------------------------------------------
 
@@ -236,12 +236,17 @@ class Builder:
         first = storage.writers[0]
         own = tile(storage.root.type, self.body.threads)
         assert own is not None
-        made = in_shared(own) if isinstance(storage.root.type, Tensor) else own
+        made = self._landed(storage.root, own) if isinstance(storage.root.type, Tensor) else own
         uses = [Use(self.ids[u.op.index], u.distance, u.updates) for u in storage.uses]
         if isinstance(storage.root.type, Tensor):
             uses += self._uses(storage.root, made)
         writers = tuple(self.ids[op.index] for op in storage.writers)
         return Value(self.value_ids[storage.root.id], self.ids[first.index], made, _merged(uses), storage.resident, writers)
+
+    def _landed(self, loaded: SSA, own: Tile) -> Tile:
+        """A loaded tile: in shared memory, and in the registers of those that compute with it while they do."""
+        computed = any(self.folding.kinds[reader.index] != "mma" for reader, _ in self._readers(loaded))
+        return replace(in_shared(own), registers=own.registers if computed else 0)
 
     def _uses(self, value: SSA, made: Tile) -> Iterator[Use]:
         for reader, distance in self._readers(value):

@@ -15,6 +15,7 @@ from twill.ir.graph import Edge, Graph, Node, Use, Value
 REWRITES: Mapping[str, str] = {
     "ffma": "a multiply by a loop invariant followed by one add or subtract is one fused multiply-add",
     "stream_rmw": "an accumulator in tensor memory is loaded, scaled and stored back in chunks, never whole in registers",
+    "stream_store": "a conversion read only by a store into shared or tensor memory goes there in chunks, never whole in registers",
     "chain": "elementwise tile operations of one group run a chunk behind each other, not after the whole tile",
 }
 """The graph rules by name, and what each says."""
@@ -30,7 +31,7 @@ STREAMED_INTO = frozenset({"elementwise", "reduce", "tensor_store", "shared_stor
 
 def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
     """Apply the graph rules among `rules`."""
-    rewrites = {"ffma": contract, "stream_rmw": stream_updates, "chain": chain}
+    rewrites = {"ffma": contract, "stream_rmw": stream_updates, "stream_store": stream_stores, "chain": chain}
     for name, rewrite in rewrites.items():
         if name in rules:
             graph = rewrite(graph)
@@ -62,6 +63,16 @@ def stream_updates(graph: Graph) -> Graph:
             work = tuple(w for node in path for w in node.work)
             node = replace(path[-1], id=_renamed(path[-1].id, "update"), kind="tensor_update", work=work, ops=_members(*path))
             graph = merge(graph, tuple(n.id for n in path), node)
+    return graph
+
+
+def stream_stores(graph: Graph) -> Graph:
+    """Merge an elementwise operation into the store that alone reads its result."""
+    for maker in graph.nodes:
+        store = _only_user(graph, maker) if maker.kind == "elementwise" else None
+        if store is not None and store.kind in ("tensor_store", "shared_store"):
+            node = replace(store, work=(*maker.work, *store.work), ops=_members(maker, store))
+            graph = merge(graph, (maker.id, store.id), node)
     return graph
 
 

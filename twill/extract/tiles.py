@@ -5,6 +5,7 @@ evenly over the threads.
 """
 
 import re
+from dataclasses import replace
 from math import prod
 
 from twill.extract.distribution import distribution
@@ -73,4 +74,4 @@ def tensor_columns(type: MemDesc) -> int:
 
 def in_shared(tile: Tile) -> Tile:
     """The same block laid down in shared memory."""
-    return Tile(tile.shape, tile.dtype, tile.bits, "shared", held=tile.elements)
+    return replace(tile, place="shared", held=tile.elements, registers=0)

@@ -50,7 +50,7 @@ class Tile:
     """Of one element."""
     place: Place
     registers: int = 0
-    """32-bit registers per thread in its layout; 0 outside registers."""
+    """32-bit registers per thread in its layout; in shared memory, those that a group takes while it computes with the tile."""
     held: int = 0
     """Elements that all threads hold together, replicas counted: what an elementwise operation works on. `elements` outside registers."""
     columns: int = 0

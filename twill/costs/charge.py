@@ -1,0 +1,245 @@
+"""The price of one operation on one machine.
+
+Takes a `Work` and a `Machine`; gives a `Charge`: cycles on each unit, latency, issue time, and the formula that made them. Guarantees:
+an operation without a cost is an error that names the table to add, at the operation's place.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+from twill.diagnostics import TwillError
+from twill.ir.graph import Kind, Tile, Work
+from twill.ir.machine import Cost, Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What an operation takes. All times in cycles."""
+
+    units: Mapping[str, int]
+    """By unit, those that only bound a sum included."""
+    latency: int
+    issue: int
+    formula: str
+    """How the numbers came about, in words a reader can check."""
+    asynchronous: bool = False
+    warps: int | None = None
+    staging: int = 0
+
+    def occupancy(self, machine: Machine) -> int:
+        """The longest time on a unit that is taken exclusively."""
+        return max((cycles for unit, cycles in self.units.items() if not machine.units[unit].aggregate), default=0)
+
+
+def charge(work: Work, machine: Machine) -> Charge:
+    """The price of one operation. Raises TwillError where the machine has no cost for it."""
+    return KINDS[work.kind](work, machine)
+
+
+def cost_of(op: str, work: Work, machine: Machine) -> Cost:
+    """The cost table of an operation, at the place of `work`."""
+    cost = machine.cost(op)
+    if cost is None:
+        raise TwillError(
+            f"no cost for {op} on machine {machine.name!r}",
+            work.location,
+            span=len(op),
+            help=f'add "{op}" to the `ops` of a table in {machine.file or "the machine file"}, or a table [costs.NAME] with ops = ["{op}"]',
+        )
+    return cost
+
+
+def rate_of(cost: Cost, unit: str, dtype: str, work: Work, machine: Machine) -> float:
+    """Things per cycle of `unit` for elements of `dtype`."""
+    rate = cost.rate[unit]
+    if not isinstance(rate, Mapping):
+        return rate
+    family = "f8" if dtype.startswith("f8") else dtype
+    found = rate.get(family, rate.get("default"))
+    if found is None:
+        table = next(name for name, c in machine.costs.items() if c is cost)
+        raise TwillError(
+            f"no rate of {work.op} for {dtype} on machine {machine.name!r}",
+            work.location,
+            span=len(work.op),
+            help=f"add {family} to `rate.{unit}` of [costs.{table}] in {machine.file or 'the machine file'}",
+        )
+    return found
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+
+def counted(work: Work, machine: Machine, count: int, dtype: str, what: str) -> Charge:
+    """The common formula: `count` things at the rate of each unit, plus latency."""
+    cost = cost_of(work.op, work, machine)
+    rates = {unit: rate_of(cost, unit, dtype, work, machine) for unit in cost.rate}
+    units = {unit: ceil(count / rate) for unit, rate in rates.items()}
+    busy = max(units.values(), default=0)
+    slow = ceil(count / cost.latency_rate) if cost.latency_rate else 0
+    held = ceil(count / cost.issue_rate) if cost.issue_rate else 0
+    terms = [f"{unit} {count}/{rate:g}" for unit, rate in rates.items()]
+    tail = f"max({count}/{cost.latency_rate:g}, occupancy)" if cost.latency_rate else "occupancy"
+    formula = f"{count} {what}: {', '.join(terms) or 'free'}; latency {tail} + {cost.latency}"
+    return Charge(
+        issued(units, count * cost.instructions / 32, machine),
+        latency=max(busy, slow) + cost.latency,
+        issue=cost.issue + held if cost.asynchronous else busy,
+        formula=formula,
+        asynchronous=cost.asynchronous,
+        warps=cost.warps,
+        staging=cost.staging,
+    )
+
+
+def issued(units: Mapping[str, int], instructions: float, machine: Machine) -> dict[str, int]:
+    """`units` with the issue slots of so many warp instructions."""
+    if machine.issue is None or not instructions:
+        return dict(units)
+    return {**units, machine.issue.unit: ceil(instructions / machine.issue.slots)}
+
+
+def elementwise(work: Work, machine: Machine) -> Charge:
+    """Every element that any thread holds; operands that lie in shared memory are read from there on the way."""
+    tile = work.tile
+    count = tile.held if tile else 1
+    made = counted(work, machine, count, _widest(work), "elements held")
+    return with_shared(made, sum(t.bytes for t in work.inputs if t.place == "shared"), "read", machine)
+
+
+def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:
+    """`made` plus `size` bytes through shared memory."""
+    shared = machine.shared
+    if shared is None or not size:
+        return made
+    cycles = ceil(size / shared.bytes_per_cycle)
+    units = {**made.units, shared.unit: made.units.get(shared.unit, 0) + cycles}
+    return replace(made, units=units, formula=f"{made.formula}; {shared.unit} {verb} {size}/{shared.bytes_per_cycle:g}")
+
+
+def reduction(work: Work, machine: Machine) -> Charge:
+    """Join the elements held by each thread, then pass partial results between lanes, and between warps where rows span them."""
+    tile, result = work.inputs[0], work.outputs[0]
+    joins = [elementwise(replace(work, op=op, kind="elementwise", outputs=()), machine) for op in work.combine]
+    steps = work.exchange.lanes if work.exchange else 5
+    passed = counted(work, machine, steps * result.held, tile.dtype, "elements passed between lanes")
+    across = machine.handover.barrier if work.exchange is None or work.exchange.warps else 0
+    busy = sum(j.issue for j in joins) + passed.issue
+    formula = "; ".join([*(f"{op}: {j.formula}" for op, j in zip(work.combine, joins, strict=True)), passed.formula])
+    return Charge(
+        added(*(j.units for j in joins), passed.units),
+        latency=busy + cost_of(work.op, work, machine).latency + across,
+        issue=busy + across,
+        formula=formula + (f"; {across} for a barrier between warps" if across else ""),
+    )
+
+
+def added(*tables: Mapping[str, int]) -> dict[str, int]:
+    """Cycles by unit, summed."""
+    total: dict[str, int] = {}
+    for table in tables:
+        for unit, cycles in table.items():
+            total[unit] = total.get(unit, 0) + cycles
+    return total
+
+
+def product(work: Work, machine: Machine) -> Charge:
+    """M N K multiply-adds, M rounded up to the rows of the instruction; operands in shared memory are read once per pass over them."""
+    cost = cost_of(work.op, work, machine)
+    m, n, k = work.mnk or (1, 1, 1)
+    rounded = -(-m // cost.rows) * cost.rows
+    a, b = work.inputs[:2]
+    made = counted(work, machine, rounded * n * k, a.dtype, f"multiply-adds ({rounded}x{n}x{k})")
+    read = _operand(a, n, cost.a_columns) + _operand(b, m, cost.b_rows)
+    return with_shared(made, read, "operands", machine)
+
+
+def _operand(tile: Tile, extent: int, step: int) -> int:
+    """Bytes read of an operand in shared memory that is read anew for every `step` of the other one's `extent`."""
+    return tile.bytes * -(-extent // step) if tile.place == "shared" and step else 0
+
+
+def moved(work: Work, machine: Machine) -> Charge:
+    """Bytes of the largest tile moved."""
+    tile = max((*work.outputs, *work.inputs), key=lambda t: t.bytes if t.dtype != "ptr" else 0)
+    return counted(work, machine, tile.bytes, tile.dtype, "bytes")
+
+
+def tensor(work: Work, machine: Machine) -> Charge:
+    """32-bit words of the tile in tensor memory."""
+    tile = next(t for t in (*work.outputs, *work.inputs) if t.place == "tensor")
+    return counted(work, machine, -(-tile.elements * tile.bits // 32), tile.dtype, "words")
+
+
+def atomic(work: Work, machine: Machine) -> Charge:
+    tile = max(work.inputs, key=lambda t: t.elements)
+    return counted(work, machine, tile.elements, tile.dtype, "elements")
+
+
+def unscheduled(work: Work, machine: Machine) -> Charge:
+    """Views and scalar code take nothing."""
+    return Charge({}, 0, 0, "nothing")
+
+
+KINDS: Mapping[Kind, Callable[[Work, Machine], Charge]] = {
+    "load": moved,
+    "store": moved,
+    "atomic": atomic,
+    "mma": product,
+    "elementwise": elementwise,
+    "reduce": reduction,
+    "convert": moved,
+    "shared_store": moved,
+    "shared_load": moved,
+    "tensor_store": tensor,
+    "tensor_load": tensor,
+    "view": unscheduled,
+    "scalar": unscheduled,
+}
+
+
+def _widest(work: Work) -> str:
+    """The element type that decides the rate: the widest operand's."""
+    tiles = [t for t in work.inputs if t.shape] or list(work.inputs) or list(work.outputs)
+    return max(tiles, key=lambda t: t.bits).dtype if tiles else "f32"
+
+
+# --- several at once ----------------------------------------------------------------------------------------------------
+
+
+def streamed(works: tuple[Work, ...], machine: Machine) -> Charge:
+    """Operations that follow each other in chunks: all of the slowest one, and one chunk of each other."""
+    charges = [charge(work, machine) for work in works]
+    slowest = max(c.latency for c in charges)
+    share = _chunk_share(works, machine)
+    fill = ceil((sum(c.latency for c in charges) - slowest) * share)
+    waits = any(c.asynchronous for c in charges[:-1])
+    return Charge(
+        added(*(c.units for c in charges)),
+        latency=slowest + fill,
+        issue=slowest + fill if waits else max(c.issue for c in charges),
+        formula=f"streamed in chunks: {' | '.join(c.formula for c in charges)}; latency {slowest} + {fill} to fill",
+        asynchronous=charges[-1].asynchronous and not waits,
+    )
+
+
+def _chunk_share(works: tuple[Work, ...], machine: Machine) -> float:
+    """What part of the tile one chunk is."""
+    registers = max((t.registers for w in works for t in (*w.inputs, *w.outputs) if t.place == "registers"), default=0)
+    return min(1.0, machine.stream.chunk_registers / registers) if registers else 1.0
+
+
+def branch(then: tuple[Work, ...], otherwise: tuple[Work, ...], machine: Machine) -> Charge:
+    """The costlier of two branches, its operations one after the other."""
+    return max((serial(then, machine), serial(otherwise, machine)), key=lambda c: c.latency)
+
+
+def serial(works: Iterable[Work], machine: Machine) -> Charge:
+    charges = [charge(work, machine) for work in works]
+    return Charge(
+        added(*(c.units for c in charges)),
+        latency=sum(c.latency for c in charges),
+        issue=sum(c.latency if c.asynchronous else c.issue for c in charges),
+        formula=" + ".join(c.formula for c in charges) or "nothing",
+    )

@@ -1,0 +1,253 @@
+"""Dependence graph x machine -> scheduling problem, in machine cycles.
+
+Takes a `Graph`, a `Machine` and what-ifs; gives the `Problem`. `prices` keeps how every number came about. Guarantees: an operation
+without a cost is refused with its place; what lies in memory all through the loop (tiles defined before it) is taken off the limits
+for shared and tensor memory, and in registers is a resident value; the room of the code after the loop is not counted.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from math import ceil
+
+from twill.costs.charge import Charge, branch, charge, streamed
+from twill.diagnostics import TwillError
+from twill.ir import graph as ir
+from twill.ir.graph import Graph, Node
+from twill.ir.machine import Machine
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Use, Value
+
+UPDATES = frozenset({"data", "carried", "raw"})
+"""Kinds of edge along which a result is handed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What-ifs: None and empty leave everything as the machine says."""
+
+    latency: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Cycles, by operation id."""
+    groups: int | None = None
+    """All groups, the loads' included."""
+    registers: int | None = None
+    """Per thread."""
+    shared: int | None = None
+    tensor: int | None = None
+    prefetch: int | None = None
+    """How many iterations loads may run ahead; 0: they are waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One node with all its numbers and where they come from."""
+
+    node: Node
+    charge: Charge
+    operation: Operation
+
+
+def price(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:  # noqa: B008
+    """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and unknown ids."""
+    return _Pricing(graph, machine, overrides).problem()
+
+
+def prices(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[Price, ...]:  # noqa: B008
+    """The price of every node, in the order of the graph."""
+    return tuple(_Pricing(graph, machine, overrides).prices.values())
+
+
+class _Pricing:
+    """One graph on one machine."""
+
+    def __init__(self, graph: Graph, machine: Machine, overrides: Overrides) -> None:
+        self.graph, self.machine, self.overrides = graph, machine, overrides
+        self._check_ids()
+        self._check_width()
+        self.values = {value.id: value for value in graph.values}
+        self.charges = {node.id: self._charge(node) for node in graph.nodes}
+        self.limits = self._limits()
+        self.slots = self._slots()
+        self.prices = {node.id: Price(node, self.charges[node.id], self._operation(node)) for node in graph.nodes}
+
+    def problem(self) -> Problem:
+        values = (*self._values(), *self._temporaries(), *self._invariants())
+        together = (v.writers for v in self.graph.values if v.tile.place == "registers" and len(v.writers) > 1)
+        return Problem(
+            name=self.graph.name,
+            machine=self.machine.name,
+            units=tuple(self.machine.units.values()),
+            operations=tuple(p.operation for p in self.prices.values()),
+            edges=tuple(self._edge(edge) for edge in self.graph.edges),
+            values=values,
+            limits=self.limits,
+            source=self.graph.source,
+            together=tuple(together),
+        )
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _check_ids(self) -> None:
+        known = [node.id for node in self.graph.nodes]
+        for id in self.overrides.latency:
+            if id not in known:
+                near = get_close_matches(id, known, n=3)
+                raise TwillError(
+                    f"no operation {id!r} to give another latency to", help=f"did you mean {', '.join(near)}?" if near else ", ".join(known)
+                )
+
+    def _check_width(self) -> None:
+        if self.graph.warps not in (1, 4, 8):
+            raise TwillError(
+                f"the module is written for {self.graph.warps} warps; groups have 1, 4 or 8",
+                self.graph.nodes[0].location if self.graph.nodes else None,
+                help="compile the kernel with num_warps = 4 or 8",
+            )
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def _charge(self, node: Node) -> Charge:
+        if node.kind == "branch":
+            made = branch(node.work, node.otherwise, self.machine)
+        elif len(node.work) > 1:
+            made = streamed(node.work, self.machine)
+        else:
+            made = charge(node.work[0], self.machine) if node.work else Charge({}, 0, 0, "nothing")
+        latency = self.overrides.latency.get(node.id)
+        return made if latency is None else replace(made, latency=latency, formula=f"{made.formula}; latency set to {latency}")
+
+    def _operation(self, node: Node) -> Operation:
+        made = self.charges[node.id]
+        streaming = self._runs_ahead(node)
+        given = node.id in self.overrides.latency
+        return Operation(
+            id=node.id,
+            name=node.op,
+            reservations=tuple(self._reservations(made)),
+            latency=0 if streaming and not given else made.latency,
+            issue=made.issue,
+            warps=made.warps or (self.graph.warps if node.work else 1),
+            variable=node.kind == "load",
+            streaming=streaming,
+            location=node.location,
+        )
+
+    def _reservations(self, made: Charge) -> Iterator[Reservation]:
+        """Units taken exclusively first."""
+        issue = self.machine.issue
+        units = sorted(made.units.items(), key=lambda item: self.machine.units[item[0]].aggregate)
+        for unit, cycles in units:
+            if cycles:
+                yield Reservation(unit, cycles, amount=issue.amount if issue and unit == issue.unit else 1)
+
+    def _runs_ahead(self, node: Node) -> bool:
+        return node.streaming and self.slots.get(node.id, 1) > 0
+
+    # --- edges --------------------------------------------------------------------------------------------------------
+
+    def _edge(self, edge: ir.Edge) -> Edge:
+        src, made = self.graph.node(edge.src), self.charges[edge.src]
+        if self._runs_ahead(src) and edge.src not in self.overrides.latency and edge.kind != "war":
+            return Edge(edge.src, edge.dst, 0, edge.distance, kind=edge.kind)
+        delay, crossing = self._delays(edge, made)
+        blocking = made.asynchronous and not edge.accumulates
+        return Edge(edge.src, edge.dst, delay, edge.distance, crossing if crossing != delay else None, blocking, edge.kind)
+
+    def _delays(self, edge: ir.Edge, made: Charge) -> tuple[int, int]:
+        """Within one group, and between two."""
+        machine = self.machine
+        if edge.kind == "war":
+            delay = self._reading(edge.src)
+            return delay, delay + self._signal(made)
+        if edge.accumulates:
+            return made.occupancy(machine), made.latency
+        if self.graph.node(edge.src).kind == "scalar":
+            return made.latency, made.latency
+        delay = min(made.latency, self._chained(edge, made)) if edge.streams else made.latency
+        return delay, made.latency + self._handover(edge, made)
+
+    def _chained(self, edge: ir.Edge, made: Charge) -> int:
+        """The consumer follows a chunk behind, and never overtakes: it must not be done before the last chunk arrives."""
+        stream = self.machine.stream
+        return max(stream.minimum, made.latency - self.charges[edge.dst].occupancy(self.machine) + stream.slack)
+
+    def _handover(self, edge: ir.Edge, made: Charge) -> int:
+        """A register tile goes through shared memory; what lies in memory needs a barrier, which an asynchronous
+        operation signals by itself."""
+        value = self.values.get(edge.value or "")
+        if value is not None and value.tile.place == "registers":
+            return self.machine.handover.base + ceil(value.tile.bytes / self.machine.handover.bytes_per_cycle)
+        return self._signal(made)
+
+    def _signal(self, made: Charge) -> int:
+        return 0 if made.asynchronous else self.machine.handover.barrier
+
+    def _reading(self, id: str) -> int:
+        """How long a reader needs its operands: an asynchronous one until it is known to be done."""
+        made = self.charges[id]
+        return made.latency if made.asynchronous else made.issue
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _values(self) -> Iterator[Value]:
+        for value in self.graph.values:
+            tile, load = value.tile, self.graph.node(value.node).kind == "load"
+            registers = min(tile.registers, self.machine.stream.chunk_registers) if load else tile.registers
+            yield Value(
+                id=value.id,
+                src=value.node,
+                uses=tuple(Use(use.node, use.distance, self._hold(use)) for use in value.uses),
+                registers=registers,
+                shared=tile.bytes if tile.place == "shared" else 0,
+                tensor=tile.columns,
+                staging=tile.bytes if tile.place == "registers" and not value.resident else 0,
+                resident=value.resident,
+                slots=self.slots.get(value.node, 0),
+            )
+
+    def _hold(self, use: ir.Use) -> int:
+        return self._reading(use.node) if use.keeps or use.updates else 0
+
+    def _temporaries(self) -> Iterator[Value]:
+        """Room that an operation needs only while it runs."""
+        for node in self.graph.nodes:
+            made = self.charges[node.id]
+            use = (Use(node.id, 0, made.latency),)
+            moved = max((t.bytes for w in node.work for t in (*w.inputs, *w.outputs) if t.place == "registers"), default=0)
+            if made.staging and moved:
+                yield Value(f"{node.id}.staging", node.id, use, shared=min(made.staging, moved))
+            if node.kind == "tensor_update":
+                yield Value(f"{node.id}.chunk", node.id, use, registers=self.machine.stream.chunk_registers)
+
+    def _invariants(self) -> Iterator[Value]:
+        """Register tiles from before the loop, held by the groups that read them."""
+        for held in self.graph.invariants:
+            if held.tile.place == "registers":
+                first, *others = held.users
+                yield Value(held.id, first, tuple(Use(user) for user in others), registers=held.tile.registers, resident=True)
+
+    # --- limits -------------------------------------------------------------------------------------------------------
+
+    def _limits(self) -> Limits:
+        own, asked = self.machine.limits, self.overrides
+        shared = own.shared if asked.shared is None else asked.shared
+        tensor = own.tensor if asked.tensor is None else asked.tensor
+        return replace(
+            own,
+            groups=own.groups if asked.groups is None else asked.groups,
+            registers_per_thread=own.registers_per_thread if asked.registers is None else asked.registers,
+            shared=max(0, shared - sum(i.tile.bytes for i in self.graph.invariants if i.tile.place == "shared")),
+            tensor=max(0, tensor - sum(i.tile.columns for i in self.graph.invariants)),
+        )
+
+    def _slots(self) -> dict[str, int]:
+        """How far each load may run ahead: as asked, or less for the largest tiles where shared memory would not hold one of each."""
+        wanted = self.machine.loads.prefetch if self.overrides.prefetch is None else self.overrides.prefetch
+        loads = [v for v in self.graph.values if self.graph.node(v.node).streaming]
+        slots = {v.node: wanted for v in loads}
+        spare = self.limits.shared - sum(v.tile.bytes for v in self.graph.values if v.tile.place == "shared")
+        spare -= sum(v.shared for v in self._temporaries())
+        order = sorted(enumerate(loads), key=lambda item: (-item[1].tile.bytes, -item[0]))
+        for _, load in order:
+            while slots[load.node] and spare < sum(slots[v.node] * v.tile.bytes for v in loads):
+                slots[load.node] -= 1
+        return slots
