@@ -6,17 +6,14 @@ mistake. A file may name a machine in place of units and limits.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from graphlib import CycleError, TopologicalSorter
 
-from twill.diagnostics import Location
+from twill.diagnostics import Location, TwillError
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
+from twill.files.sound import sound
 from twill.files.text import Json, Node, parse, render
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Time, Unit, Use, Value
 
 SCHEMA = "twill.graph/1"
-
-Machine = Callable[[str], tuple[tuple[Unit, ...], Limits]]
-"""The units and limits of a named machine; `TwillError` where there is none of that name."""
 
 MOST = {"units": 64, "nodes": 4096, "edges": 65536}
 """No file may hold more of these."""
@@ -36,6 +33,18 @@ RANGES: Ranges = {
 
 _TOP = ("schema", "name", "machine", "units", "limits", "resolution", "source", "nodes", "edges", "together", "apart", "starts")
 _PLACE = ("line", "column", "file")
+
+
+Machine = Callable[[str], tuple[tuple[Unit, ...], Limits]]
+"""The units and limits of a named machine; `TwillError` where there is none of that name."""
+
+
+def named_machine(name: str) -> tuple[tuple[Unit, ...], Limits]:
+    """A machine that comes with Twill, or a machine file; priced graphs need no more of it than this."""
+    from twill.costs.machine import load
+
+    machine = load(name)
+    return tuple(machine.units.values()), machine.limits
 
 
 def write_graph(problem: Problem) -> str:
@@ -79,12 +88,14 @@ def _place(problem: Problem, location: Location | None) -> dict[str, Json]:
     return {"line": location.line, "column": location.column, **elsewhere}
 
 
-def read_graph(text: str, file: str, machine: Machine | None = None) -> Problem:
-    """The problem of a file; `machine` resolves a machine's name where units or limits are not all given."""
+def read_graph(text: str, file: str, machine: str | None = None, lookup: Machine = named_machine) -> Problem:
+    """The problem of a file; a `machine` named here takes the place of the machine, units and limits in the file."""
     root = parse(text, file)
     schema(root, SCHEMA)
     no_others(root, _TOP)
-    return problem_of(root, "nodes", machine)
+    units, limits = lookup(machine) if machine else resources(root, lookup)
+    problem = problem_of(root, "nodes", units, limits)
+    return replace(problem, machine=machine) if machine else problem
 
 
 def schema(root: Node, name: str) -> None:
@@ -96,10 +107,11 @@ def schema(root: Node, name: str) -> None:
         stated.fail(f"must be {name!r}", help="another kind or version of document")
 
 
-def problem_of(root: Node, nodes: str, machine: Machine | None, extra: Mapping[str, Iterable[str]] | None = None) -> Problem:
+def problem_of(
+    root: Node, nodes: str, units: tuple[Unit, ...], limits: Limits, extra: Mapping[str, Iterable[str]] | None = None
+) -> Problem:
     """The problem that a document's members describe; its operations are the array `nodes`, `extra` members of rows are skipped."""
     top, skipped = root.members(), extra or {}
-    units, limits = _machine(root, machine)
     source = decode(top["source"], Source, RANGES) if _given(top, "source") else None
     rows = _rows(root, nodes)
     operations = tuple(_operation(row, source, skipped.get("nodes", ())) for row in rows)
@@ -113,11 +125,11 @@ def problem_of(root: Node, nodes: str, machine: Machine | None, extra: Mapping[s
         limits=limits,
         resolution=decode(top["resolution"], Resolution, RANGES) if "resolution" in top else Resolution(),
         source=source,
-        together=tuple(tuple(name.string() for name in row) for row in _items(root, "together")),
-        apart=tuple(_pair(row) for row in _items(root, "apart")),
+        together=tuple(tuple(name.string() for name in row) for row in root.optional("together")),
+        apart=tuple(_pair(row) for row in root.optional("apart")),
         starts=tuple(_starts(top["starts"])) if "starts" in top else (),
     )
-    _sound(root, nodes, problem)
+    sound(root, nodes, problem)
     return problem
 
 
@@ -132,16 +144,11 @@ def _rows(root: Node, name: str) -> tuple[Node, ...]:
     return rows.items() if len(rows.items()) <= MOST.get(name, LARGEST) else rows.fail(f"more than {MOST[name]} {name}")
 
 
-def _items(row: Node, name: str) -> tuple[Node, ...]:
-    """The elements of an array that may be left out."""
-    return row.members()[name].items() if name in row.members() else ()
-
-
-def _machine(root: Node, machine: Machine | None) -> tuple[tuple[Unit, ...], Limits]:
+def resources(root: Node, lookup: Machine | None = None) -> tuple[tuple[Unit, ...], Limits]:
     """Units and limits as given; what is not given comes from the named machine, and limits else from the defaults."""
     top = root.members()
     complete = "units" in top and "limits" in top and len(top["limits"].members()) == len(fields(Limits))
-    named = machine(top["machine"].string()) if machine and "machine" in top and not complete else None
+    named = _named(top["machine"], lookup) if lookup and "machine" in top and not complete else None
     if named is None and "units" not in top:
         root.fail("no units: neither 'units' nor a 'machine' that has them")
     units = tuple(decode(row, Unit, RANGES) for row in _rows(root, "units")) if "units" in top else named[0] if named else ()
@@ -152,8 +159,17 @@ def _machine(root: Node, machine: Machine | None) -> tuple[tuple[Unit, ...], Lim
     return units, replace(base, **{name: getattr(stated, name) for name in top["limits"].members()})
 
 
+def _named(name: Node, lookup: Machine) -> tuple[tuple[Unit, ...], Limits]:
+    try:
+        return lookup(name.string())
+    except TwillError as error:
+        if error.location:
+            raise
+        name.fail(error.message, help=error.help)
+
+
 def _made(row: Node, op: Operation) -> Iterable[Value]:
-    return (decode(node, Value, RANGES, src=op.id) for node in _items(row, "values"))
+    return (decode(node, Value, RANGES, src=op.id) for node in row.optional("values"))
 
 
 def _operation(row: Node, source: Source | None, extra: Iterable[str]) -> Operation:
@@ -177,76 +193,3 @@ def _pair(row: Node) -> tuple[str, str]:
 
 def _starts(row: Node) -> Iterable[tuple[str, Time]]:
     return ((op, time.whole(0, LARGEST)) for op, time in row.members().items())
-
-
-def _sound(root: Node, nodes: str, problem: Problem) -> None:
-    """Every name used is a name given, once; no reservation that can never be; no circuit within one iteration."""
-    top = root.members()
-    rows = top[nodes].items()
-    if not rows:
-        top[nodes].fail("there is nothing to schedule")
-    ops = _unique(rows, "id")
-    _unique([value for row in rows for value in _items(row, "values")], "id")
-    if "units" in top:
-        _unique(top["units"].items(), "name")
-    for row in rows:
-        _reservations(row, {unit.name: unit for unit in problem.units})
-        for value in _items(row, "values"):
-            _value(value, ops)
-    for row in top["edges"]:
-        for end in ("src", "dst"):
-            _known(row.members()[end], ops)
-    for name in (name for rule in ("together", "apart") for row in _items(root, rule) for name in row):
-        _known(name, ops)
-    for op, node in top["starts"].members().items() if "starts" in top else ():
-        if op not in ops:
-            node.fail(f"there is no operation {op!r}")
-    _acyclic(top["edges"].items(), problem)
-
-
-def _unique(rows: Iterable[Node], member: str) -> set[str]:
-    seen: set[str] = set()
-    for row in rows:
-        name = row.members()[member].string()
-        if name in seen:
-            row.members()[member].fail(f"{name!r} is already taken")
-        seen.add(name)
-    return seen
-
-
-def _known(node: Node, ops: set[str]) -> None:
-    if node.string() not in ops:
-        node.fail(f"there is no operation {node.string()!r}")
-
-
-def _reservations(row: Node, units: Mapping[str, Unit]) -> None:
-    for reservation in _items(row, "reservations"):
-        members = reservation.members()
-        unit = units.get(members["unit"].string())
-        if unit is None:
-            members["unit"].fail(f"there is no unit {members['unit'].string()!r}", help=f"known: {', '.join(units) or 'none'}")
-        amount = members["amount"].whole(1, LARGEST) if "amount" in members else 1
-        if amount > unit.capacity and not unit.aggregate:
-            members["amount"].fail(f"{unit.name} has only {unit.capacity}")
-
-
-def _value(value: Node, ops: set[str]) -> None:
-    members = value.members()
-    for use in _items(value, "uses"):
-        _known(use.members()["op"], ops)
-    if "resident" in members and members["resident"].flag() and "slots" in members and members["slots"].value:
-        members["slots"].fail("a resident value has one place and no ring")
-
-
-def _acyclic(rows: tuple[Node, ...], problem: Problem) -> None:
-    """A circuit of total distance 0 would have an operation wait for itself."""
-    order: TopologicalSorter[str] = TopologicalSorter()
-    row_of = {(edge.src, edge.dst): row for edge, row in zip(problem.edges, rows, strict=True) if edge.distance == 0}
-    for src, dst in row_of:
-        order.add(dst, src)
-    try:
-        order.prepare()
-    except CycleError as error:
-        circuit: list[str] = error.args[1]
-        names = " -> ".join(circuit if len(circuit) <= 8 else [*circuit[:7], "..."])
-        row_of[circuit[-2], circuit[-1]].fail(f"a circuit within one iteration: {names}", help="some edge of it needs a distance")

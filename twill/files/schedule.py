@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeVar, cast, get_args
 
-from twill.files.graph import RANGES, graph_document, node_members, problem_of, schema, ties
+from twill.files.graph import RANGES, graph_document, node_members, problem_of, resources, schema, ties
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.ir.problem import Edge, Operation
@@ -153,7 +153,7 @@ def _result(root: Node) -> Result:
             top["bounds"].fail(f"{name!r} is missing")
     status = cast("Status", top["status"].choice(get_args(Status)))
     return Result(
-        problem=problem_of(root, "ops", None, {"nodes": _SCHEDULED, "edges": ("cross_group",)}),
+        problem=problem_of(root, "ops", *resources(root), {"nodes": _SCHEDULED, "edges": ("cross_group",)}),
         status=status,
         bounds=Bounds(decode(bounds["resource"], ResourceBound, _RANGES), decode(bounds["recurrence"], RecurrenceBound, _RANGES)),
         proved=bounds["proved"].whole(0, LARGEST),

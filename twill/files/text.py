@@ -15,7 +15,7 @@ from twill.diagnostics import Location, TwillError
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
-MAX_CHARACTERS = 32 * 2**20
+MAX_CHARACTERS = 8 * 2**20
 MAX_DEPTH = 24
 MAX_DIGITS = 24
 
@@ -77,6 +77,10 @@ class Node:
     def members(self) -> "dict[str, Node]":
         """The members of an object."""
         return self.value if isinstance(self.value, dict) else self.fail(f"must be an object, not {_kind(self.value)}")
+
+    def optional(self, name: str) -> "tuple[Node, ...]":
+        """The elements of an array among the members, none where it is left out."""
+        return self.members()[name].items() if name in self.members() else ()
 
     def string(self, *, empty: bool = False) -> str:
         """A text of printable characters, not absurdly long."""

@@ -1,0 +1,84 @@
+"""What a graph file must be beyond well formed: every name known and unique, nothing that can never be scheduled.
+
+Takes the document and the `Problem` read from it; raises `TwillError` at the first member that is wrong.
+"""
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from twill.files.record import LARGEST
+from twill.files.text import Node
+from twill.ir.problem import Problem, Unit
+
+
+def sound(root: Node, nodes: str, problem: Problem) -> None:
+    """Every name used is a name given, once; no reservation that can never be; no circuit within one iteration."""
+    top = root.members()
+    rows = top[nodes].items()
+    if not rows:
+        top[nodes].fail("there is nothing to schedule")
+    ops = _unique(rows, "id")
+    _unique([value for row in rows for value in row.optional("values")], "id")
+    if "units" in top:
+        _unique(top["units"].items(), "name")
+    for row in rows:
+        _reservations(row, {unit.name: unit for unit in problem.units})
+        for value in row.optional("values"):
+            _value(value, ops)
+    for row in top["edges"]:
+        for end in ("src", "dst"):
+            _known(row.members()[end], ops)
+    for name in (name for rule in ("together", "apart") for row in root.optional(rule) for name in row):
+        _known(name, ops)
+    for op, node in top["starts"].members().items() if "starts" in top else ():
+        if op not in ops:
+            node.fail(f"there is no operation {op!r}")
+    _acyclic(top["edges"].items(), problem)
+
+
+def _unique(rows: Iterable[Node], member: str) -> set[str]:
+    seen: set[str] = set()
+    for row in rows:
+        name = row.members()[member].string()
+        if name in seen:
+            row.members()[member].fail(f"{name!r} is already taken")
+        seen.add(name)
+    return seen
+
+
+def _known(node: Node, ops: set[str]) -> None:
+    if node.string() not in ops:
+        node.fail(f"there is no operation {node.string()!r}")
+
+
+def _reservations(row: Node, units: Mapping[str, Unit]) -> None:
+    for reservation in row.optional("reservations"):
+        members = reservation.members()
+        unit = units.get(members["unit"].string())
+        if unit is None:
+            members["unit"].fail(f"there is no unit {members['unit'].string()!r}", help=f"known: {', '.join(units) or 'none'}")
+        amount = members["amount"].whole(1, LARGEST) if "amount" in members else 1
+        if amount > unit.capacity and not unit.aggregate:
+            members["amount"].fail(f"{unit.name} has only {unit.capacity}")
+
+
+def _value(value: Node, ops: set[str]) -> None:
+    members = value.members()
+    for use in value.optional("uses"):
+        _known(use.members()["op"], ops)
+    if "resident" in members and members["resident"].flag() and "slots" in members and members["slots"].value:
+        members["slots"].fail("a resident value has one place and no ring")
+
+
+def _acyclic(rows: tuple[Node, ...], problem: Problem) -> None:
+    """A circuit of total distance 0 would have an operation wait for itself."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    row_of = {(edge.src, edge.dst): row for edge, row in zip(problem.edges, rows, strict=True) if edge.distance == 0}
+    for src, dst in row_of:
+        order.add(dst, src)
+    try:
+        order.prepare()
+    except CycleError as error:
+        circuit: list[str] = error.args[1]
+        names = " -> ".join(circuit if len(circuit) <= 8 else [*circuit[:7], "..."])
+        row_of[circuit[-2], circuit[-1]].fail(f"a circuit within one iteration: {names}", help="some edge of it needs a distance")
