@@ -13,6 +13,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -68,7 +69,7 @@ def elsewhere(request: Callable[[], tuple[object, ...]], time_limit: float, stop
     """
     end = time.monotonic() + time_limit
     message: bytes | None = pickle.dumps((time_limit, *request()))
-    with _process() as process:
+    with tempfile.TemporaryDirectory() as scratch, _process(scratch) as process:
         while True:
             try:
                 answer, words = process.communicate(message, timeout=POLL)
@@ -83,8 +84,9 @@ def elsewhere(request: Callable[[], tuple[object, ...]], time_limit: float, stop
 
 
 @contextlib.contextmanager
-def _process() -> Generator[subprocess.Popen[bytes]]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
+    """A process with this one's packages, and a folder for temporary files that it need not live to clear."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TMPDIR": scratch}
     process = subprocess.Popen(
         [sys.executable, "-m", "twill.smt.child"],
         stdin=subprocess.PIPE,
