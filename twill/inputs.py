@@ -12,7 +12,7 @@ from twill.diagnostics import TwillError
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
 from twill.ir.machine import Machine
-from twill.ir.problem import Limits, Problem, Unit
+from twill.ir.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,13 @@ class Case:
 
 
 def cases(inputs: Inputs) -> tuple[Case, ...]:
-    """The loops that the inputs name, in the order of the text."""
+    """The loops that the inputs name, in the order of the text, with everything that is asked of them."""
     found = (_from_graph(inputs),) if inputs.spec.endswith(".json") else _from_kernel(inputs)
-    return tuple(replace(case, problem=asked(case.problem, inputs)) for case in found)
+    return tuple(replace(case, problem=_asked(case.problem, inputs)) for case in found)
 
 
-def asked(problem: Problem, inputs: Inputs) -> Problem:
-    """The problem with everything that the inputs ask of it, normalization last."""
-    problem = whatif.limited(problem, groups=inputs.groups, registers=inputs.registers, shared=inputs.shared, tensor=inputs.tensor)
-    for pattern, latency in inputs.latencies:
-        problem = whatif.with_latency(problem, pattern, latency)
+def _asked(problem: Problem, inputs: Inputs) -> Problem:
+    """What is asked of any problem, wherever its costs come from; normalization changes times, so pins come last."""
     if not inputs.hand_over:
         problem = whatif.without_hand_over(problem)
     if inputs.resolution is not None:
@@ -85,15 +82,22 @@ def _from_graph(inputs: Inputs) -> Case:
 
     if inputs.settings or inputs.loops or inputs.switched_off:
         raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor loops nor rules to switch off")
-    text = load(inputs.spec)
-    return Case(read_graph(text, inputs.spec, _units_and_limits))
+    problem = whatif.limited(
+        read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
+        groups=inputs.groups,
+        registers=inputs.registers,
+        shared=inputs.shared,
+        tensor=inputs.tensor,
+    )
+    for pattern, latency in inputs.latencies:
+        problem = whatif.with_latency(problem, pattern, latency)
+    return Case(problem)
 
 
-def _units_and_limits(name: str) -> tuple[tuple[Unit, ...], Limits]:
-    from twill.costs.machine import load
+def _default_name(arch: str | None) -> str | None:
+    from twill.costs.machine import default_machine
 
-    machine = load(name)
-    return tuple(machine.units.values()), machine.limits
+    return default_machine(arch).name if arch else None
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -159,7 +163,7 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
-    from twill.costs.model import price
+    from twill.costs.model import Overrides, price, prices
     from twill.extract.dependence import graph
     from twill.extract.simplify import ALL_RULES
 
@@ -167,4 +171,18 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     if unknown:
         raise TwillError(f"there is no rule {unknown[0]!r}", help=f"the rules: {', '.join(ALL_RULES)}")
     dependences = graph(module, loop, tuple(rule for rule in ALL_RULES if rule not in inputs.switched_off))
-    return Case(price(dependences, machine), module, loop, dependences)
+    overrides = Overrides(
+        latency=_latencies(dependences, inputs),
+        groups=inputs.groups,
+        registers=inputs.registers,
+        shared=inputs.shared,
+        tensor=inputs.tensor,
+    )
+    formulas = {made.node.id: made.charge.formula for made in prices(dependences, machine, overrides)}
+    return Case(price(dependences, machine, overrides), module, loop, dependences, formulas)
+
+
+def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:
+    """The latencies asked for, by the nodes that each pattern means."""
+    named = [(node.id, node.op) for node in dependences.nodes]
+    return {op: latency for pattern, latency in inputs.latencies for op in whatif.matching(named, pattern, dependences.name)}

@@ -64,13 +64,21 @@ def _connected(operations: Sequence[Operation], edges: Iterable[Edge]) -> tuple[
 
 
 def with_latency(problem: Problem, pattern: str, latency: Time) -> Problem:
-    """Operations whose id or name matches `pattern` (`*` and `?` allowed) get another latency; their readers wait by as much more or less."""
-    changed = {op.id: latency - op.latency for op in problem.operations if fnmatchcase(op.id, pattern) or fnmatchcase(op.name, pattern)}
-    if not changed:
-        raise _unknown(problem, pattern)
+    """The operations that `pattern` means get another latency; their readers wait by as much more or less."""
+    named = [(op.id, op.name) for op in problem.operations]
+    changed = {op: latency - problem.operation(op).latency for op in matching(named, pattern, problem.name)}
     operations = (replace(op, latency=latency) if op.id in changed else op for op in problem.operations)
     edges = (_slower(edge, changed[edge.src]) if edge.src in changed else edge for edge in problem.edges)
     return replace(problem, operations=tuple(operations), edges=tuple(edges))
+
+
+def matching(named: Iterable[tuple[str, str]], pattern: str, loop: str) -> tuple[str, ...]:
+    """The ids, of (id, name) pairs, of which either matches `pattern`; `*` and `?` are allowed. At least one must."""
+    pairs = tuple(named)
+    found = tuple(op for op, name in pairs if fnmatchcase(op, pattern) or fnmatchcase(name, pattern))
+    if not found:
+        raise _unknown([op for op, _ in pairs], pattern, loop)
+    return found
 
 
 def _slower(edge: Edge, by: Time) -> Edge:
@@ -81,17 +89,17 @@ def _slower(edge: Edge, by: Time) -> Edge:
     return replace(edge, delay=max(0, edge.delay + by), cross_delay=cross)
 
 
-def _unknown(problem: Problem, name: str) -> TwillError:
-    names = [op.id for op in problem.operations]
-    close = get_close_matches(name, names, 3) or names[:12]
-    return TwillError(f"{problem.name} has no operation {name!r}", help=f"some that it has: {', '.join(close)}")
+def _unknown(known: Sequence[str], name: str, loop: str) -> TwillError:
+    close = get_close_matches(name, known, 3) or known[:12]
+    return TwillError(f"{loop} has no operation {name!r}", help=f"some that it has: {', '.join(close)}")
 
 
 def pinned(problem: Problem, pins: Pins) -> Problem:
     """Fixed starts, and a fixed partition into groups."""
+    known = [op.id for op in problem.operations]
     for op in (*pins.starts, *(op for group in pins.groups for op in group)):
-        if op not in {known.id for known in problem.operations}:
-            raise _unknown(problem, op)
+        if op not in known:
+            raise _unknown(known, op, problem.name)
     first = [group[0] for group in pins.groups if group]
     apart = tuple((a, b) for i, a in enumerate(first) for b in first[i + 1 :])
     return replace(

@@ -31,10 +31,9 @@ def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
 
     document = read_schedule(load(schedule), schedule)
     problem = document.result.problem
-    if not options["machine"] and not options["arch"]:
-        options["machine"] = problem.machine
-    if problem.source and problem.source.loop and not options["loops"] and not spec.endswith(".json"):
-        options["loops"] = (problem.source.loop,)
+    if not spec.endswith(".json"):
+        options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
+        options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
     (case, *_) = cases(inputs(spec, options))
     violations = check_document(document, case.problem)
     for violation in violations:

@@ -92,7 +92,7 @@ def _cells(problem: Problem, solution: Solution, line: Line, iteration: str) -> 
     op = problem.operations[line.op]
     place = f"{op.location.file}:{op.location.line}" if op.location else ""
     cycle = round(line.cycle * problem.resolution.cycles_per_unit)
-    return str(cycle), f"[{iteration}]", str(solution.group[line.op]), op.unit or "-", op.id, op.name, place
+    return str(cycle), f"[{iteration}]", str(solution.group[line.op]), problem.unit(op) or "-", op.id, op.name, place
 
 
 def _aligned(cells: Sequence[str], widths: Iterable[int]) -> str:

@@ -231,6 +231,12 @@ class Problem:
     def operation(self, op: str) -> Operation:
         return self.operations[self._index[op]]
 
+    def unit(self, op: Operation) -> str | None:
+        """The unit that an operation keeps longest, of those that are no aggregates; None where it takes none of these."""
+        shared = {unit.name for unit in self.units if unit.aggregate}
+        longest = max((r for r in op.reservations if r.unit not in shared), key=lambda r: r.cycles, default=None)
+        return longest.unit if longest else None
+
     @property
     def monotone(self) -> bool:
         """Feasibility at I implies feasibility at I + 1 (see the module's docstring)."""

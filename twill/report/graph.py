@@ -73,14 +73,14 @@ def _lines(picture: Picture, op: int) -> tuple[str, str]:
     """The name of an operation and a line on its place in the schedule or on its unit."""
     operation = picture.problem.operations[op]
     if picture.solution is None:
-        return operation.id, _unit_line(operation)
+        return operation.id, _unit_line(picture.problem, operation)
     start = picture.solution.start[op]
     return operation.id, f"@{start}  stage {facts.stage(start, picture.solution.interval)}"
 
 
-def _unit_line(operation: Operation) -> str:
-    longest = max(operation.reservations, key=lambda r: r.cycles, default=None)
-    return f"{longest.unit} {longest.cycles}" if longest else operation.name.split(".")[-1]
+def _unit_line(problem: Problem, operation: Operation) -> str:
+    unit = problem.unit(operation)
+    return f"{unit} {max(r.cycles for r in operation.reservations if r.unit == unit)}" if unit else operation.name.split(".")[-1]
 
 
 def _size(lines: tuple[str, str]) -> Point:
