@@ -54,6 +54,18 @@ def channels(problem: Problem, group: Sequence[int]) -> set[tuple[int, int]]:
     return {(a, group[b]) for a, b in ends if group[a] != group[b] and not problem.operations[a].streaming}
 
 
+def wait_clashes(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]) -> list[tuple[str, str]]:
+    """(waiting operation, operation issuing then) pairs of one group: what rule CONCURRENCY forbids."""
+    ends = [(edge, problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
+    waiting = {b for edge, a, b in ends if (edge.blocking if group[a] == group[b] else not problem.operations[a].streaming)}
+    return [
+        (problem.operations[v].id, other.id)
+        for v in sorted(waiting)
+        for o, other in enumerate(problem.operations)
+        if o != v and group[o] == group[v] and (start[v] - start[o]) % interval < other.issue
+    ]
+
+
 def peak(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], g: int) -> int:
     """The most registers per thread that group g holds at any residue (rule REGISTERS)."""
     spans = [

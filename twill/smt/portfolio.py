@@ -15,7 +15,7 @@ _HOME = {
     "scip": "twill.modulo.scip",
 }
 
-SMALL = 40_000
+SMALL = 12_000
 """Operations times interval up to which the boolean formulation is quick to build, so that SAT joins the race."""
 
 

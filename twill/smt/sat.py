@@ -20,11 +20,11 @@ def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_l
     """The verdict on one interval; only memory limits it."""
     try:
         model = formulate(problem, interval, copies, joint=joint)
+        if model is None:
+            return Decision("infeasible")
+        formula = clausify(model.formula)
     except TooLargeError:
         return Decision("timeout")
-    if model is None:
-        return Decision("infeasible")
-    formula = clausify(model.formula)
     with Solver(name=SOLVER) as solver:
         for block in formula.clauses:
             solver.append_formula(block.tolist())

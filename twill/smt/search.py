@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Bounds, Refutation, Result, Solution
+from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat, decode
 from twill.smt.engine import Attempt
+from twill.smt.explain import explain
 from twill.smt.partitions import Labels, partitions
 from twill.smt.portfolio import complete_engines
 
@@ -51,6 +52,7 @@ class _State:
     share: float = FIRST_SHARE
     misses: int = 0
     notes: list[str] = field(default_factory=list[str])
+    reasons: tuple[Reason, ...] = ()
 
     def __post_init__(self) -> None:
         self.began = time.monotonic()
@@ -76,6 +78,7 @@ class _State:
             self.decide(self.target())
         if self.best and self.remaining > 0:
             self.polish(self.best)
+        self.explain()
 
     def target(self) -> Time:
         """The next interval to decide: the bound at first, then upward in growing steps, then the middle of the gap."""
@@ -122,13 +125,33 @@ class _State:
         self.notes += [f"least {goal} not proven" for goal in open_goals]
         self._tell("improved", "cpsat", found.interval)
 
+    def explain(self) -> None:
+        """Which families keep the interval above what timing alone allows."""
+        above = self.best is None or self.best.interval > self.bounds.value
+        if not (self.joint and self.options.explain and above and self.remaining > 0):
+            return
+        self._tell("note", "cpsat", self.bounds.value, "asking which constraints keep the interval above its bound")
+        self.reasons = explain(self.result(), self.bounds.value, self._quick)
+
+    def _quick(self, problem: Problem, interval: Time) -> Solution | None:
+        """A schedule found in a share of work: under natural partitions, then freely."""
+        for copies in (2, self.options.copies):
+            for labels in partitions(problem):
+                word = self._look(_under(problem, labels), interval, copies, FIRST_SHARE / 8)
+                if word:
+                    return word
+        return self._look(problem, interval, self.options.copies, FIRST_SHARE)
+
+    def _look(self, problem: Problem, interval: Time, copies: int, effort: float) -> Solution | None:
+        return cpsat.attempt(problem, interval, copies, time_limit=max(0.0, self.remaining), effort=effort).solution
+
     def result(self) -> Result:
         """The answer with its evidence."""
         if self.best:
             status = "optimal" if self.low >= self.best.interval else "feasible"
         else:
             status = "infeasible" if self.low > self.top else "unknown"
-        return Result(self.problem, status, self.bounds, self.low, self.best, tuple(self.refuted), notes=tuple(self.notes))
+        return Result(self.problem, status, self.bounds, self.low, self.best, tuple(self.refuted), self.reasons, tuple(self.notes))
 
     def _tell(self, what: str, engine: str, interval: Time, detail: str = "") -> None:
         self.report(Progress(time.monotonic() - self.began, engine, interval, what, detail))  # pyright: ignore[reportArgumentType]
@@ -249,15 +272,15 @@ class Race:
             if stop.is_set() or left <= 0:
                 return None
             fixed = _under(self.state.problem, labels)
-            word = cpsat.attempt(fixed, self.interval, copies, joint=True, time_limit=left, stop=stop, effort=self.state.share / 4)
+            word = cpsat.attempt(fixed, self.interval, copies, joint=True, time_limit=left, stop=stop, effort=self.state.share / 4, proving=False)
             if word.solution is not None:
                 return word
         return None
 
     def _looks(self) -> Iterator[tuple[int, Labels]]:
-        """(copies, partition) pairs: few iterations in flight first."""
+        """(copies, partition) pairs: few iterations in flight first (one alone is what works at very large intervals)."""
         if self.state.options.engine in ("auto", "cpsat"):
-            for copies in range(min(2, self.state.options.copies), min(3, self.state.options.copies) + 1):
+            for copies in range(1, min(3, self.state.options.copies) + 1):
                 for labels in self.state.candidates:
                     yield copies, labels
 
