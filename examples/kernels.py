@@ -228,7 +228,7 @@ def fa_fwd_causal(
         acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
 
     seen = tl.arange(0, BLOCK_M)[:, None] - tl.arange(0, BLOCK_N)[None, :]
-    for start in range(query0, query0 + 2 * BLOCK_M, BLOCK_N):
+    for start in range(query0, min(query0 + 2 * BLOCK_M, length), BLOCK_N):
         y = k_desc.load([first_key + start, 0])
         scores0 = tl.where(seen >= start - query0, tl.dot(x0, y.T), float("-inf"))
         scores1 = tl.where(seen >= start - query1, tl.dot(x1, y.T), float("-inf"))

@@ -1,3 +1,4 @@
+# pyright: basic
 """Where Triton is installed, its own parser must see the same operations, operands, results and types as the reader."""
 
 from collections.abc import Iterator
@@ -79,3 +80,16 @@ def disagreement(path: Path) -> str | None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_same_graph_as_libtriton(path: Path) -> None:
     assert disagreement(path) is None
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_attributes_can_be_added_to_every_operation(path: Path) -> None:
+    """Text with an attribute spliced into every operation still parses, and says the same otherwise."""
+    from twill.extract.triton import validate
+
+    text = path.read_text()
+    ops = sorted(post_order(read(text, str(path))), key=lambda op: op.slot.offset, reverse=True)
+    for op in ops:
+        text = text[: op.slot.offset] + op.slot.insertion("twill.n = 1 : i32") + text[op.slot.offset :]
+    assert validate(text, path.stem.rpartition(".")[2]) == ()
+    assert all(op.attributes["twill.n"] == 1 for op in post_order(read(text, str(path))))

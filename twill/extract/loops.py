@@ -123,8 +123,8 @@ def refusal(op: Op, body: Block, specialized: bool) -> Refusal | None:
     reasons = (
         not_counted(op),
         outer(inner),
-        idle(op, inner),
         specialization(op, inner, specialized),
+        idle(op, inner),
         scheduled(inner),
         asynchronous(inner),
         ring(inner),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -46,18 +47,19 @@ def capability(arch: str) -> int:
     return int(digits)
 
 
-def capture(file: str, function: str, arch: str, settings: Mapping[str, object]) -> str:
+def capture(file: str, function: str, arch: str, settings: Mapping[str, object], *, scheduled: bool = False) -> str:
     """TTGIR before scheduling of the kernel `function` in the Python file `file`, which is executed for it.
 
-    `settings` override what the file says (`twill.extract.arguments`). Source locations in the text name `file` as it
-    is given here, so that the text is the same on every machine.
+    With `scheduled`, as Triton itself schedules it, for comparison. `settings` override what the file says
+    (`twill.extract.arguments`). Source locations in the text name `file` as it is given here, so that the text is the
+    same on every machine.
     """
     cc = capability(arch)
     with triton_errors(file, function):
         module = load_file(file)
         kernel, config = find_kernel(module, file, function)
         instance = resolve(function, parameters(kernel), config, *declared(module, function, cc), settings)
-        text = ttgir(kernel, instance, cc)
+        text = ttgir(kernel, instance, cc, None if scheduled else CUTS[cc])
     return relative_paths(text, file)
 
 
@@ -138,7 +140,7 @@ def declared(module: ModuleType, function: str, cc: int) -> tuple[dict[str, obje
 class Switch:
     """Whether passes are being added to the pass manager."""
 
-    cut: str
+    cut: str | None
     on: bool = True
 
 
@@ -161,8 +163,8 @@ class Gate:
 
 
 @contextmanager
-def passes_until(cut: str) -> Generator[Switch]:
-    """Makes the NVIDIA backend add only the passes before `cut`. Not for several threads at once."""
+def passes_until(cut: str | None) -> Generator[Switch]:
+    """Makes the NVIDIA backend add only the passes before `cut`, or all of them. Not for several threads at once."""
     import triton.backends.nvidia.compiler as backend
 
     switch = Switch(cut)
@@ -191,8 +193,8 @@ def new_backend(cc: int) -> Any:
     return make_backend(GPUTarget("cuda", cc, 32))
 
 
-def ttgir(kernel: Any, instance: Instance, cc: int) -> str:
-    """Runs the front end, the TTIR stage, and the TTGIR stage up to the cut."""
+def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
+    """Runs the front end, the TTIR stage, and the TTGIR stage up to the pass `cut`."""
     from triton.compiler import ASTSource
 
     backend = new_backend(cc)
@@ -208,10 +210,10 @@ def ttgir(kernel: Any, instance: Instance, cc: int) -> str:
     backend.add_stages(stages, options, source.language)
     module = source.make_ir(backend.target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     module = stages["ttir"](module, {})
-    with passes_until(CUTS[cc]) as switch:
+    with passes_until(cut) as switch:
         module = stages["ttgir"](module, {})
-    if switch.on:
-        raise TwillError(f"Triton {version()} has no pass {CUTS[cc]}", help="use Triton 3.5 to 3.9")
+    if cut and switch.on:
+        raise TwillError(f"Triton {version()} has no pass {cut}", help="use Triton 3.5 to 3.9")
     return str(module)
 
 
@@ -261,7 +263,9 @@ def kernel_line(file: str, source: str | None) -> int | None:
 
 
 def validate(text: str, arch: str) -> tuple[str, ...]:
-    """What the installed Triton's parser and verifier say against TTGIR `text`; empty where it accepts it.
+    """What the installed Triton's parser and verifier say against TTGIR `text`, as `LINE:COLUMN: error: ...`.
+
+    Empty where they accept it.
 
     Raises ImportError where Triton is not installed.
     """
@@ -275,7 +279,7 @@ def validate(text: str, arch: str) -> tuple[str, ...]:
             with standard_error_to(said):
                 ir.parse_mlir_module(str(path), context)
         except RuntimeError as error:
-            complaints = said.read_text(encoding="utf-8", errors="replace").replace(f"{path}:", "line ")
+            complaints = re.sub(rf'(?:loc\("{path}":|{path}:)(\d+):(\d+)\)?', r"\1:\2", said.read_text(errors="replace"))
             return tuple(line for line in complaints.splitlines() if "error:" in line) or (str(error),)
     return ()
 

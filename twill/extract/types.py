@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from twill.diagnostics import TwillError
@@ -106,7 +106,7 @@ class Types:
         with cursor.nested():
             shape, dtype = self.shaped(cursor)
             cursor.expect(",")
-            encoding = self.encoding(cursor)
+            encoding = widened(self.encoding(cursor), dtype)
             cursor.expect(",")
             space = self.space(cursor)
             mutable, whole = False, shape
@@ -234,9 +234,19 @@ def integers(value: object) -> tuple[int, ...]:
     return numbers
 
 
-def col_stride(p: Parameters) -> int:
-    """Triton 3.5 and 3.6 write `unpacked = true` where later ones write a stride."""
-    return p.int("colStride", 2 if p.flag("unpacked") else 1)
+def col_stride(p: Parameters) -> int | None:
+    """Triton 3.5 writes `unpacked = true` where later ones write the stride that this means for the type."""
+    if "colStride" in p.values:
+        return p.int("colStride")
+    return None if p.flag("unpacked") else 1
+
+
+def widened(encoding: ir.Encoding, dtype: ir.Type) -> ir.Encoding:
+    """The encoding of elements `dtype`: a column for each element is a stride of 32 bits."""
+    if not isinstance(encoding, ir.TensorMemory) or encoding.col_stride is not None:
+        return encoding
+    digits = re.search(r"\d+", dtype.name) if isinstance(dtype, ir.Scalar) else None
+    return replace(encoding, col_stride=max(1, 32 // max(1, int(digits.group()))) if digits else 1)
 
 
 ENCODINGS: Mapping[str, Callable[[Parameters], ir.Encoding]] = {

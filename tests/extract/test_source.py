@@ -1,0 +1,90 @@
+"""What a user names, to a module: files, kernels, and all that can be wrong about them."""
+
+from pathlib import Path
+
+import pytest
+
+from twill.diagnostics import TwillError
+from twill.extract.source import load
+
+GEMM = "examples/ttgir/gemm.sm90.ttgir"
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+
+
+def test_a_file() -> None:
+    assert load(GEMM, "sm90").file == load(GEMM).file == GEMM
+
+
+@pytest.mark.parametrize(
+    ("spec", "arch", "settings", "message"),
+    [
+        ("nowhere.ttgir", None, {}, "cannot read nowhere.ttgir"),
+        ("examples", None, {}, "cannot read examples"),
+        (GEMM, "sm100", {}, "is compiled for sm90, not for sm100"),
+        (GEMM, "sm90", {"BLOCK_M": "64"}, "--set has nothing to set"),
+        ("examples/kernels.py", "sm90", {}, "which kernel of examples/kernels.py is meant?"),
+        ("examples/kernels.py:gemm", None, {}, "can be compiled for several architectures"),
+        ("examples/kernels.py:gemm", "sm80", {}, "architecture `sm80` is not supported"),
+    ],
+)
+def test_mistakes(spec: str, arch: str | None, settings: dict[str, str], message: str) -> None:
+    with pytest.raises(TwillError) as caught:
+        load(spec, arch, settings)
+    assert message in caught.value.message
+
+
+def test_binary_files(tmp_path: Path) -> None:
+    (tmp_path / "x.ttgir").write_bytes(bytes(range(256)))
+    with pytest.raises(TwillError, match="not a text file"):
+        load(str(tmp_path / "x.ttgir"))
+
+
+class TestKernels:
+    """These need Triton."""
+
+    @pytest.fixture(autouse=True)
+    def triton(self) -> None:
+        pytest.importorskip("triton")
+
+    def test_a_kernel(self) -> None:
+        module = load("examples/kernels.py:gemm", "sm90", {"BLOCK_N": "128", "num_warps": "4"})
+        assert (module.file, module.num_warps, module.target) == ("gemm.sm90.ttgir", 4, "cuda:90")
+        assert "tensor<128x128xf32" in module.text
+
+    @pytest.mark.parametrize(
+        ("source", "message", "line"),
+        [
+            ("", "has no Triton kernel `k`", None),
+            ("def k(): pass", "has no Triton kernel `k`", None),
+            ("import nothing_here", "ModuleNotFoundError", 1),
+            ("x = 1\ny = 1 / 0", "ZeroDivisionError: division by zero", 2),
+            ("def k(:", "SyntaxError", 1),
+            ("import triton\n\n@triton.jit\ndef k(a):\n    x = a + b\n", "Triton does not compile k", 5),
+            ("import triton\n@triton.jit\ndef k(a, b): pass\n", "`b` has no type", None),
+        ],
+    )
+    def test_mistakes(self, tmp_path: Path, source: str, message: str, line: int | None) -> None:
+        (tmp_path / "k.py").write_text(source)
+        with pytest.raises(TwillError) as caught:
+            load(f"{tmp_path}/k.py:k", "sm90", {"a": "i32"})
+        assert message in caught.value.message
+        assert (caught.value.location and caught.value.location.line) == line
+
+    def test_autotuned_kernels_take_their_first_configuration(self, tmp_path: Path) -> None:
+        (tmp_path / "k.py").write_text(
+            "import triton\nimport triton.language as tl\n"
+            "@triton.autotune([triton.Config({'B': 64}, num_warps=2), triton.Config({'B': 32})], key=[])\n"
+            "@triton.jit\ndef k(a: '*fp32', B: tl.constexpr):\n    tl.store(a + tl.arange(0, B), 1.0)\n"
+        )
+        module = load(f"{tmp_path}/k.py:k", "sm100")
+        assert module.num_warps == 2
+        assert "tensor<64xf32" in module.text
+
+    def test_the_table_of_another_kernel_is_no_help(self, tmp_path: Path) -> None:
+        (tmp_path / "k.py").write_text("import triton\n@triton.jit\ndef k(a):\n    pass\nTWILL = {'j': {'a': '*fp16'}}\n")
+        with pytest.raises(TwillError, match="`a` has no type"):
+            load(f"{tmp_path}/k.py:k", "sm90")
