@@ -283,7 +283,7 @@ MMA_TEXT = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [
         ),
         ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", ir.SwizzledShared(8, 1, 8, (1, 0))),
         ("#ttg.shared_linear<{offset = [[0, 1]], block = []}, alignment = 128>", ir.SharedLinear(((0, 1),), (), 128)),
-        ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = true>", ir.TensorMemory(128, 64, None, False)),
+        ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = true>", ir.TensorMemory(128, 64, 1, False)),
         ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = false>", ir.TensorMemory(128, 64, 1, False)),
         ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 2>", ir.TensorMemory(128, 64, 2, False)),
         ("#ttng.tensor_memory_scales_encoding<>", ir.TensorMemoryScales()),

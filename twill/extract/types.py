@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from twill.diagnostics import TwillError
@@ -17,6 +17,9 @@ from twill.extract.syntax import Cursor, attribute
 from twill.ir import loop as ir
 
 SCALAR = re.compile(r"(?:[su]?i\d+|b?f\d+\w*|tf32|index|none)$")
+
+COLUMN = 32
+"""Bits of a column of tensor memory."""
 
 SPACES = {"shared_memory": "smem", "tensor_memory": "tmem"}
 """Memory spaces by the last part of their attribute's name."""
@@ -28,8 +31,8 @@ class Types:
 
     aliases: Mapping[str, int]
     """The token at which the value of each alias begins."""
-    known: dict[str, ir.Encoding] = field(default_factory=dict[str, ir.Encoding])
-    """Aliases already read."""
+    known: dict[tuple[str, int], ir.Encoding] = field(default_factory=dict[tuple[str, int], ir.Encoding])
+    """Aliases already read, for elements of so many bits."""
 
     def type(self, cursor: Cursor) -> ir.Type:
         """One type."""
@@ -106,7 +109,7 @@ class Types:
         with cursor.nested():
             shape, dtype = self.shaped(cursor)
             cursor.expect(",")
-            encoding = widened(self.encoding(cursor), dtype)
+            encoding = self.encoding(cursor, width(dtype))
             cursor.expect(",")
             space = self.space(cursor)
             mutable, whole = False, shape
@@ -135,18 +138,18 @@ class Types:
             name = cursor.tokens.items[self.aliases[name]].text
         return SPACES.get(name.rpartition(".")[2], name)
 
-    def encoding(self, cursor: Cursor) -> ir.Encoding:
-        """An encoding or the alias of one."""
+    def encoding(self, cursor: Cursor, bits: int = COLUMN) -> ir.Encoding:
+        """An encoding or the alias of one, of elements of `bits` bits."""
         token = cursor.expect_kind("alias", "an encoding")
         name = token.text
         if cursor.sees("<") or "." in name:
-            return parsed(self, cursor, name)
-        if name not in self.known:
+            return parsed(self, cursor, name, bits)
+        if (name, bits) not in self.known:
             if name not in self.aliases:
                 raise cursor.error(f"`{name}` is not defined", token, help="is the file complete?")
             with cursor.nested():
-                self.known[name] = self.encoding(cursor.fork(self.aliases[name]))
-        return self.known[name]
+                self.known[name, bits] = self.encoding(cursor.fork(self.aliases[name]), bits)
+        return self.known[name, bits]
 
     def parameters(self, cursor: Cursor) -> Iterator[tuple[str, object]]:
         """`<{a = 1, b = [..]}, c = 2>`, the braces optional; encodings among the values are read as such."""
@@ -179,13 +182,13 @@ def dimensions(cursor: Cursor) -> tuple[int, ...]:
 # --- encodings --------------------------------------------------------------------------------------------------------
 
 
-def parsed(types: Types, cursor: Cursor, name: str) -> ir.Encoding:
+def parsed(types: Types, cursor: Cursor, name: str, bits: int) -> ir.Encoding:
     """The encoding `name`, whose parameters follow; as text where they are not those its class expects."""
     start = cursor.at
     build = ENCODINGS.get(name)
     if build and cursor.sees("<"):
         try:
-            return build(Parameters(dict(types.parameters(cursor))))
+            return build(Parameters(dict(types.parameters(cursor)), bits))
         except (TwillError, KeyError, TypeError, ValueError):
             cursor.at = start
     return ir.UnknownEncoding(name + cursor.balanced() if cursor.sees("<") else name)
@@ -196,6 +199,8 @@ class Parameters:
     """The parameters of an encoding, by name. Each reader raises KeyError or TypeError where it does not fit."""
 
     values: Mapping[str, object]
+    bits: int
+    """Of an element."""
 
     def int(self, name: str, default: int | None = None) -> int:
         value = self.values.get(name, default)
@@ -234,19 +239,15 @@ def integers(value: object) -> tuple[int, ...]:
     return numbers
 
 
-def col_stride(p: Parameters) -> int | None:
-    """Triton 3.5 writes `unpacked = true` where later ones write the stride that this means for the type."""
-    if "colStride" in p.values:
-        return p.int("colStride")
-    return None if p.flag("unpacked") else 1
+def col_stride(p: Parameters) -> int:
+    """Triton 3.5 writes `unpacked = true`, a column for each element, where later ones write the stride."""
+    return p.int("colStride", max(1, 32 // p.bits) if p.flag("unpacked") else 1)
 
 
-def widened(encoding: ir.Encoding, dtype: ir.Type) -> ir.Encoding:
-    """The encoding of elements `dtype`: a column for each element is a stride of 32 bits."""
-    if not isinstance(encoding, ir.TensorMemory) or encoding.col_stride is not None:
-        return encoding
+def width(dtype: ir.Type) -> int:
+    """Bits of an element, which every name of a type says; of other things than numbers, those of a column."""
     digits = re.search(r"\d+", dtype.name) if isinstance(dtype, ir.Scalar) else None
-    return replace(encoding, col_stride=max(1, 32 // max(1, int(digits.group()))) if digits else 1)
+    return max(1, int(digits.group())) if digits else COLUMN
 
 
 ENCODINGS: Mapping[str, Callable[[Parameters], ir.Encoding]] = {

@@ -118,11 +118,8 @@ class TensorMemory:
 
     block_m: int
     block_n: int
-    col_stride: int | None
-    """In elements of the type: 1 is packed, 2 spends a 32-bit column on each 16-bit element.
-
-    None, only where no type is at hand (`Module.encodings`): a column for each element, whatever its width.
-    """
+    col_stride: int
+    """In elements of the type: 1 is packed, 2 spends a 32-bit column on each 16-bit element (`unpacked = true`)."""
     two_ctas: bool
 
 
