@@ -70,6 +70,10 @@ class Scene:
     """Drawn in this order."""
     title: str = ""
 
+    def _repr_svg_(self) -> str:
+        """How a notebook shows it."""
+        return svg(self)
+
 
 def straight(points: Iterable[Point], **style: object) -> Path:
     """The polyline through `points`."""

@@ -94,8 +94,9 @@ def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
     ]
     if solution.places:
         yield "memory", ", ".join(room for room in rooms if room)
-        rings = [f"{p.value} x {p.copies}" for p in solution.places if p.copies > 1 or p.staging]
-        yield from [("rings", ", ".join(rings))] if rings else []
+        for label, staging in (("rings", False), ("hand-over", True)):
+            depths = [f"{p.value} x {p.copies}" for p in solution.places if p.staging is staging and (staging or p.copies > 1)]
+            yield from [(label, ", ".join(depths))] if depths else []
     if solution.groups:
         total = sum(32 * group.warps * group.registers for group in solution.groups if group.warps > 1)
         yield "registers", f"{total} of {limits.registers_total} granted to the wide groups"

@@ -38,8 +38,8 @@ class Row:
 
 
 def iterations(solution: Solution) -> int:
-    """How many iterations the drawing shows: the steady state, and one more before and after it."""
-    return facts.stages(solution) + 2
+    """How many iterations the drawing shows: up to the steady state, and one more; at least three."""
+    return max(3, facts.stages(solution) + 1)
 
 
 def rows(problem: Problem, solution: Solution) -> tuple[Row, ...]:
@@ -98,7 +98,7 @@ class _Axis:
         return _LEFT + self.width * time / self.span
 
 
-def draw(problem: Problem, solution: Solution, width: float = 1500.0) -> Scene:
+def draw(problem: Problem, solution: Solution, width: float = 1700.0) -> Scene:
     """The timeline of the first few iterations."""
     span = solution.interval * iterations(solution)
     axis = _Axis(span, width - _LEFT - _RIGHT)
@@ -143,10 +143,12 @@ def _bar(problem: Problem, solution: Solution, axis: _Axis, bar: Bar, y: float) 
 
 
 def _caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Shape]:
-    """The name with its iteration, as much of it as fits."""
-    for text in (f"{op} [{iteration}]", op):
-        if text_width(text, 9) + 4 <= right - left:
-            return [Text((left + right) / 2, y, text, 9, color=color)]
+    """The name with its iteration, or the most telling part of it that fits: of `dot.scores0_12`, `scores0` or `dot`."""
+    kind, _, value = op.rpartition(".")
+    stem = value.rpartition("_")[0] or value
+    for text in (f"{op} [{iteration}]", f"{stem} [{iteration}]", stem, kind):
+        if text and text_width(text, 8.5) + 3 <= right - left:
+            return [Text((left + right) / 2, y, text, 8.5, color=color)]
     return []
 
 

@@ -1,0 +1,60 @@
+"""The steps of `twill schedule` as functions for programs and notebooks; `twill` itself offers them by name."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from twill import inputs
+from twill.emit.ttgir import Dialect
+from twill.inputs import Case, Inputs
+from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.report.scene import Scene
+
+
+def schedule(spec: str, options: Options | None = None, **questions: Any) -> tuple[Result, ...]:
+    """Solve every loop of `spec`; `questions` are the fields of `Inputs` (`arch="sm90"`, `groups=3`, ...).
+
+    Raises `TwillError` for bad input. A loop without a schedule is a result too: look at `Result.status`.
+    """
+    from twill.pipeline import solve
+
+    return tuple(solve(case.problem, options) for case in inputs.cases(Inputs(spec, **questions)))
+
+
+def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:
+    """The case's TTGIR with the schedule on every operation of the loop. Raises ValueError where there is no TTGIR or no schedule."""
+    from twill.emit.ttgir import annotate as annotated
+
+    if case.module is None or case.loop is None or case.graph is None or result.solution is None:
+        raise ValueError("only a scheduled loop that was read from TTGIR can be annotated")
+    return annotated(case.module, case.loop, case.graph, case.problem, result.solution, extra)
+
+
+def summary(result: Result) -> str:
+    """The result in a few lines of plain words."""
+    from twill.report.summary import pairs, title
+
+    return "\n".join([title(result), *(f"  {label:<16} {line}" for label, line in pairs(result))])
+
+
+def draw_graph(result: Result) -> Scene:
+    """The dependence graph, coloured by warp group."""
+    from twill.report import graph
+
+    return graph.draw(graph.picture(result.problem, result.bounds, result.solution))
+
+
+def draw_timeline(result: Result) -> Scene:
+    """Several iterations, overlapped. Raises ValueError where there is no schedule."""
+    from twill.report import timeline
+
+    if result.solution is None:
+        raise ValueError(f"{result.problem.name} has no schedule to draw")
+    return timeline.draw(result.problem, result.solution)
+
+
+def report_page(result: Result) -> str:
+    """One self-contained HTML page with everything."""
+    from twill.report.page import page
+
+    return page(result)
