@@ -72,13 +72,15 @@ def rate_of(cost: Cost, unit: str, dtype: str, work: Work, machine: Machine) -> 
 
 
 def counted(work: Work, machine: Machine, count: int, dtype: str, what: str) -> Charge:
-    """The common formula: `count` things at the rate of each unit, plus latency."""
+    """The common formula: `count` things at the rate of each unit, plus latency. What passes through less staging than it needs
+    holds the warp until the rest of it is gone."""
     cost = cost_of(work.op, work, machine)
     rates = {unit: rate_of(cost, unit, dtype, work, machine) for unit in cost.rate}
     units = {unit: ceil(count / rate) for unit, rate in rates.items()}
     busy = max(units.values(), default=0)
     slow = ceil(count / cost.latency_rate) if cost.latency_rate else 0
     held = ceil(count / cost.issue_rate) if cost.issue_rate else 0
+    held = max(held, ceil(busy * (1 - cost.staging / count))) if cost.asynchronous and 0 < cost.staging < count else held
     terms = [f"{unit} {count}/{rate:g}" for unit, rate in rates.items()]
     tail = f"max({count}/{cost.latency_rate:g}, occupancy)" if cost.latency_rate else "occupancy"
     formula = f"{count} {what}: {', '.join(terms) or 'free'}; latency {tail} + {cost.latency}"

@@ -46,12 +46,12 @@ class Price:
     operation: Operation
 
 
-def price(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:  # noqa: B008
+def price(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:
     """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and unknown ids."""
     return _Pricing(graph, machine, overrides).problem()
 
 
-def prices(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[Price, ...]:  # noqa: B008
+def prices(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[Price, ...]:
     """The price of every node, in the order of the graph."""
     return tuple(_Pricing(graph, machine, overrides).prices.values())
 
@@ -88,11 +88,12 @@ class _Pricing:
 
     def _check_ids(self) -> None:
         known = [node.id for node in self.graph.nodes]
-        for id in self.overrides.latency:
-            if id not in known:
-                near = get_close_matches(id, known, n=3)
+        for name in self.overrides.latency:
+            if name not in known:
+                near = get_close_matches(name, known, n=3)
                 raise TwillError(
-                    f"no operation {id!r} to give another latency to", help=f"did you mean {', '.join(near)}?" if near else ", ".join(known)
+                    f"no operation {name!r} to give another latency to",
+                    help=f"did you mean {', '.join(near)}?" if near else ", ".join(known),
                 )
 
     def _check_width(self) -> None:
@@ -182,9 +183,9 @@ class _Pricing:
         return 0 if made.asynchronous else self.machine.handover.barrier
 
     def _reading(self, id: str) -> int:
-        """How long a reader needs its operands: an asynchronous one until it is known to be done."""
+        """How long a reader needs its operands: an asynchronous one until it is known to be done, a store until it has passed them on."""
         made = self.charges[id]
-        return made.latency if made.asynchronous else made.issue
+        return made.latency if made.asynchronous and self.graph.node(id).kind != "store" else made.issue
 
     # --- values -------------------------------------------------------------------------------------------------------
 

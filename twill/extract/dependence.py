@@ -23,9 +23,9 @@ from twill.extract.naming import names
 from twill.extract.ops import row
 from twill.extract.tiles import in_shared, tile
 from twill.extract.work import works
-from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use, Value
-from twill.ir.loop import Loop, Module, Op, Scalar, Tensor, Token
-from twill.ir.loop import Value as SSA
+from twill.ir import graph as ir
+from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use
+from twill.ir.loop import Loop, Module, Op, Scalar, Tensor, Token, Value
 from twill.ir.problem import Source
 
 
@@ -107,11 +107,11 @@ class Builder:
 
     # --- tiles --------------------------------------------------------------------------------------------------------
 
-    def _storage_origin(self, value: SSA) -> tuple[Origin, ...]:
+    def _storage_origin(self, value: Value) -> tuple[Origin, ...]:
         """Where the tile lies that a value is or views."""
         return tuple(o for o in self.body.origins(value, self.folding.moves_nothing) if not self.folding.away(o.op))
 
-    def tile_of(self, value: SSA) -> Tile | None:
+    def tile_of(self, value: Value) -> Tile | None:
         """The tile an operand is: loaded tiles and re-arranged matrix operands are read from shared memory, before any broadcast."""
         own = tile(value.type, self.body.threads)
         if own is None or not isinstance(value.type, Tensor):
@@ -201,7 +201,7 @@ class Builder:
         several = sum(not isinstance(v.type, Token) for v in op.results) > 1
         return f"{self.ids[op.index]}#{position}" if several else self.ids[op.index]
 
-    def _values(self) -> Iterator[Value]:
+    def _values(self) -> Iterator[ir.Value]:
         yield from (self._chain_value(chain) for chain in self.chains)
         yield from (self._stored_value(storage) for storage in self._walk[1])
         chained = {op.index for chain in self.chains for op in chain.ops}
@@ -209,30 +209,30 @@ class Builder:
             if op.index not in chained and self.folding.kinds[op.index] not in ("load", "view", "scalar"):
                 yield from self._register_values(op)
 
-    def _register_values(self, op: Op) -> Iterator[Value]:
+    def _register_values(self, op: Op) -> Iterator[ir.Value]:
         for result in op.results:
             if isinstance(result.type, Tensor):
                 made = self._result_tile(op, result)
                 node = self.ids[op.index]
-                yield Value(self.value_ids[result.id], node, made, tuple(self._uses(result, made)), writers=(node,))
+                yield ir.Value(self.value_ids[result.id], node, made, tuple(self._uses(result, made)), writers=(node,))
 
-    def _result_tile(self, op: Op, result: SSA) -> Tile:
+    def _result_tile(self, op: Op, result: Value) -> Tile:
         made = tile(result.type, self.body.threads)
         assert made is not None
         return in_shared(made) if self.folding.kinds[op.index] in ("shared_store", "load") else made
 
-    def _chain_value(self, chain: Chain) -> Value:
+    def _chain_value(self, chain: Chain) -> ir.Value:
         """One tile updated by all operations of the chain; others only read it."""
         last = chain.ops[-1]
         made = self._result_tile(last, last.results[0])
         members = tuple(self.ids[op.index] for op in chain.ops)
-        updates = [Use(id, updates=True) for id in (members if chain.carried else members[1:])]
+        updates = [Use(node, updates=True) for node in (members if chain.carried else members[1:])]
         inner = {(link.src.index, link.dst.index) for link in chain.links}
         readers = [(op, r, d) for op in chain.ops for r, d in self._readers(op.results[0]) if (op.index, r.index) not in inner]
         reads = [Use(self.ids[reader.index], 0 if chain.carried else distance) for _, reader, distance in readers]
-        return Value(self.ids[last.index], members[0], made, _merged([*updates, *reads]), chain.carried, members)
+        return ir.Value(self.ids[last.index], members[0], made, _merged([*updates, *reads]), chain.carried, members)
 
-    def _stored_value(self, storage: Storage) -> Value:
+    def _stored_value(self, storage: Storage) -> ir.Value:
         first = storage.writers[0]
         own = tile(storage.root.type, self.body.threads)
         assert own is not None
@@ -241,14 +241,14 @@ class Builder:
         if isinstance(storage.root.type, Tensor):
             uses += self._uses(storage.root, made)
         writers = tuple(self.ids[op.index] for op in storage.writers)
-        return Value(self.value_ids[storage.root.id], self.ids[first.index], made, _merged(uses), storage.resident, writers)
+        return ir.Value(self.value_ids[storage.root.id], self.ids[first.index], made, _merged(uses), storage.resident, writers)
 
-    def _landed(self, loaded: SSA, own: Tile) -> Tile:
+    def _landed(self, loaded: Value, own: Tile) -> Tile:
         """A loaded tile: in shared memory, and in the registers of those that compute with it while they do."""
         computed = any(self.folding.kinds[reader.index] != "mma" for reader, _ in self._readers(loaded))
         return replace(in_shared(own), registers=own.registers if computed else 0)
 
-    def _uses(self, value: SSA, made: Tile) -> Iterator[Use]:
+    def _uses(self, value: Value, made: Tile) -> Iterator[Use]:
         for reader, distance in self._readers(value):
             yield Use(self.ids[reader.index], distance, keeps=not self._takes_over(reader, made))
 
@@ -258,7 +258,7 @@ class Builder:
         elementwise = self.folding.kinds[reader.index] == "elementwise" and made.place == "registers"
         return elementwise and any(t and t.elements == made.elements and t.registers >= made.registers for t in results)
 
-    def _readers(self, value: SSA) -> Iterator[tuple[Op, int]]:
+    def _readers(self, value: Value) -> Iterator[tuple[Op, int]]:
         """The nodes that read a result, seen through views, each with its distance."""
         for op in self.nodes:
             if self.folding.moves_nothing(op):
@@ -271,7 +271,7 @@ class Builder:
     def _invariants(self) -> Iterator[Invariant]:
         """Tiles from outside that the loop reads: buffers it does not write, and register tiles that are not cheap to make again."""
         written = {storage.root.id for storage in self._walk[1]}
-        found: dict[int, tuple[SSA, list[str]]] = {}
+        found: dict[int, tuple[Value, list[str]]] = {}
         for op in self.nodes:
             for value in self.body.reads(op):
                 outer, _ = root(self.body, self.folding, value) if buffer(value) else self.body.trace(value)
@@ -283,12 +283,12 @@ class Builder:
             if held:
                 yield Invariant(outer.name.removeprefix("%"), held, tuple(dict.fromkeys(users)))
 
-    def _takes_room(self, value: SSA) -> bool:
+    def _takes_room(self, value: Value) -> bool:
         if buffer(value):
             return True
         return isinstance(value.type, Tensor) and not self._remade(value)
 
-    def _remade(self, value: SSA) -> bool:
+    def _remade(self, value: Value) -> bool:
         """Computed from scalars and constants alone: a splat, a range of indices, a row of offsets."""
         op = self.body.definer(value)
         if op is None:

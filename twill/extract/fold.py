@@ -55,7 +55,7 @@ def fold(body: Body, rules: tuple[str, ...]) -> Folding:
     """Classify every operation. Raises TwillError at an operation that cannot be scheduled."""
     classifier = _Classifier(body, rules)
     found = {op.index: classifier.classify(op) for op in body.ops}
-    kinds = {index: kind for index, (kind, _) in found.items()}
+    kinds: dict[int, Kind] = {index: kind for index, (kind, _) in found.items()}
     return Folding(kinds, {index: rule for index, (_, rule) in found.items() if rule is not None}, rules)
 
 

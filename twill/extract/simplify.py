@@ -127,7 +127,7 @@ def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
     """Put `node` in the place of the nodes of `cluster`, the last of them; unchanged if that would close a false circuit."""
     if not convex(graph, cluster):
         return graph
-    new = {id: node.id for id in cluster}
+    new = dict.fromkeys(cluster, node.id)
     nodes = tuple(node if n.id == cluster[-1] else n for n in graph.nodes if n.id not in cluster[:-1])
     inside = frozenset(cluster)
     edges = (
@@ -137,8 +137,7 @@ def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
     )
     values = (_moved(v, new) for v in graph.values if not (v.node in inside and {u.node for u in v.uses} <= inside and not v.resident))
     invariants = (replace(i, users=tuple(dict.fromkeys(new.get(u, u) for u in i.users))) for i in graph.invariants)
-    names = {id: new[id] for id in inside}
-    unique = {(e.src, e.dst, e.kind, e.distance): replace(e, value=names.get(e.value or "", e.value)) for e in edges}
+    unique = {(e.src, e.dst, e.kind, e.distance): replace(e, value=new.get(e.value or "", e.value)) for e in edges}
     return replace(graph, nodes=nodes, edges=tuple(unique.values()), values=tuple(values), invariants=tuple(invariants))
 
 

@@ -75,8 +75,8 @@ def _combine(op: Op) -> tuple[str, ...]:
 
 def _exchange(op: Op) -> Exchange | None:
     """How the elements of a reduced row are spread over threads; None where that is not known."""
-    type, axis = op.operands[0].type, op.attributes.get("axis")
-    if not isinstance(type, Tensor) or not isinstance(axis, int):
+    row_type, axis = op.operands[0].type, op.attributes.get("axis")
+    if not isinstance(row_type, Tensor) or not isinstance(axis, int):
         return None
-    layout = distribution(type.encoding, type.shape)
+    layout = distribution(row_type.encoding, row_type.shape)
     return Exchange(layout.lanes_along(axis), layout.warps_along(axis)) if layout else None
