@@ -1,14 +1,15 @@
 """Operations, blocks and regions: their text to the values of `twill.ir.loop`.
 
-Takes a cursor inside a function; gives operations with resolved operands. Structured control flow has a reader of its
-own, everything else the common one, which knows no operation by name but those in `forms`. Raises TwillError at the
-offending token; a value must be defined before it is used.
+Takes a cursor inside a function; gives operations with resolved operands. Everything is read by the common form, which
+knows no operation by name but those in `forms`, except what `control` reads. Raises TwillError at the offending token; a
+value must be defined before it is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.extract import forms
@@ -58,6 +59,8 @@ class Operations:
     cursor: Cursor
     types: Types
     places: Places
+    readers: Mapping[str, Reader]
+    """Of the operations that the common form does not cover."""
     ops: int = 0
     values: int = 0
 
@@ -108,7 +111,11 @@ class Operations:
             raise cursor.error(f"expected an operation, found `{token.text[:40]}`", token)
         draft = Draft(unquoted(token.text) if token.kind == "string" else token.text, token)
         index, self.ops = self.ops, self.ops + 1
-        READERS.get(token.text, Operations.common)(self, draft, scope)
+        read = self.readers.get(token.text)
+        if read:
+            read(self, draft, scope)
+        else:
+            self.common(draft, scope)
         end = cursor.previous.end
         place = self.places.read(cursor) if cursor.sees("loc") else Place()
         results = self.results(draft, index, names, scope)
@@ -144,7 +151,7 @@ class Operations:
 
     def results(self, draft: Draft, index: int, names: list[tuple[Token, int]], scope: Scope) -> tuple[ir.Value, ...]:
         """Defines the results of an operation that has been read."""
-        if not names and draft.name in READERS:
+        if not names and draft.name in self.readers:
             return tuple(ir.Value(self.fresh(), "%_", ty, index, k) for k, ty in enumerate(draft.outputs or ()))
         count = sum(count for _, count in names)
         types = forms.result_types(draft.name, count, draft.inputs, draft.outputs) if count else ()
@@ -305,33 +312,6 @@ class Operations:
         if len(draft.words) > len(names):
             draft.attributes["words"] = tuple(draft.words[len(names) :])
 
-    def constant(self, draft: Draft, scope: Scope) -> None:
-        """`arith.constant {..} 1 : i32`, `true`, `dense<0.0> : tensor<..>`."""
-        cursor = self.cursor
-        self.early(draft)
-        token, literal = cursor.token, self.literal()
-        if cursor.accept(":"):
-            draft.inputs = (self.types.type(cursor),)
-        elif token.text in ("true", "false"):
-            draft.inputs = (ir.Scalar("i1"),)
-        else:
-            cursor.expect(":")
-        draft.attributes["value"] = constant_value(literal, draft.inputs[0])
-
-    def literal(self) -> Token | ir.Raw:
-        """The token of a scalar or of the one element of a splat; other constants as text."""
-        cursor = self.cursor
-        token = cursor.next()
-        if token.text == "dense" and cursor.sees("<"):
-            inside, closing = cursor.after, cursor.fork(cursor.at + 1).after
-            text = cursor.balanced()
-            return inside if closing.text == ">" else ir.Raw(f"dense{text}")
-        if token.kind in ("int", "float", "hex") or token.text in ("true", "false"):
-            return token
-        cursor.at -= 1
-        value = bare_attribute(cursor)
-        return value if isinstance(value, ir.Raw) else ir.Raw(cursor.tokens.text[token.start : cursor.previous.end])
-
     # --- regions ------------------------------------------------------------------------------------------------------
 
     def region(self, scope: Scope, args: tuple[ir.Value, ...] = ()) -> ir.Region:
@@ -382,117 +362,9 @@ class Operations:
             self.places.read(cursor)
         return token, ty
 
-    # --- structured control flow --------------------------------------------------------------------------------------
-
-    def for_loop(self, draft: Draft, scope: Scope) -> None:
-        """`scf.for %i = %a to %b step %c iter_args(%x = %y) -> (T) : i32 { ... } {..}`."""
-        cursor = self.cursor
-        cursor.accept("unsigned")
-        induction = cursor.expect_kind("value", "the induction variable")
-        for word in ("=", "to", "step"):
-            cursor.expect(word)
-            draft.operands.append(self.operand(scope))
-        pairs = self.carried(draft, scope) if cursor.accept("iter_args") else ()
-        draft.outputs = self.carried_types(len(pairs)) if cursor.accept("->") else ()
-        inner = Scope(scope)
-        bound = self.types.type(cursor) if cursor.accept(":") else ir.Scalar("index")
-        if len(pairs) != len(draft.outputs):
-            raise cursor.error(f"{len(pairs)} values are carried, but {len(draft.outputs)} types are given", draft.token)
-        args = [self.argument(inner, induction, bound, 0)]
-        args += [self.argument(inner, pair, ty, k + 1) for k, (pair, ty) in enumerate(zip(pairs, draft.outputs, strict=True))]
-        draft.regions.append(self.region(inner, tuple(args)))
-        self.trailing(draft)
-
-    def carried(self, draft: Draft, scope: Scope) -> tuple[Token, ...]:
-        """`(%x = %y, ...)`: the inner names; the outer values become operands."""
-
-        def pair() -> Token:
-            token = self.cursor.expect_kind("value", "a carried value")
-            self.cursor.expect("=")
-            draft.operands.append(self.operand(scope))
-            return token
-
-        return self.cursor.listed("(", pair)
-
-    def carried_types(self, count: int) -> tuple[ir.Type, ...]:
-        """The types behind an arrow; at most one may stand without parentheses."""
-        return self.type_list() if self.cursor.sees("(") or count > 1 else (self.types.type(self.cursor),)
-
-    def while_loop(self, draft: Draft, scope: Scope) -> None:
-        """`scf.while (%x = %y) : (T) -> (T) { ... } do { ^bb0(%z: T): ... } attributes {..}`."""
-        cursor = self.cursor
-        pairs = self.carried(draft, scope) if cursor.sees("(") else ()
-        cursor.expect(":")
-        draft.inputs = self.type_list()
-        cursor.expect("->")
-        draft.outputs = self.type_list()
-        if len(pairs) != len(draft.inputs):
-            raise cursor.error(f"{len(pairs)} values are carried, but {len(draft.inputs)} types are given", draft.token)
-        inner = Scope(scope)
-        args = [self.argument(inner, pair, ty, k) for k, (pair, ty) in enumerate(zip(pairs, draft.inputs, strict=True))]
-        draft.regions.append(self.region(inner, tuple(args)))
-        cursor.expect("do")
-        draft.regions.append(self.region(Scope(scope)))
-        self.trailing(draft, "attributes")
-
-    def branch(self, draft: Draft, scope: Scope) -> None:
-        """`scf.if %c -> (T) { ... } else { ... } {..}`."""
-        cursor = self.cursor
-        draft.operands.append(self.operand(scope))
-        draft.outputs = self.type_list() if cursor.accept("->") else ()
-        draft.regions.append(self.region(Scope(scope)))
-        if cursor.accept("else"):
-            draft.regions.append(self.region(Scope(scope)))
-        self.trailing(draft)
-
-    def partitions(self, draft: Draft, scope: Scope) -> None:
-        """`ttg.warp_specialize(%a) attributes {..} default { ... } partition0(%b: T) num_warps(4) { ... } : (T) -> ()`."""
-        cursor = self.cursor
-        draft.operands.extend(cursor.listed("(", lambda: self.operand(scope)))
-        self.trailing(draft, "attributes")
-        cursor.expect("default")
-        draft.regions.append(self.region(Scope(scope)))
-        while cursor.token.kind == "word" and cursor.token.text.startswith("partition"):
-            cursor.next()
-            inner = Scope(scope)
-            args = self.arguments(inner)
-            cursor.expect("num_warps")
-            cursor.balanced()
-            draft.regions.append(self.region(inner, args))
-        self.type_clause(draft)
-
-    def trailing(self, draft: Draft, keyword: str = "") -> None:
-        """The attribute dictionary behind the regions, or the place for one."""
-        place = ir.AttributeSlot(self.cursor.previous.end, None, keyword)
-        if keyword and not self.cursor.accept(keyword):
-            draft.slot = place
-        elif self.cursor.sees("{"):
-            self.dictionary(draft)
-        else:
-            draft.slot = place
-
 
 CONTINUED = frozenset({",", ":", "->", "=", "(", "[", "<", "*", "to", "|"})
 """What cannot end an operation, so that the next line belongs to it."""
 
-READERS: Mapping[str, Callable[[Operations, Draft, Scope], None]] = {
-    "arith.constant": Operations.constant,
-    "scf.for": Operations.for_loop,
-    "scf.while": Operations.while_loop,
-    "scf.if": Operations.branch,
-    "ttg.warp_specialize": Operations.partitions,
-}
-"""Operations that the common form does not cover. Their generic form, in quotes, is common to all."""
-
-
-def constant_value(literal: Token | ir.Raw, type: ir.Type) -> ir.Attribute:
-    """The value of a constant of `type`: a bool for `i1`, otherwise an int or a float."""
-    if isinstance(literal, ir.Raw):
-        return literal
-    element = type.dtype if isinstance(type, ir.Tensor) else type
-    if literal.text in ("true", "false"):
-        return literal.text == "true"
-    if literal.kind not in ("int", "float", "hex"):
-        return ir.Raw(literal.text)
-    value = number(literal.text, element.name if isinstance(element, ir.Scalar) else None)
-    return bool(value) if element == ir.Scalar("i1") else value
+Reader: TypeAlias = Callable[[Operations, Draft, Scope], None]
+"""Reads an operation behind its name, up to its location."""

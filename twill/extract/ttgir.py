@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from twill.extract.control import READERS, carried_types
 from twill.extract.lexer import Token, Tokens, tokenize
 from twill.extract.locations import Place, Places
 from twill.extract.loops import loops
@@ -30,7 +31,7 @@ def read(text: str, file: str) -> ir.Module:
     tokens = tokenize(text, file)
     encodings, places = aliases(tokens)
     cursor, types = Cursor(tokens), Types(encodings)
-    reader = Reader(cursor, Operations(cursor, types, Places(places)))
+    reader = Reader(cursor, Operations(cursor, types, Places(places), READERS))
     attributes, functions = reader.file()
     return ir.Module(text, file, attributes, functions, named_encodings(cursor, types))
 
@@ -121,7 +122,7 @@ class Reader:
         scope = Scope()
         parameters = cursor.listed("(", self.parameter)
         args = tuple(self.ops.argument(scope, token, ty, k) for k, (token, ty, _) in enumerate(parameters) if token)
-        results = self.ops.carried_types(1) if cursor.accept("->") else ()
+        results = carried_types(self.ops) if cursor.accept("->") else ()
         attributes = self.dictionary() if cursor.accept("attributes") else {}
         body = self.ops.region(scope, args) if cursor.sees("{") else None
         return ir.Function(
