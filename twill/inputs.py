@@ -29,7 +29,7 @@ class Inputs:
     switched_off: tuple[str, ...] = ()
     """Simplification rules not to use."""
     resolution: int | None = None
-    """Units of time to normalize costs to; None for exact cycles."""
+    """Normalize: distinct durations sum to at most so many units of time. None for exact cycles."""
     groups: int | None = None
     registers: int | None = None
     shared: int | None = None

@@ -84,7 +84,7 @@ def question_options(command: Command) -> Command:
     whole = click.IntRange(min=0)
     for add in reversed(
         (
-            click.option("--resolution", type=Units(), help="Time in exact cycles (default), or scaled to U units by normalization."),
+            click.option("--resolution", type=Units(), help="Exact cycles (default), or units of time of which the durations sum to U."),
             click.option("--groups", type=positive, metavar="N", help="At most N warp groups, the loads' included."),
             click.option("--registers", type=positive, metavar="N", help="At most N registers per thread in any group."),
             click.option("--no-cross-group", "hand_over", flag_value=False, default=True, help="Let nothing computed pass between groups."),
