@@ -24,10 +24,11 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Out
         terms = [(unknowns[x], coefficient) for x, coefficient in zip(row.unknowns, row.coefficients, strict=True)]
         program.addConstraint(pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintGE, rhs=row.least))
     program.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=max(time_limit, 0.1), threads=1, options=["randomSeed 1"]))
-    return _outcome(program, unknowns)
+    return outcome(program, unknowns)
 
 
-def _outcome(program: pulp.LpProblem, unknowns: list[pulp.LpVariable]) -> Outcome:
+def outcome(program: pulp.LpProblem, unknowns: list[pulp.LpVariable]) -> Outcome:
+    """What CBC did: it proved its solution the best, or stopped with one, or proved that there is none, or neither."""
     match program.status, program.sol_status:
         case _, pulp.LpSolutionOptimal:
             return Outcome("optimal", _truth(unknowns))

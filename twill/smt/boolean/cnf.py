@@ -5,13 +5,13 @@ value it can reach. Addends are merged cheapest pair first, which gives a balanc
 """
 
 import heapq
-from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from twill.smt.boolean.formula import Addend, AtMost, Formula, Literals
+from twill.smt.boolean.formula import Addend, AtMost, Formula, Lane
 
 PAIRWISE = 5
 """Up to this many mutually exclusive addends are kept apart pair by pair."""
@@ -19,10 +19,11 @@ PAIRWISE = 5
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A partial sum: `reached[k]` is forced where it is at least `values[k]`; values ascend."""
+    """A partial sum at each position of a lane: `reached[k]` is forced where it is at least `values[k]`; values ascend."""
 
-    values: tuple[int, ...]
-    reached: tuple[Literals, ...]
+    values: NDArray[np.int64]
+    reached: Lane
+    """Shape (values, positions), one position where it is the same at all."""
 
 
 def clausify(formula: Formula) -> Formula:
@@ -36,8 +37,8 @@ def clausify(formula: Formula) -> Formula:
 
 def _encode(formula: Formula, total: AtMost) -> None:
     leaves = [_leaf(formula, addend, total.bound) for addend in total.addends]
-    leaves = [leaf for leaf in leaves if leaf.values]
-    least = sorted(leaf.values[0] for leaf in leaves)
+    leaves = [leaf for leaf in leaves if leaf.values.size]
+    least = sorted(int(leaf.values[0]) for leaf in leaves)
     if len(leaves) <= PAIRWISE and (len(leaves) < 2 or least[0] + least[1] > total.bound):
         for one, other in combinations(leaves, 2):
             formula.clause(-one.reached[0], -other.reached[0])
@@ -47,11 +48,12 @@ def _encode(formula: Formula, total: AtMost) -> None:
 
 def _leaf(formula: Formula, addend: Addend, bound: int) -> Partial:
     """An addend's values within the bound; beyond it its literals are false."""
-    values = [int(value) for value in np.cumsum(addend.weights)]
-    kept = bisect_right(values, bound)
+    values = np.cumsum(addend.weights)
+    kept = int(np.searchsorted(values, bound, "right"))
     if kept < len(values):
         formula.clause(-addend.literals[kept])
-    return Partial(tuple(values[:kept]), addend.literals[:kept])
+    lanes = [np.atleast_1d(np.asarray(literal, np.int32)) for literal in addend.literals[:kept]]
+    return Partial(values[:kept], np.stack(np.broadcast_arrays(*lanes)) if lanes else np.empty((0, 1), np.int32))
 
 
 def _tree(formula: Formula, leaves: list[Partial], bound: int) -> None:
@@ -68,23 +70,20 @@ def _tree(formula: Formula, leaves: list[Partial], bound: int) -> None:
 
 
 def _merge(formula: Formula, one: Partial, other: Partial, bound: int) -> Partial:
-    pairs = {(x, y): value for x in (0, *one.values) for y in (0, *other.values) if 0 < (value := x + y) <= bound}
-    values = tuple(sorted(set(pairs.values())))
-    shape = np.broadcast_shapes(*(np.shape(literal) for literal in (*one.reached, *other.reached)))
-    reached = {value: formula.fresh(*shape) for value in values}
-    for less, more in pairwise(values):
-        formula.clause(-reached[more], reached[less])
-    left, right = dict(zip(one.values, one.reached, strict=True)), dict(zip(other.values, other.reached, strict=True))
-    for (x, y), value in pairs.items():
-        given = [side[part] for side, part in ((left, x), (right, y)) if part]
-        formula.imply(given, reached[value])
+    both = one.values[:, None] + other.values
+    x, y = np.nonzero(both <= bound)
+    values = np.unique(np.concatenate([one.values, other.values, both[x, y]]))
+    reached = formula.fresh(len(values), max(one.reached.shape[1], other.reached.shape[1]))
+    formula.clause(-reached[1:], reached[:-1])
+    formula.imply([one.reached], reached[np.searchsorted(values, one.values)])
+    formula.imply([other.reached], reached[np.searchsorted(values, other.values)])
+    formula.imply([one.reached[x], other.reached[y]], reached[np.searchsorted(values, both[x, y])])
     _forbid(formula, one, other, bound)
-    return Partial(values, tuple(reached[value] for value in values))
+    return Partial(values, reached)
 
 
 def _forbid(formula: Formula, one: Partial, other: Partial, bound: int) -> None:
     """Not both at least x and at least the least y with x + y beyond the bound."""
-    for x, reached in zip(one.values, one.reached, strict=True):
-        beyond = bisect_right(other.values, bound - x)
-        if beyond < len(other.values):
-            formula.clause(-reached, -other.reached[beyond])
+    beyond = np.searchsorted(other.values, bound - one.values, "right")
+    some = beyond < len(other.values)
+    formula.clause(-one.reached[some], -other.reached[beyond[some]])

@@ -1,0 +1,58 @@
+"""Yices: on the shared formulation it agrees with SAT; on the paper's printed encoding it finds what the paper prints, defects included."""
+
+from random import Random
+
+import pytest
+
+from tests.samples import figure1
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.smt import printed, sat, yices
+from twill.verify.check import check
+from twill.verify.tiny import tiny_problem
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*PuLP 4.0")
+
+
+def test_agrees_with_sat_and_its_schedules_hold() -> None:
+    verdicts: set[str] = set()
+    for seed in range(3000, 3030):
+        random = Random(seed)
+        problem = tiny_problem(random, 4)
+        interval, copies = random.randint(1, 6), random.randint(1, 3)
+        decision = yices.decide(problem, interval, copies, joint=True)
+        verdicts.add(decision.verdict)
+        assert decision.verdict == sat.decide(problem, interval, copies, joint=True).verdict, f"seed {seed}"
+        assert decision.solution is None or check(problem, decision.solution) == (), f"seed {seed}"
+    assert verdicts == {"feasible", "infeasible"}
+
+
+def test_an_attempt_carries_the_decision_over() -> None:
+    attempt = yices.attempt(figure1().problem, 2, 3)
+    assert (attempt.verdict, attempt.engine) == ("feasible", "yices")
+
+
+def test_algorithm_1_finds_figure_1() -> None:
+    found = printed.search(figure1().problem, 20.0)
+    assert found.interval == 2
+    assert found.start == (0, 2, 3)
+
+
+def test_algorithm_1_stops_at_its_limit() -> None:
+    found = printed.search(figure1().problem, 0.0)
+    assert (found.interval, found.reached) == (None, 0)
+
+
+def test_printed_liveness_misses_what_is_carried_into_the_program() -> None:
+    """A value read two iterations on: three instances live at once, of which the unrolled program counts one."""
+    problem = Problem(
+        "carried",
+        "toy",
+        (Unit("U"),),
+        (Operation("a", "op", (Reservation("U", 2),), 2), Operation("b", "op", (Reservation("U", 2),), 2)),
+        (Edge("a", "b", 2), Edge("a", "b", 2, 2)),
+        (Value("x", "a", (Use("b", 2),), shared=1),),
+        Limits(groups=2, shared=1),
+    )
+    found = printed.search(problem, 20.0)
+    assert found.interval == 4
+    assert sat.decide(problem, 4, 3, joint=True).verdict == "infeasible"
