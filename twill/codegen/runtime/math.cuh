@@ -1,0 +1,96 @@
+// Arithmetic on accumulator fragments: special functions, row reductions inside a quad, packing, matrix stores.
+//
+// A wgmma accumulator of 64 x N fp32 gives thread t of the warpgroup, in register 4*j + i, the element of row
+// 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments of D):
+// a row lies in the four threads of a quad.
+#pragma once
+#include <cstdint>
+
+namespace twill {
+
+/// 2 to the x on the special-function unit, subnormals flushed (ex2.approx.ftz.f32).
+__device__ __forceinline__ float exp2_approx(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/// Base-2 logarithm on the special-function unit (lg2.approx.ftz.f32).
+__device__ __forceinline__ float log2_approx(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/// The maximum over the four threads of a quad, in each of them.
+__device__ __forceinline__ float quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+/// The minimum over the four threads of a quad, in each of them.
+__device__ __forceinline__ float quad_min(float x) {
+    x = fminf(x, __shfl_xor_sync(~0u, x, 1));
+    return fminf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+/// The sum over the four threads of a quad, in each of them.
+__device__ __forceinline__ float quad_sum(float x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// ---- packing (cvt): `low` lands in the least significant part --------------------------------------------------
+
+__device__ __forceinline__ uint32_t pack_f16(float low, float high) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+    uint32_t packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/// Two fp8 e4m3 values, saturated to the largest finite one.
+__device__ __forceinline__ uint16_t pack_e4m3(float low, float high) {
+    uint16_t packed;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/// Two fp8 e5m2 values, saturated to the largest finite one.
+__device__ __forceinline__ uint16_t pack_e5m2(float low, float high) {
+    uint16_t packed;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+// ---- matrices of 8 x 8 16-bit elements between registers and shared memory ---------------------------------------
+
+/// A byte offset in a tile of 128-byte rows, as 128-byte swizzle places it: 16-byte chunk c of row r goes to c ^ r%8.
+/// The tile starts at a multiple of 1024 bytes.
+__device__ __forceinline__ uint32_t swizzle_128(uint32_t offset) { return offset ^ ((offset >> 3) & 0x70); }
+
+/// Stores four matrices; lane l gives the address of row l%8 of matrix l/8 (stmatrix.x4).
+__device__ __forceinline__ void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
+                 "r"(m2), "r"(m3) : "memory");
+}
+
+/// As stmatrix_x4, each matrix transposed (stmatrix.x4.trans).
+__device__ __forceinline__ void stmatrix_x4_transposed(
+    uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0),
+                 "r"(m1), "r"(m2), "r"(m3) : "memory");
+}
+
+/// Loads four matrices into m[0..3]; lane l gives the address of row l%8 of matrix l/8 (ldmatrix.x4).
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&m)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3]) : "r"(address) : "memory");
+}
+
+}  // namespace twill

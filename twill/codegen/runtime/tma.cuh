@@ -1,0 +1,94 @@
+// Bulk tensor copies (TMA): tiles between global and shared memory, moved by the copy engine.
+//
+// Takes tensor maps (`__grid_constant__ const CUtensorMap` parameters, encoded on the host), shared-window addresses
+// aligned to the map's swizzle (1024 bytes for 128-byte swizzle) and coordinates in elements, innermost first.
+// Loads complete on an mbarrier by bytes; stores and reductions by bulk groups of the issuing thread. One thread
+// issues each. PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", cp.async.bulk.tensor.
+#pragma once
+#include <cuda.h>
+#include <cstdint>
+
+namespace twill {
+
+/// Fetches a tensor map into the descriptor cache ahead of its first use (prefetch.tensormap).
+__device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Operand numbers and constraints of 1 to 5 coordinates `int32_t c0, c1, ...` that follow three other operands.
+#define TWILL_COORDINATES_1d "{%3}"
+#define TWILL_COORDINATES_2d "{%3, %4}"
+#define TWILL_COORDINATES_3d "{%3, %4, %5}"
+#define TWILL_COORDINATES_4d "{%3, %4, %5, %6}"
+#define TWILL_COORDINATES_5d "{%3, %4, %5, %6, %7}"
+#define TWILL_VALUES_1d "r"(c0)
+#define TWILL_VALUES_2d TWILL_VALUES_1d, "r"(c1)
+#define TWILL_VALUES_3d TWILL_VALUES_2d, "r"(c2)
+#define TWILL_VALUES_4d TWILL_VALUES_3d, "r"(c3)
+#define TWILL_VALUES_5d TWILL_VALUES_4d, "r"(c4)
+#define TWILL_PARAMETERS_1d int32_t c0
+#define TWILL_PARAMETERS_2d TWILL_PARAMETERS_1d, int32_t c1
+#define TWILL_PARAMETERS_3d TWILL_PARAMETERS_2d, int32_t c2
+#define TWILL_PARAMETERS_4d TWILL_PARAMETERS_3d, int32_t c3
+#define TWILL_PARAMETERS_5d TWILL_PARAMETERS_4d, int32_t c4
+
+// Defines, for one rank:
+//   tma_load       the box at the coordinates arrives at `to`; its bytes count on `barrier`.
+//   tma_multicast  the same into every CTA of `ctas` (a bit mask over cluster ranks), at the same offsets in each.
+//   tma_store      the box at `from` is written to the coordinates; completes with the bulk group.
+//   tma_add        like tma_store, but adds to what is there, in the map's element type (cp.reduce, relaxed).
+// The last two name an unused third operand so that coordinates start at %3 in all four.
+#define TWILL_TMA(RANK)                                                                                                \
+    __device__ __forceinline__ void tma_load(                                                                          \
+        uint32_t to, const CUtensorMap* map, uint32_t barrier, TWILL_PARAMETERS_##RANK) {                              \
+        asm volatile("cp.async.bulk.tensor." #RANK ".shared::cluster.global.mbarrier::complete_tx::bytes"              \
+                     " [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2];" ::"r"(to), "l"(map), "r"(barrier),             \
+                     TWILL_VALUES_##RANK : "memory");                                                                  \
+    }                                                                                                                  \
+    __device__ __forceinline__ void tma_multicast(                                                                     \
+        uint32_t to, const CUtensorMap* map, uint32_t barrier, uint16_t ctas, TWILL_PARAMETERS_##RANK) {               \
+        asm volatile("{\n.reg .b16 ctas;\ncvt.u16.u32 ctas, %" TWILL_AFTER_##RANK ";\n"                                \
+                     "cp.async.bulk.tensor." #RANK ".shared::cluster.global.mbarrier::complete_tx::bytes"              \
+                     ".multicast::cluster [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2], ctas;\n}" ::"r"(to),         \
+                     "l"(map), "r"(barrier), TWILL_VALUES_##RANK, "r"(uint32_t(ctas)) : "memory");                     \
+    }                                                                                                                  \
+    __device__ __forceinline__ void tma_store(const CUtensorMap* map, uint32_t from, TWILL_PARAMETERS_##RANK) {        \
+        asm volatile("cp.async.bulk.tensor." #RANK ".global.shared::cta.bulk_group"                                    \
+                     " [%0, " TWILL_COORDINATES_##RANK "], [%1];" ::"l"(map), "r"(from), "n"(0),                       \
+                     TWILL_VALUES_##RANK : "memory");                                                                  \
+    }                                                                                                                  \
+    __device__ __forceinline__ void tma_add(const CUtensorMap* map, uint32_t from, TWILL_PARAMETERS_##RANK) {          \
+        asm volatile("cp.reduce.async.bulk.tensor." #RANK ".global.shared::cta.add.tile.bulk_group"                    \
+                     " [%0, " TWILL_COORDINATES_##RANK "], [%1];" ::"l"(map), "r"(from), "n"(0),                       \
+                     TWILL_VALUES_##RANK : "memory");                                                                  \
+    }
+
+// The operand number after the coordinates.
+#define TWILL_AFTER_1d "4"
+#define TWILL_AFTER_2d "5"
+#define TWILL_AFTER_3d "6"
+#define TWILL_AFTER_4d "7"
+#define TWILL_AFTER_5d "8"
+
+TWILL_TMA(1d)
+TWILL_TMA(2d)
+TWILL_TMA(3d)
+TWILL_TMA(4d)
+TWILL_TMA(5d)
+
+/// Closes the bulk group of the stores and reductions this thread has issued (cp.async.bulk.commit_group).
+__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/// Waits until at most `Pending` of this thread's bulk groups still read shared memory: their buffers may be reused.
+template <int Pending>
+__device__ __forceinline__ void tma_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
+/// Waits until at most `Pending` of this thread's bulk groups are incomplete: the others' writes are visible.
+template <int Pending>
+__device__ __forceinline__ void tma_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+}  // namespace twill

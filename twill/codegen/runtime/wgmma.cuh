@@ -1,0 +1,109 @@
+// Warpgroup matrix multiply-accumulate: D[64 x N] (+)= A[64 x K] B[K x N] by four consecutive warps, asynchronously.
+//
+// Takes B, and A or not, as shared-memory descriptors; A otherwise in registers; D is `float d[N / 2]`, indexed by
+// constants only and untouched between issue and the wait that covers it. A kernel names each instruction it uses:
+//     TWILL_WGMMA_16(128, f16)           m64n128k16, fp16 (or bf16) operands, either operand K- or MN-major
+//     TWILL_WGMMA_8(256, e4m3, e5m2)     m64n256k32, fp8 operands, K-major
+//     TWILL_WGMMA_32(64)                 m64n64k8, tf32 operands, K-major
+// each of which defines overloads of twill::wgmma_<a>_<b>_n<N>, one per place of A.
+// PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation".
+#pragma once
+#include <cstdint>
+
+#include "wgmma_operands.cuh"
+
+namespace twill {
+
+// ---- ordering --------------------------------------------------------------------------------------------------
+
+/// Orders earlier register accesses (D, and A from registers) before the wgmma that follow (wgmma.fence).
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+/// Closes the group of the wgmma issued since the last commit (wgmma.commit_group).
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/// Waits until at most `Pending` committed groups are in flight (wgmma.wait_group).
+template <int Pending>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+/// Keeps the front end from moving accesses of `d` across this point: put one after the wait that completes `d`.
+/// It becomes no instruction, so the assembler still orders independent arithmetic around a wait as it sees fit.
+template <int Count>
+__device__ __forceinline__ void registers_fence(float (&d)[Count]) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+// ---- shared-memory operands --------------------------------------------------------------------------------------
+
+/// Whether the contraction (K) or the row / column dimension (M of A, N of B) is contiguous in shared memory.
+enum Major : int { K_MAJOR = 0, MN_MAJOR = 1 };
+
+/// Descriptor of an operand in 128-byte swizzle, at `address` (PTX ISA, "Matrix Descriptor Format").
+///
+/// Rows of 128 bytes make atoms of 8 rows, 1024 bytes, aligned to 1024. `stride` bytes lie between atoms along the
+/// rows, 1024 where they are stacked. K-major: rows run along M or N, `leading` is unused, and a k-step inside the
+/// atom advances `address` by its bytes (32). MN-major: rows run along K, `leading` bytes lie between 128-byte columns
+/// of atoms, and a k-step of 16 advances `address` by 2048.
+__device__ __forceinline__ uint64_t descriptor_128(uint32_t address, uint32_t leading = 16, uint32_t stride = 1024) {
+    return uint64_t(1) << 62 | uint64_t(stride >> 4) << 32 | uint64_t(leading >> 4) << 16 | ((address & 0x3ffff) >> 4);
+}
+
+/// The descriptor of the same operand `bytes` further on (a k-step, a ring slot); `bytes` is a multiple of 16.
+__device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint32_t bytes) {
+    return descriptor + (bytes >> 4);
+}
+
+// ---- the instructions --------------------------------------------------------------------------------------------
+// `accumulate` 0 ignores what D held. Operand numbers n0.. follow D's registers (TWILL_AFTER_N).
+
+#define TWILL_WGMMA_16(N, TYPE) TWILL_EXPAND(TWILL_DEFINE_16, N, TYPE, TWILL_NAMES_##N, TWILL_AFTER_##N)
+#define TWILL_WGMMA_8(N, A, B) TWILL_EXPAND(TWILL_DEFINE_K, N, 32, A, B, TWILL_NAMES_##N, TWILL_AFTER_##N)
+#define TWILL_WGMMA_32(N) TWILL_EXPAND(TWILL_DEFINE_K, N, 8, tf32, tf32, TWILL_NAMES_##N, TWILL_AFTER_##N)
+#define TWILL_EXPAND(MACRO, ...) MACRO(__VA_ARGS__)
+
+#define TWILL_DEFINE_16(N, TYPE, NAMES, n0, n1, n2, n3, n4, n5, n6)                                                    \
+    namespace twill {                                                                                                  \
+    template <Major MajorA = K_MAJOR, Major MajorB = K_MAJOR>                                                          \
+    __device__ __forceinline__ void wgmma_##TYPE##_##TYPE##_n##N(                                                      \
+        float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {                                                   \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE                                 \
+                     " {" NAMES "}, %" #n0 ", %" #n1 ", p, 1, 1, %" #n3 ", %" #n4 ";\n}"                               \
+                     : TWILL_BINDINGS_##N                                                                              \
+                     : "l"(a), "l"(b), "r"(accumulate), "n"(int(MajorA)), "n"(int(MajorB)));                           \
+    }                                                                                                                  \
+    template <Major MajorB = K_MAJOR>                                                                                  \
+    __device__ __forceinline__ void wgmma_##TYPE##_##TYPE##_n##N(                                                      \
+        float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {                                       \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n5 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE                                 \
+                     " {" NAMES "}, {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p, 1, 1, %" #n6 ";\n}"         \
+                     : TWILL_BINDINGS_##N                                                                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(int(MajorB)));         \
+    }                                                                                                                  \
+    }
+
+#define TWILL_DEFINE_K(N, K, A, B, NAMES, n0, n1, n2, n3, n4, n5, n6)                                                  \
+    namespace twill {                                                                                                  \
+    __device__ __forceinline__ void wgmma_##A##_##B##_n##N(                                                            \
+        float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {                                                   \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k" #K ".f32." #A "." #B                                   \
+                     " {" NAMES "}, %" #n0 ", %" #n1 ", p, 1, 1;\n}"                                                   \
+                     : TWILL_BINDINGS_##N                                                                              \
+                     : "l"(a), "l"(b), "r"(accumulate));                                                               \
+    }                                                                                                                  \
+    __device__ __forceinline__ void wgmma_##A##_##B##_n##N(                                                            \
+        float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {                                       \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n5 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k" #K ".f32." #A "." #B                                   \
+                     " {" NAMES "}, {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p, 1, 1;\n}"                   \
+                     : TWILL_BINDINGS_##N                                                                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                           \
+    }                                                                                                                  \
+    }
+
+}  // namespace twill
