@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from twill.diagnostics import TwillError
-from twill.ir.graph import Kind, Tile, Work
+from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.machine import Cost, Machine
 
 
@@ -121,20 +121,28 @@ def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:
 
 
 def reduction(work: Work, machine: Machine) -> Charge:
-    """Join the elements held by each thread, then pass partial results between lanes, and between warps where rows span them."""
-    tile, result = work.inputs[0], work.outputs[0]
+    """Join the elements held by each thread, then pass partial results between lanes, and between warps where rows span them.
+    One row's elements are joined one after the other, which delays the result but leaves the units to other rows and groups."""
+    tile, result, spread = work.inputs[0], work.outputs[0], work.exchange or UNKNOWN
     joins = [elementwise(replace(work, op=op, kind="elementwise", outputs=()), machine) for op in work.combine]
-    steps = work.exchange.lanes if work.exchange else 5
-    passed = counted(work, machine, steps * result.held, tile.dtype, "elements passed between lanes")
-    across = machine.handover.barrier if work.exchange is None or work.exchange.warps else 0
-    busy = sum(j.issue for j in joins) + passed.issue
-    formula = "; ".join([*(f"{op}: {j.formula}" for op, j in zip(work.combine, joins, strict=True)), passed.formula])
+    passed = counted(work, machine, spread.lanes * result.held, tile.dtype, "elements passed between lanes")
+    cost = cost_of(work.op, work, machine)
+    across = machine.handover.barrier if spread.warps else 0
+    busy = sum(join.issue for join in joins)
+    serial = ceil(spread.serial * cost.step)
+    terms = [*(f"{op}: {join.formula}" for op, join in zip(work.combine, joins, strict=True)), passed.formula]
+    terms += [f"{spread.serial} a thread and row, {cost.step:g} apart"] if serial > busy else []
+    terms += [f"{across} for a barrier between warps"] if across else []
     return Charge(
-        added(*(j.units for j in joins), passed.units),
-        latency=busy + cost_of(work.op, work, machine).latency + across,
-        issue=busy + across,
-        formula=formula + (f"; {across} for a barrier between warps" if across else ""),
+        added(*(join.units for join in joins), passed.units),
+        latency=max(busy, serial) + passed.issue + cost.latency + across,
+        issue=busy + passed.issue + across,
+        formula="; ".join(terms),
     )
+
+
+UNKNOWN = Exchange(serial=1, lanes=5, warps=1)
+"""A reduction over a layout that is not known: assumed to run through every lane and over warps."""
 
 
 def added(*tables: Mapping[str, int]) -> dict[str, int]:

@@ -195,7 +195,7 @@ def _cost_mistakes(name: str, cost: Cost, units: Mapping[str, _Unit]) -> Iterato
         rates = rate.values() if isinstance(rate, Mapping) else (rate,)
         if not all(0 < value < inf for value in rates):
             yield ("costs", name, "rate", unit), "a rate must be a finite number above 0"
-    for key in ("latency", "issue", "instructions", "staging", "a_columns", "b_rows"):
+    for key in ("latency", "issue", "step", "instructions", "staging", "a_columns", "b_rows"):
         if not 0 <= getattr(cost, key) < inf:
             yield ("costs", name, key), "must not be negative"
     for key in ("latency_rate", "issue_rate", "rows"):

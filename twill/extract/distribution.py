@@ -30,6 +30,10 @@ class Distribution:
         """Elements that all threads hold together, replicas counted."""
         return 1 << (len(self.register) + len(self.lane) + len(self.warp))
 
+    def serial_along(self, axis: int) -> int:
+        """Elements of one row along `axis` that a thread holds."""
+        return 1 << sum(1 for basis in self.register if basis[axis])
+
     def lanes_along(self, axis: int) -> int:
         """log2 of how many lanes of a warp share one row along `axis`."""
         return sum(1 for basis in self.lane if basis[axis])

@@ -79,4 +79,4 @@ def _exchange(op: Op) -> Exchange | None:
     if not isinstance(row_type, Tensor) or not isinstance(axis, int):
         return None
     layout = distribution(row_type.encoding, row_type.shape)
-    return Exchange(layout.lanes_along(axis), layout.warps_along(axis)) if layout else None
+    return Exchange(layout.serial_along(axis), layout.lanes_along(axis), layout.warps_along(axis)) if layout else None

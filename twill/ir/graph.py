@@ -71,10 +71,14 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a reduction does between threads: log2 of the lanes of a warp, and of the warps, that share a row."""
+    """How a reduced row is spread over threads."""
 
+    serial: int
+    """Elements of a row that one thread holds."""
     lanes: int
+    """log2 of the lanes of a warp that share a row."""
     warps: int
+    """log2 of the warps that share a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ class Cost:
     """Cycles that the launch of an asynchronous operation holds the warp."""
     issue_rate: float | None = None
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
+    step: float = 0.0
+    """Reductions: cycles from one of a thread's elements to the next, which waits for it."""
     instructions: float = 1.0
     """Warp instructions per 32 things."""
     warps: int | None = None
