@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-from twill.extract.triton import capture, validate, version
-from twill.extract.ttgir import read
+from twill.extract.triton import capture, capture_kernel, finish, load_file, validate, version
+from twill.extract.ttgir import loops, read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/ttgir/*.ttgir"))
@@ -36,3 +36,35 @@ def test_validation() -> None:
     line = text[: text.index("arith.muli")].count("\n") + 1
     assert complaint.startswith(f"{line}:")
     assert "arith.mulx" in complaint
+
+
+@pytest.mark.parametrize(("name", "arch", "warps"), [("gemm", "sm90", 8), ("gemm", "sm100", 8)])
+def test_both_halves_together_are_what_triton_does(name: str, arch: str, warps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    front = capture("examples/kernels.py", name, arch, {})
+    whole = capture("examples/kernels.py", name, arch, {}, scheduled=True)
+    assert finish(front, arch, warps, skipped=frozenset()).ttgir == whole
+
+
+def test_stages_in_the_text_are_honoured() -> None:
+    """Loads three stages ahead of the product get four slots, and no schedule of Triton's own gets in the way.
+
+    The buffers that the loads are put into belong to the product's stage: only then are the loads made asynchronous.
+    """
+    text = (ROOT / "examples/ttgir/gemm.sm90.ttgir").read_text()
+    (loop,) = loops(read(text, "f"))
+    stages = {op.index: 0 if op.name == "tt.descriptor_load" else 3 for op in loop.ops}
+    marks = [(op.slot, f"loop.stage = {stages[op.index]} : i32, loop.cluster = {3 - stages[op.index]} : i32") for op in loop.ops]
+    for slot, attributes in reversed([*marks, (loop.op.slot, "tt.scheduled_max_stage = 3 : i32")]):
+        text = text[: slot.offset] + slot.insertion(attributes) + text[slot.offset :]
+    binary = finish(text, "sm90", 8)
+    assert "memdesc<4x128x64xf16" in binary.ttgir
+    assert 4 * (128 + 256) * 64 * 2 < binary.shared_bytes < 232448
+    assert ".target sm_90a" in binary.ptx
+    assert binary.cubin.startswith(b"\x7fELF")
+
+
+def test_a_kernel_at_hand() -> None:
+    kernels = load_file(str(ROOT / "examples/kernels.py"))
+    text = capture_kernel(kernels.gemm, "sm90", {"BLOCK_N": 64})
+    assert "tensor<128x64xf32" in text

@@ -1,9 +1,10 @@
 # pyright: basic
 """The one door to Triton.
 
-Takes `@triton.jit` kernels, or TTGIR text; gives the TTGIR of a kernel as it stands before Triton schedules it, and
-Triton's own judgement of a text. No GPU is needed. Works unchanged with Triton 3.5 to 3.9, by running the backend's
-own list of passes up to the first that assigns a schedule. Everything that Triton refuses is a TwillError.
+Takes `@triton.jit` kernels, or TTGIR text; gives the TTGIR of a kernel as it stands before Triton schedules it, Triton's
+own judgement of a text, and what Triton makes of a text that carries a schedule. No GPU is needed. Works unchanged with
+Triton 3.5 to 3.9, by running the backend's own list of passes up to the first that assigns a schedule, or from there on.
+Everything that Triton refuses is a TwillError.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from twill.extract.arguments import Instance, Parameter, resolve
 CUTS = {90: "add_hopper_warpspec", 100: "add_assign_latencies"}
 """By compute capability, the pass before which nothing has been scheduled and everything else is settled."""
 
+LOADED = "_twill_kernels_"
+"""Begins the names of modules made from users' files."""
+
 
 def version() -> str | None:
     """The installed Triton's version, or None."""
@@ -54,13 +58,28 @@ def capture(file: str, function: str, arch: str, settings: Mapping[str, object],
     (`twill.extract.arguments`). Source locations in the text name `file` as it is given here, so that the text is the
     same on every machine.
     """
-    cc = capability(arch)
-    with triton_errors(file, function):
+    with triton_errors(function):
         module = load_file(file)
-        kernel, config = find_kernel(module, file, function)
-        instance = resolve(function, parameters(kernel), config, *declared(module, function, cc), settings)
-        text = ttgir(kernel, instance, cc, None if scheduled else CUTS[cc])
+        text = compiled(find_kernel(module, file, function), vars(module), arch, settings, scheduled)
     return relative_paths(text, file)
+
+
+def capture_kernel(kernel: Any, arch: str, settings: Mapping[str, object] | None = None) -> str:
+    """TTGIR before scheduling of a `@triton.jit` function at hand, for instance in a notebook."""
+    with triton_errors(getattr(kernel, "__name__", "the kernel")):
+        inner, _ = unwrapped(kernel)
+        return compiled(kernel, inner.fn.__globals__, arch, settings or {}, scheduled=False)
+
+
+def compiled(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object], scheduled: bool) -> str:
+    """The TTGIR of a kernel whose file defines `names`."""
+    cc = capability(arch)
+    inner, config = unwrapped(kernel)
+    entry: dict[str, Any] = names.get("TWILL", {}).get(inner.__name__, {})
+    by_arch = {f"sm{known}" for known in CUTS}
+    common = {name: value for name, value in entry.items() if name not in by_arch}
+    instance = resolve(inner.__name__, parameters(inner), config, common, entry.get(f"sm{cc}", {}), settings)
+    return ttgir(inner, instance, cc, None if scheduled else CUTS[cc])
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------
@@ -71,7 +90,7 @@ def load_file(file: str) -> ModuleType:
     path = Path(file)
     if not path.is_file():
         raise TwillError(f"there is no file {file}")
-    name = f"_twill_{path.stem}"
+    name = LOADED + path.stem
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise TwillError(f"{file} is not a Python file")
@@ -97,19 +116,19 @@ def import_failure(error: Exception, file: str) -> TwillError:
     return TwillError(f"{type(error).__name__}: {error}", Location(file, line or 1))
 
 
-def find_kernel(module: ModuleType, file: str, function: str) -> tuple[Any, dict[str, object]]:
-    """The `@triton.jit` function, and the settings of the first configuration where it is autotuned."""
+def find_kernel(module: ModuleType, file: str, function: str) -> Any:
+    """The Triton kernel called `function`."""
     from triton.runtime.jit import JITFunction
 
-    kernel, config = unwrapped(getattr(module, function, None))
-    if not isinstance(kernel, JITFunction):
+    kernel = getattr(module, function, None)
+    if not isinstance(unwrapped(kernel)[0], JITFunction):
         names = sorted(name for name, value in vars(module).items() if isinstance(unwrapped(value)[0], JITFunction))
         raise TwillError(f"{file} has no Triton kernel `{function}`", help=f"it has {', '.join(names) or 'none'}")
-    return kernel, config
+    return kernel
 
 
 def unwrapped(value: Any) -> tuple[Any, dict[str, object]]:
-    """Takes off `@triton.autotune` and `@triton.heuristics`."""
+    """Takes off `@triton.autotune` and `@triton.heuristics`; the settings of the first configuration come with the kernel."""
     config: dict[str, object] = {}
     while hasattr(value, "fn") and not hasattr(value, "params"):
         if getattr(value, "configs", None):
@@ -126,52 +145,47 @@ def parameters(kernel: Any) -> list[Parameter]:
     ]
 
 
-def declared(module: ModuleType, function: str, cc: int) -> tuple[dict[str, object], dict[str, object]]:
-    """The entry of a kernel in the table `TWILL`, and the part of it for one architecture."""
-    entry = getattr(module, "TWILL", {}).get(function, {})
-    common = {name: value for name, value in entry.items() if name not in {f"sm{known}" for known in CUTS}}
-    return common, entry.get(f"sm{cc}", {})
-
-
 # --- Triton's passes --------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Switch:
-    """Whether passes are being added to the pass manager."""
+class Half:
+    """Which passes of a list run: those before `cut` or those from it on, except some."""
 
     cut: str | None
-    on: bool = True
+    front: bool = True
+    skipped: frozenset[str] = frozenset()
+    reached: bool = False
+
+    def admits(self, name: str) -> bool:
+        """Whether the next pass, `name`, runs."""
+        self.reached = self.reached or name == self.cut
+        return self.reached != self.front and name not in self.skipped
 
 
 class Gate:
-    """Stands for a module of pass builders; from the pass `cut` on, adding a pass does nothing."""
+    """Stands for a module of pass builders; adding a pass that its half does not admit does nothing."""
 
-    def __init__(self, builders: Any, switch: Switch) -> None:
+    def __init__(self, builders: Any, half: Half) -> None:
         self._builders = builders
-        self._switch = switch
+        self._half = half
 
     def __getattr__(self, name: str) -> Any:
         inner = getattr(self._builders, name)
         if isinstance(inner, ModuleType):
-            return Gate(inner, self._switch)
-        return self._gated(name, inner) if name.startswith("add_") else inner
-
-    def _gated(self, name: str, add: Any) -> Any:
-        self._switch.on = self._switch.on and name != self._switch.cut
-        return add if self._switch.on else lambda *_: None
+            return Gate(inner, self._half)
+        return inner if not name.startswith("add_") or self._half.admits(name) else lambda *_: None
 
 
 @contextmanager
-def passes_until(cut: str | None) -> Generator[Switch]:
-    """Makes the NVIDIA backend add only the passes before `cut`, or all of them. Not for several threads at once."""
+def only(half: Half) -> Generator[None]:
+    """Makes the NVIDIA backend add only the passes of `half`. Not for several threads at once."""
     import triton.backends.nvidia.compiler as backend
 
-    switch = Switch(cut)
     passes, nvidia = backend.passes, backend.nvidia
-    backend.passes, backend.nvidia = Gate(passes, switch), Gate(nvidia, switch)
+    backend.passes, backend.nvidia = Gate(passes, half), Gate(nvidia, half)
     try:
-        yield switch
+        yield
     finally:
         backend.passes, backend.nvidia = passes, nvidia
 
@@ -210,11 +224,54 @@ def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
     backend.add_stages(stages, options, source.language)
     module = source.make_ir(backend.target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     module = stages["ttir"](module, {})
-    with passes_until(cut) as switch:
+    half = Half(cut)
+    with only(half):
         module = stages["ttgir"](module, {})
-    if cut and switch.on:
+    if cut and not half.reached:
         raise TwillError(f"Triton {version()} has no pass {cut}", help="use Triton 3.5 to 3.9")
     return str(module)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """What Triton makes of a scheduled text."""
+
+    ttgir: str
+    """After the rest of Triton's passes."""
+    ptx: str
+    cubin: bytes
+    shared_bytes: int
+    tensor_columns: int
+
+
+OVERWRITING = frozenset({"add_hopper_warpspec", "add_assign_latencies", "add_schedule_loops"})
+"""Passes that would put a schedule of Triton's own in the place of one that the text carries as `loop.stage`."""
+
+
+def finish(text: str, arch: str, num_warps: int, *, num_stages: int = 3, skipped: frozenset[str] = OVERWRITING) -> Binary:
+    """Runs the passes from the cut on over TTGIR that `capture` gave and that has been annotated since, down to machine code.
+
+    Triton checks neither capacity: compare `shared_bytes` and `tensor_columns` with what the machine has.
+    """
+    cc = capability(arch)
+    with triton_errors("the scheduled text"):
+        backend = new_backend(cc)
+        options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True})
+        metadata: dict[str, Any] = {**options.__dict__, "target": backend.target}
+        stages: dict[str, Any] = {}
+        backend.add_stages(stages, options, language())
+        module = parsed(text, new_context(backend))
+        with only(Half(CUTS[cc], front=False, skipped=skipped)):
+            module = stages["ttgir"](module, metadata)
+        after = str(module)
+        ptx = stages["ptx"](stages["llir"](module, metadata), metadata)
+        return Binary(after, ptx, stages["cubin"](ptx, metadata), metadata["shared"], metadata["tmem_size"] or 0)
+
+
+def language() -> Any:
+    from triton.backends.compiler import Language
+
+    return Language.TRITON
 
 
 def relative_paths(text: str, file: str) -> str:
@@ -231,7 +288,7 @@ def relative_paths(text: str, file: str) -> str:
 
 
 @contextmanager
-def triton_errors(file: str, function: str) -> Generator[None]:
+def triton_errors(function: str) -> Generator[None]:
     """Turns the exceptions of a compilation into a TwillError, at the line of the kernel where there is one."""
     try:
         with warnings.catch_warnings():
@@ -240,47 +297,56 @@ def triton_errors(file: str, function: str) -> Generator[None]:
     except TwillError:
         raise
     except ImportError as error:
-        raise TwillError(f"{file} needs Triton: {error}", help="pip install triton") from error
+        raise TwillError(f"{function} needs Triton: {error}", help="pip install triton") from error
     except Exception as error:
-        raise compile_failure(error, file, function) from error
+        raise compile_failure(error, function) from error
 
 
-def compile_failure(error: BaseException, file: str, function: str) -> TwillError:
-    """Follows a compilation error to its cause; its line counts from the start of the kernel's source."""
+def compile_failure(error: BaseException, function: str) -> TwillError:
+    """Follows a compilation error to its cause, which knows the source of the function it is in."""
     while getattr(error, "error_message", None) is None and error.__cause__ is not None:
         error = error.__cause__
     message = getattr(error, "error_message", None) or str(error) or type(error).__name__
-    line = getattr(getattr(error, "node", None), "lineno", None)
-    start = kernel_line(file, getattr(error, "src", None))
-    place = Location(file, start + line - 1) if line and start else None
+    place = source_place(getattr(error, "src", None), getattr(getattr(error, "node", None), "lineno", None))
     return TwillError(f"Triton does not compile {function}: {message.strip().splitlines()[0]}", place)
 
 
-def kernel_line(file: str, source: str | None) -> int | None:
-    """The line of `file` on which `source` begins."""
-    before, found, _ = Path(file).read_text(encoding="utf-8").partition(source or "\0")
-    return before.count("\n") + 1 if found else None
+def source_place(source: str | None, line: int | None) -> Location | None:
+    """Where line number `line` of a kernel's source stands: in the file of a loaded module that holds this source."""
+    files = {str(getattr(module, "__file__", "")) for name, module in sys.modules.items() if name.startswith(LOADED)}
+    for file in sorted(files) if source and line else ():
+        before, found, _ = Path(file).read_text(encoding="utf-8").partition(source or "")
+        if found:
+            return Location(os.path.relpath(file), before.count("\n") + (line or 0))
+    return None
 
 
-def validate(text: str, arch: str) -> tuple[str, ...]:
-    """What the installed Triton's parser and verifier say against TTGIR `text`, as `LINE:COLUMN: error: ...`.
-
-    Empty where they accept it.
-
-    Raises ImportError where Triton is not installed.
-    """
+def parsed(text: str, context: Any) -> Any:
+    """The module of a TTGIR text. Raises TwillError with all that the parser and the verifier say against it."""
     from triton._C.libtriton import ir
 
-    context = new_context(new_backend(capability(arch)))
     with tempfile.TemporaryDirectory() as folder:
         path, said = Path(folder, "text.ttgir"), Path(folder, "said")
         path.write_text(text, encoding="utf-8")
         try:
             with standard_error_to(said):
-                ir.parse_mlir_module(str(path), context)
+                module = ir.parse_mlir_module(str(path), context)
         except RuntimeError as error:
             complaints = re.sub(rf'(?:loc\("{path}":|{path}:)(\d+):(\d+)\)?', r"\1:\2", said.read_text(errors="replace"))
-            return tuple(line for line in complaints.splitlines() if "error:" in line) or (str(error),)
+            raise TwillError("\n".join(line for line in complaints.splitlines() if "error:" in line) or str(error)) from error
+    module.context = context
+    return module
+
+
+def validate(text: str, arch: str) -> tuple[str, ...]:
+    """What the installed Triton's parser and verifier say against TTGIR `text`, as `LINE:COLUMN: error: ...`.
+
+    Empty where they accept it. Raises ImportError where Triton is not installed.
+    """
+    try:
+        parsed(text, new_context(new_backend(capability(arch))))
+    except TwillError as error:
+        return tuple(error.message.splitlines())
     return ()
 
 
