@@ -58,7 +58,7 @@ def attempt(
     """
     began = time.monotonic()
     built = build(problem, interval, copies, joint)
-    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 1)
+    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 0)
     verdict = _VERDICT.get(status, "timeout")
     found = _read(built, solver) if verdict == "feasible" else None
     return Attempt(verdict, "cpsat", time.monotonic() - began, found)
