@@ -2,8 +2,9 @@
 
     python benchmarks/fuzz.py --count 20000 --engines cpsat,sat --search
 
-Takes seeds; prints each disagreement with its seed and the problem as a graph file's text, then how many intervals were compared; exit
-status 1 if anything disagreed. `--first SEED --count 1` runs one seed again.
+Engines are asked about intervals from the lower bound on, where the search asks them. Takes seeds; prints each disagreement with its
+seed and the problem as a graph file, then how many intervals were compared; exit status 1 if anything disagreed. `--first SEED --count 1`
+runs one seed again.
 """
 
 import sys
@@ -26,6 +27,7 @@ from twill.files import write_graph
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
+from twill.modulo.bounds import bounds
 from twill.pipeline import solve
 from twill.verify import channels, check, check_result
 from twill.verify.oracle import Answer, TooLargeError, best
@@ -72,20 +74,20 @@ def judge(plan: Plan, seed: int) -> Outcome:
     compared: Counter[str] = Counter()
     found: list[str] = []
     for joint in (True, False):
+        kind = "joint" if joint else "modulo"
         try:
             answers = list(_answers(plan, problem, joint))
         except TooLargeError:
             compared["too large for the oracle"] += 1
             continue
+        least = bounds(problem, joint=joint).value
+        asked = [(interval, answer) for interval, answer in answers if answer or interval >= least]
         for engine in plan.engines:
-            for interval, answer in answers:
-                compared[f"{engine}, {'joint' if joint else 'modulo'}"] += 1
-                found += (
-                    f"{engine} at {interval}, joint={joint}: {text}" for text in _interval(plan, engine, problem, interval, joint, answer)
-                )
+            compared[f"{engine}, {kind}"] += len(asked)
+            found += (f"{kind}, {text}" for interval, answer in asked for text in _interval(plan, engine, problem, interval, joint, answer))
         if plan.search:
-            compared[f"search, {'joint' if joint else 'modulo'}"] += 1
-            found += (f"search, joint={joint}: {text}" for text in _whole(plan, problem, joint, answers[-1][1]))
+            compared[f"search, {kind}"] += 1
+            found += (f"{kind}, search: {text}" for text in _whole(plan, problem, joint, answers[-1][1]))
     return Outcome(seed, compared, tuple(found))
 
 
@@ -101,15 +103,16 @@ def _answers(plan: Plan, problem: Problem, joint: bool) -> Iterator[tuple[Time, 
 
 def _interval(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool, answer: Answer | None) -> Iterator[str]:
     """One engine on one interval."""
+    name = f"{engine} at {interval}"
     try:
         word = _decide(plan, engine, problem, interval, joint)
     except Exception as error:
-        yield f"{type(error).__name__}: {error}"
+        yield f"{name}: {type(error).__name__}: {error}"
         return
     if word.verdict != ("feasible" if answer else "infeasible"):
-        yield f"{word.verdict}, the oracle has {answer.solution if answer else 'nothing'}"
+        yield f"{name}: {word.verdict}, the oracle has {answer.solution if answer else 'nothing'}"
     if word.solution:
-        yield from _broken(plan, problem, word.solution, interval, joint)
+        yield from (f"{name}: {text}" for text in _broken(plan, problem, word.solution, interval, joint))
 
 
 def _decide(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool) -> Any:
