@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from twill.diagnostics import TwillError
 from twill.extract.syntax import Cursor, attribute
 from twill.ir import loop as ir
 
@@ -189,7 +188,7 @@ def parsed(types: Types, cursor: Cursor, name: str, bits: int) -> ir.Encoding:
     if build and cursor.sees("<"):
         try:
             return build(Parameters(dict(types.parameters(cursor)), bits))
-        except (TwillError, KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             cursor.at = start
     return ir.UnknownEncoding(name + cursor.balanced() if cursor.sees("<") else name)
 
