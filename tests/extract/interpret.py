@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 """Runs the example kernels in Triton's interpreter and compares with NumPy: `TRITON_INTERPRET=1 python interpret.py CASE`."""
 
 import sys
