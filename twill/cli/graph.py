@@ -16,12 +16,14 @@ from twill.cli.options import input_options, inputs, question_options
 def graph(spec: str, out: Path, **options: Any) -> None:
     """Draw the dependence graph of the loops of SPEC with its lower bounds, and write it as a graph file.
 
-    Writes graph.svg, graph.png, graph.dot and loop.graph.json (which `twill schedule` reads).
+    Writes graph.svg, graph.png, graph.dot, costs.txt (every number and where it comes from) and loop.graph.json (which
+    `twill schedule` reads).
 
     \b
     twill graph kernel.ttgir --arch sm100 --out drawings/
     """
     from twill.cli.output import folder_of, graph_files, write_all
+    from twill.costs.listing import listing
     from twill.files import write_graph
     from twill.inputs import cases
     from twill.modulo.bounds import bounds
@@ -31,6 +33,10 @@ def graph(spec: str, out: Path, **options: Any) -> None:
     for case in found:
         limits = bounds(case.problem)
         click.echo(f"{case.name}: {bound(case.problem, limits)}")
-        files = {**graph_files(case, limits), "loop.graph.json": lambda case=case: write_graph(case.problem)}
+        files = {
+            **graph_files(case, limits),
+            "costs.txt": lambda case=case: listing(case.problem, case.formulas),
+            "loop.graph.json": lambda case=case: write_graph(case.problem),
+        }
         for path in write_all(folder_of(out, case, len(found) > 1), files):
             click.echo(f"wrote {path}", err=True)

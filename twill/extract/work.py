@@ -40,6 +40,8 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
             if target.place == "registers":
                 target, sources = inputs[-1], inputs[:-1]
             work = Work(op.name, kind, sources, (target,), fixed, location=op.location)
+        case "shared_store" if row(op).kind == "convert":
+            work = Work("ttg.local_alloc", kind, inputs, outputs, fixed, location=op.location)
         case _:
             work = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
     return (work,), ()

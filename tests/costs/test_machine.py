@@ -1,0 +1,93 @@
+"""Machine files: those that come with Twill, and mistakes in others."""
+
+import pytest
+
+from twill.costs import machine as machines
+from twill.diagnostics import TwillError
+from twill.extract.ops import OPS
+
+TOY = (machines.folder() / "toy.toml").read_text(encoding="utf-8")
+
+FREE = {"view", "scalar", "branch"}
+"""Kinds that no cost table is asked about."""
+
+BLACKWELL = {"ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled", "ttng.tmem_load", "ttng.tmem_store", "ttng.tmem_alloc", "ttng.tmem_copy"}
+
+
+@pytest.mark.parametrize("name", machines.available())
+def test_every_machine_has_its_name_and_its_sources(name: str) -> None:
+    found = machines.load(name)
+    assert found.name == name
+    assert all(cost.source for cost in found.costs.values())
+    assert set(found.sources) == {"limits", *(f"units.{unit}" for unit in found.units)}
+
+
+@pytest.mark.parametrize(("name", "missing"), [("h200", BLACKWELL), ("b200", {"ttng.warp_group_dot"})])
+def test_gpus_have_a_cost_for_every_operation_that_is_scheduled(name: str, missing: set[str]) -> None:
+    found = machines.load(name)
+    without = {op for op, row in OPS.items() if row.kind not in FREE and found.cost(op) is None}
+    assert without <= missing | {"tt.scan", "tt.dot_scaled"}
+
+
+@pytest.mark.parametrize(("arch", "name"), [("sm90", "h200"), ("sm_100a", "b200"), ("cuda:90", "h200")])
+def test_an_architecture_names_a_machine(arch: str, name: str) -> None:
+    assert machines.default_machine(arch).name == name
+
+
+def test_unknown_machines_and_architectures_are_refused_with_what_there_is() -> None:
+    with pytest.raises(TwillError) as error:
+        machines.load("h900")
+    assert "h200" in str(error.value)
+    with pytest.raises(TwillError, match="sm70"):
+        machines.default_machine("sm70")
+
+
+def test_a_base_is_overridden_table_by_table() -> None:
+    text = 'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n[handover]\nbarrier = 7\n'
+    mine, base = machines.parse(text, "mine.toml"), machines.load("h200")
+    assert (mine.name, mine.handover.barrier) == ("mine", 7)
+    assert mine.handover.base == base.handover.base
+    assert mine.costs == base.costs
+
+
+def mistakes(text: str) -> str:
+    with pytest.raises(TwillError) as error:
+        machines.parse(text, "m.toml")
+    return str(error.value)
+
+
+def place(text: str, part: str) -> int:
+    """The line on which `part` stands."""
+    return text[: text.index(part)].count("\n") + 1
+
+
+def test_all_mistakes_are_listed_each_at_its_place() -> None:
+    text = TOY.replace("groups = 4", 'groups = "4"').replace("minimum = 1", "minimun = 1").replace("rate = { SFU", "rate = { SFX")
+    found = mistakes(text)
+    assert f"m.toml:{place(text, 'groups')}:1: error: 'groups' must be an integer" in found
+    assert f"m.toml:{place(text, 'minimun')}:1: error: unknown key 'minimun'" in found
+    assert "'minimum' is missing in [stream]" in found
+    text = TOY.replace("rate = { SFU", "rate = { SFX").replace("warps = 16", "warps = -1").replace("issue = 1\n", "issue = 1\nwarps = 3\n")
+    found = mistakes(text)
+    assert f"m.toml:{place(text, 'SFX')}:10: error: no unit 'SFX'" in found
+    assert f"m.toml:{place(text, 'warps = -1')}:1: error: must not be negative" in found
+    assert f"m.toml:{place(text, 'warps = 3')}:1: error: must be 1, 4 or 8" in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('schema = "twill.machine/1"', 'schema = "twill.machine/9"', "schema must be"),
+        ("[units.SFU]", "[units.SFU]\ncapacity = 0", "capacity must be at least 1"),
+        ("TC = 1_000_000_000", "TC = 0", "a rate must be a finite number above 0"),
+        ("TC = 1_000_000_000", "TC = nan", "a rate must be a finite number above 0"),
+        ('ops = ["math.exp2"]', 'ops = ["math.exp2", "arith.addf"]', "has a cost already"),
+        ("[units.TC]", "[units.TC", "m.toml:7"),
+        ('name = "toy"', 'name = "toy"\nbase = "nothing"', "no machine 'nothing' to base this one on"),
+        ('arch = "toy"', 'arch = ["toy"]', "'arch' must be a string"),
+        ('ops = ["math.exp2"]', 'ops = "math.exp2"', "'ops' must be a list"),
+    ],
+)
+def test_one_mistake(old: str, new: str, message: str) -> None:
+    assert old in TOY
+    assert message in mistakes(TOY.replace(old, new))

@@ -1,0 +1,195 @@
+"""Prices: shapes and element types whose cost is known, and the problems of the examples."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from twill.costs.charge import charge
+from twill.costs.listing import listing
+from twill.costs.machine import default_machine, load, parse
+from twill.costs.model import Overrides, price, prices
+from twill.diagnostics import Location, TwillError
+from twill.extract.dependence import graph
+from twill.extract.simplify import ALL_RULES
+from twill.extract.ttgir import loops, read
+from twill.ir.graph import Exchange, Graph, Place, Tile, Work
+from twill.ir.machine import Machine
+from twill.ir.problem import Problem
+from twill.modulo.bounds import bounds
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "ttgir"
+NAMES = sorted(path.name.removesuffix(".ttgir") for path in EXAMPLES.glob("*.ttgir"))
+
+
+def example(name: str, rules: tuple[str, ...] = ALL_RULES) -> Graph:
+    """The graph of the last schedulable loop of an example."""
+    path = EXAMPLES / f"{name}.ttgir"
+    module = read(path.read_text(encoding="utf-8"), path.name)
+    return graph(module, [found for found in loops(module) if found.schedulable][-1], rules)
+
+
+def machine_of(name: str) -> Machine:
+    return default_machine(name.rpartition(".")[2])
+
+
+def problem(name: str, shared: int | None = None, prefetch: int | None = None) -> Problem:
+    return price(example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch))
+
+
+def tile(*shape: int, dtype: str = "f32", bits: int = 32, place: Place = "registers", registers: int = 64, held: int = 0) -> Tile:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return Tile(shape, dtype, bits, place, registers, held or size)
+
+
+def product(machine: str, op: str, m: int, n: int, k: int, dtype: str = "f16", bits: int = 16) -> int:
+    """Cycles of the tensor core."""
+    a, b = tile(m, k, dtype=dtype, bits=bits, place="shared"), tile(k, n, dtype=dtype, bits=bits, place="shared")
+    return charge(Work(op, "mma", (a, b), (tile(m, n),), mnk=(m, n, k)), load(machine)).units["tensor"]
+
+
+def test_matrix_products_take_the_cycles_of_the_data_sheets() -> None:
+    hopper, blackwell = "ttng.warp_group_dot", "ttng.tc_gen5_mma"
+    assert product("h200", hopper, 128, 128, 128) == 1024
+    assert product("b200", blackwell, 128, 128, 128) == 512
+    assert product("h200", hopper, 128, 128, 128, "f8E4M3FN", 8) == 512
+    assert product("h200", hopper, 128, 128, 128, "f32", 32) == 2048
+    assert product("h200", hopper, 128, 128, 128, "bf16") == 1024
+    assert product("b200", blackwell, 64, 128, 128) == 512, "64 rows take as long as 128"
+
+
+def test_operands_in_shared_memory_are_read_through_its_bandwidth() -> None:
+    a, b = tile(128, 128, dtype="f16", bits=16, place="shared"), tile(128, 128, dtype="f16", bits=16, place="shared")
+    work = Work("ttng.warp_group_dot", "mma", (a, b), (tile(128, 128),), mnk=(128, 128, 128))
+    assert charge(work, load("h200")).units["smem"] == (32768 + 2 * 32768) // 128, "A once, B by each of two warpgroups"
+    registers = replace(work, inputs=(replace(a, place="registers"), b))
+    assert charge(registers, load("h200")).units["smem"] == 2 * 32768 // 128
+
+
+def test_replicated_rows_cost_what_is_held() -> None:
+    row = tile(64, registers=2, held=256)
+    assert charge(Work("math.exp2", "elementwise", (row,), (row,)), load("h200")).units["sfu"] == 16
+
+
+def test_half_precision_adds_twice_as_fast() -> None:
+    half = tile(64, 128, dtype="f16", bits=16, registers=32)
+    assert charge(Work("arith.addf", "elementwise", (half,), (half,)), load("h200")).units["fma"] == 32
+
+
+def test_a_reduction_pays_for_its_operation_and_its_shuffles() -> None:
+    rows, result = tile(64, 128), tile(64, registers=2, held=256)
+    work = Work("tt.reduce", "reduce", (rows,), (result,), exchange=Exchange(32, 2, 0), combine=("arith.maxnumf",))
+    made = charge(work, load("h200"))
+    assert (made.units["alu"], made.units["smem"]) == (128, 16)
+    assert made.latency > made.issue == 144
+    across = replace(work, exchange=Exchange(32, 2, 1))
+    assert charge(across, load("h200")).latency == made.latency + load("h200").handover.barrier
+
+
+def test_an_operation_without_a_cost_names_the_table_to_add() -> None:
+    toy = load("toy")
+    work = Work("math.erf", "elementwise", (tile(64),), (tile(64),), location=Location("k.ttgir", 7, 11))
+    with pytest.raises(TwillError, match=r"k\.ttgir:7:11: error: no cost for math\.erf on machine 'toy'") as error:
+        charge(work, toy)
+    assert 'ops = ["math.erf"]' in (error.value.help or "")
+
+
+def test_an_element_type_without_a_rate_names_the_entry_to_add() -> None:
+    with pytest.raises(TwillError, match=r"no rate of ttng\.warp_group_dot for f64") as error:
+        product("h200", "ttng.warp_group_dot", 64, 64, 64, "f64", 64)
+    assert "rate.tensor` of [costs.wgmma]" in (error.value.help or "")
+
+
+# --- problems -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_has_a_problem(name: str) -> None:
+    found = problem(name)
+    assert all(op.variable == (op.name in ("tt.load", "tt.descriptor_load")) for op in found.operations)
+    assert all(edge.crossing >= edge.delay >= 0 for edge in found.edges)
+    assert bounds(found).value > 1
+    assert len(prices(example(name), machine_of(name))) == len(found.operations)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "cycles"),
+    [
+        ("fa_fwd_subtiled.sm90", "tensor", 2048),
+        ("fa_fwd_subtiled.sm90", "sfu", 1056),
+        ("fa_fwd_subtiled.sm100", "sfu", 2064),
+        ("fa_fwd_subtiled.sm100", "tensor", 2048),
+        ("fa_bwd.sm90", "tensor", 2560),
+        ("fa_bwd.sm100", "tensor", 2560),
+        ("gemm.sm90", "tensor", 1024),
+        ("gemm.sm100", "tensor", 512),
+    ],
+)
+def test_units_are_asked_for_what_the_arithmetic_says(name: str, unit: str, cycles: int) -> None:
+    asked = [r.cycles for op in problem(name).operations for r in op.reservations if r.unit == unit]
+    assert sum(asked) == cycles
+
+
+def test_a_streamed_consumer_follows_a_chunk_behind_unless_the_rule_is_off() -> None:
+    machine, found = load("h200"), example("fa_fwd_subtiled.sm90")
+    apart = example("fa_fwd_subtiled.sm90", tuple(rule for rule in ALL_RULES if rule != "chain"))
+    chained, whole = (
+        {(e.src, e.dst): e for e in price(g, machine).edges if e.src.startswith("ffma") and e.dst.startswith("exp2")}
+        for g in (found, apart)
+    )
+    assert {e.delay for e in chained.values()} == {30}
+    assert {e.delay for e in whole.values()} == {84}
+    assert {e.crossing for e in chained.values()} == {e.crossing for e in whole.values()}
+
+
+def test_register_accumulators_are_held_together_and_counted_once() -> None:
+    found = problem("fa_fwd_subtiled.sm90")
+    accumulators = [v for v in found.values if v.resident]
+    assert [v.registers for v in accumulators] == [64, 64]
+    assert [sorted(op.partition(".")[0] for op in ops) for ops in found.together] == [["dot", "mul"], ["dot", "mul"]]
+
+
+def test_tiles_from_before_the_loop_are_taken_off_the_limits() -> None:
+    whole = machine_of("sm100").limits.shared
+    assert problem("fa_fwd_subtiled.sm100").limits.shared == whole - 2 * 128 * 128 * 2
+    assert problem("fa_fwd_subtiled.sm100", shared=100_000).limits.shared == 100_000 - 2 * 128 * 128 * 2
+
+
+def test_loads_run_ahead_as_far_as_shared_memory_allows() -> None:
+    roomy, tight = problem("fa_fwd_subtiled.sm90"), problem("fa_bwd.sm100")
+    assert {v.slots for v in roomy.values if v.shared} == {1}
+    assert {op.streaming for op in roomy.operations if op.variable} == {True}
+    waited = [op for op in tight.operations if op.variable and not op.streaming]
+    assert [op.latency > 0 for op in waited] == [True]
+    assert [v.slots for v in tight.values if v.src == waited[0].id] == [0]
+    never = problem("fa_fwd_subtiled.sm90", prefetch=0)
+    assert not any(op.streaming for op in never.operations)
+
+
+def test_a_given_latency_changes_the_edges_of_that_operation() -> None:
+    found = example("gemm_reduction.sm90")
+    changed = price(found, load("h200"), Overrides(latency={"reduce_sum.total_12": 5000}))
+    assert [e.delay for e in changed.edges if e.src == "reduce_sum.total_12"] == [5000]
+    with pytest.raises(TwillError, match=r"no operation 'reduce_sum\.total'") as error:
+        price(found, load("h200"), Overrides(latency={"reduce_sum.total": 1}))
+    assert "reduce_sum.total_12" in (error.value.help or "")
+
+
+def test_sixteen_warps_are_refused() -> None:
+    with pytest.raises(TwillError, match="16 warps"):
+        price(replace(example("gemm.sm90"), warps=16), load("h200"))
+
+
+def test_a_machine_decides_the_costs() -> None:
+    slow = parse((Path(load("h200").file)).read_text(encoding="utf-8").replace("f16 = 2048", "f16 = 1024"), "slow.toml")
+    assert bounds(price(example("gemm.sm90"), slow)).value == 2048
+
+
+@pytest.mark.parametrize("name", ["fa_fwd_subtiled.sm90", "fa_fwd_subtiled.sm100", "fa_bwd.sm90"])
+def test_listing(name: str, golden: Callable[[str, str], None]) -> None:
+    found = example(name)
+    formulas = {made.node.id: made.charge.formula for made in prices(found, machine_of(name))}
+    golden(f"{name}.txt", listing(price(found, machine_of(name)), formulas))
