@@ -20,7 +20,7 @@ def tiny_problem(random: Random, most: int = 5) -> Problem:
     values = tuple(value for op in ops if random.random() < 0.7 for value in [_value(random, op, ops, edges)])
     together, apart = _ties(random, ops)
     starts = ((ops[-1].id, random.randint(0, 4)),) if random.random() < 0.08 else ()
-    return Problem("tiny", "toy", units, ops, edges, values, _limits(random), together=together, apart=apart, starts=starts)
+    return Problem("tiny", "toy", units, ops, edges, values, _limits(random, ops, values), together=together, apart=apart, starts=starts)
 
 
 def _chance(random: Random, probability: float, yes: T, no: T) -> T:
@@ -85,19 +85,27 @@ def _value(random: Random, op: Operation, ops: Sequence[Operation], edges: Seque
     )
 
 
-def _limits(random: Random) -> Limits:
-    per_thread = random.choice((8, 12, 16, 16, 24, 255))
+def _limits(random: Random, ops: Sequence[Operation], values: Sequence[Value]) -> Limits:
+    """Mostly enough for any one thing and not for all at once."""
+    base = random.choice((0, 0, 1, 2))
+    per_thread = base + _between(random, [value.registers for value in values]) + random.choice((0, 0, 8))
+    loads = any(op.variable for op in ops)
     return Limits(
-        groups=random.choice((1, 2, 2, 3, 3, 4, 8)),
-        warps=random.choice((8, 12, 16, 16, 20, 32)),
+        groups=random.choice((1, 2, 2, 3, 4)) + loads,
+        warps=max(op.warps for op in ops) + random.choice((0, 4, 4, 8, 8, 16)),
         registers_per_thread=per_thread,
-        registers_total=random.choice((32 * 8 * per_thread, 32 * 12 * per_thread, 65536)),
-        register_step=random.choice((1, 4, 8)),
-        register_base=random.choice((0, 0, 1, 2)),
+        registers_total=32 * random.choice((8, 12, 16, 32)) * max(8, per_thread),
+        register_step=random.choice((1, 1, 4, 8)),
+        register_base=base,
         narrow_registers=random.choice((0, 1, 8)),
-        shared=random.choice((2, 3, 4, 5, 8, 16)),
-        tensor=random.choice((2, 3, 4, 5, 8, 16)),
+        shared=_between(random, [size for value in values for size in (value.shared * (1 + value.slots), value.staging)]),
+        tensor=_between(random, [value.tensor * (1 + value.slots) for value in values]),
     )
+
+
+def _between(random: Random, sizes: Sequence[int]) -> int:
+    """From the largest to a bit more than all together."""
+    return random.randint(max(sizes, default=0), sum(sizes) + 1)
 
 
 def _ties(random: Random, ops: Sequence[Operation]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, str], ...]]:
