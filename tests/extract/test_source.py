@@ -43,6 +43,40 @@ def test_binary_files(tmp_path: Path) -> None:
         load(str(tmp_path / "x.ttgir"))
 
 
+def dump(*passes: str) -> str:
+    """A compilation's dump in the banners of Triton 3.9; the module before each pass has as many functions as passes before it."""
+    return "".join(
+        f"// -----// IR Dump Before {name}: some-name{{a=1}} ('builtin.module' operation) //----- //\nmodule {{\n"
+        + "".join(f"  tt.func @f{number}() {{\n    tt.return\n  }}\n" for number in range(k))
+        + "}\n\n\n"
+        for k, name in enumerate(passes)
+    )
+
+
+@pytest.mark.parametrize(
+    ("passes", "functions"),
+    [
+        (["ConvertTritonToTritonGPU", "CSEPass", "TritonGPUAssignLatencies", "TritonGPUPipeline"], 2),
+        (["ConvertTritonToTritonGPU", "NVGPUWarpSpecialization", "SomeStep", "TritonGPUAssignLatencies"], 1),
+    ],
+)
+def test_dumps_of_a_compilation(tmp_path: Path, passes: list[str], functions: int) -> None:
+    text = dump(*passes)
+    (tmp_path / "dump.txt").write_text(text)
+    module = load(str(tmp_path / "dump.txt"))
+    assert [function.name for function in module.functions] == [f"f{k}" for k in range(functions)]
+    place = module.functions[0].location
+    assert text.split("\n")[place.line - 1][place.column - 1 :].startswith("tt.func @f0")
+    assert module.text.count("\n") <= text.count("\n")
+
+
+@pytest.mark.parametrize(("passes", "count"), [(["CSEPass"], 0), (["ConvertTritonToTritonGPU", "TritonGPUAssignLatencies"] * 2, 2)])
+def test_dumps_with_none_or_several(tmp_path: Path, passes: list[str], count: int) -> None:
+    (tmp_path / "dump.txt").write_text(dump(*passes))
+    with pytest.raises(TwillError, match=f"holds {count} modules before a pass that schedules"):
+        load(str(tmp_path / "dump.txt"))
+
+
 class TestKernels:
     """These need Triton."""
 

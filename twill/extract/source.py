@@ -1,6 +1,6 @@
 """What a user names on the command line, to a `Module`.
 
-Takes `FILE.ttgir`, or `FILE.py:function` with settings; gives the module that is scheduled. Only Python files need
+Takes `FILE.ttgir` or a dump of a compilation, or `FILE.py:function` with settings; gives the module that is scheduled. Only Python files need
 Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no kernel.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from twill.diagnostics import Location, TwillError
 from twill.extract.arguments import from_text
+from twill.extract.dump import at_the_cut
 from twill.extract.ttgir import read
 from twill.ir.loop import Module
 
@@ -22,7 +23,7 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
         return from_python(file, function, arch, settings or {})
     if settings:
         raise TwillError(f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function")
-    module = read(text_of(file), file)
+    module = read(at_the_cut(text_of(file), file), file)
     check_target(module, arch)
     return module
 
