@@ -26,7 +26,7 @@ def at_the_cut(text: str, file: str) -> str:
     if not banners:
         return text
     ends = [*(banner.start() for banner in banners[1:]), len(text)]
-    found = [(b, end) for k, (b, end) in enumerate(zip(banners, ends, strict=True)) if is_cut([x.group(1) for x in banners[: k + 1]])]
+    found = [(banners[k], ends[k]) for k in first_cuts([banner.group(1) for banner in banners])]
     if len(found) != 1:
         lines = ", ".join(str(text.count("\n", 0, banner.start()) + 1) for banner, _ in found)
         raise TwillError(
@@ -38,8 +38,13 @@ def at_the_cut(text: str, file: str) -> str:
     return re.sub(r"[^\n]", "", text[: banner.end()]) + text[banner.end() : end]
 
 
-def is_cut(passes: list[str]) -> bool:
-    """Whether the last of `passes` is the first in its compilation that schedules."""
-    starts = [k for k, name in enumerate(passes) if name == BEGIN]
-    earlier = passes[starts[-1] if starts else 0 : -1]
-    return passes[-1] in CUTS and not any(name in CUTS for name in earlier)
+def first_cuts(passes: list[str]) -> list[int]:
+    """Positions in `passes`, which may be those of several compilations, of the first pass of each that schedules."""
+    found: list[int] = []
+    scheduled = False
+    for k, name in enumerate(passes):
+        scheduled = scheduled and name != BEGIN
+        if name in CUTS and not scheduled:
+            found.append(k)
+            scheduled = True
+    return found

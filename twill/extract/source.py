@@ -1,7 +1,8 @@
 """What a user names on the command line, to a `Module`.
 
-Takes `FILE.ttgir` or a dump of a compilation, or `FILE.py:function` with settings; gives the module that is scheduled. Only Python files need
-Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no kernel.
+Takes `FILE.ttgir`, the dump of a compilation, or `FILE.py:function` with settings; gives the module that is scheduled.
+Only Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
+kernel.
 """
 
 from __future__ import annotations
