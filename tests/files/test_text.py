@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from twill.diagnostics import TwillError
 from twill.files import load, read_graph, read_schedule
 from twill.files.text import MAX_CHARACTERS, parse, render
+from twill.ir.schedule import Place, Solution
+from twill.verify import check
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -106,20 +108,20 @@ def test_too_large() -> None:
 
 
 def test_large_is_read_in_seconds() -> None:
-    rows = [{"id": f"n{i}", "name": "op"} for i in range(4096)]
-    edges = [{"src": f"n{i % 4096}", "dst": f"n{(i * 7) % 4096}", "delay": 1, "distance": 1} for i in range(20000)]
+    rows = [{"id": f"n{i}", "name": "op"} for i in range(1024)]
+    edges = [{"src": f"n{i % 1024}", "dst": f"n{(i * 7) % 1024}", "delay": 1, "distance": 1} for i in range(16000)]
     document = {"schema": "twill.graph/1", "units": [], "nodes": rows, "edges": edges}
     began = time.monotonic()
-    assert len(read_graph(json.dumps(document), "x.json").edges) == 20000
+    assert len(read_graph(json.dumps(document), "x.json").edges) == 16000
     assert time.monotonic() - began < 10
     rows.append({"id": "one more", "name": "op"})
-    with pytest.raises(TwillError, match="more than 4096 nodes"):
+    with pytest.raises(TwillError, match="more than 1024 nodes"):
         read_graph(json.dumps(document), "x.json")
 
 
 def test_a_long_chain_is_no_deep_recursion() -> None:
-    rows = [{"id": f"n{i}", "name": "op"} for i in range(4000)]
-    edges = [{"src": f"n{i}", "dst": f"n{(i + 1) % 4000}", "delay": 0} for i in range(4000)]
+    rows = [{"id": f"n{i}", "name": "op"} for i in range(1000)]
+    edges = [{"src": f"n{i}", "dst": f"n{(i + 1) % 1000}", "delay": 0} for i in range(1000)]
     with pytest.raises(TwillError, match="a circuit within one iteration"):
         read_graph(json.dumps({"schema": "twill.graph/1", "units": [], "nodes": rows, "edges": edges}), "x.json")
 
@@ -132,3 +134,23 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(TwillError, match=message):
             load(tmp_path / name)
     assert load(tmp_path / "marked.json") == "{}"
+
+
+def test_checking_a_hostile_schedule_takes_seconds() -> None:
+    """As many operations, values and groups as a file may hold, live for as many iterations as possible."""
+    count = 1024
+
+    def node(i: int) -> dict[str, Any]:
+        value = {"registers": 9, "shared": 9, "uses": [{"op": f"n{i * 7 % count}", "distance": 9}] * 2}
+        table = [{"unit": "TC", "cycles": 10**9}] * 8
+        values = [{"id": f"{v}{i}", **value} for v in "ab"]
+        return {"id": f"n{i}", "name": "op", "warps": 4, "latency": 10**9, "reservations": table, "values": values}
+
+    nodes = [node(i) for i in range(count)]
+    text = json.dumps({"schema": "twill.graph/1", "units": [{"name": "TC"}], "limits": {"shared": 10**9}, "nodes": nodes, "edges": []})
+    problem = read_graph(text, "x.json")
+    places = tuple(Place(f"{v}{i}", "shared", 0, 9, 9) for i in range(count) for v in "ab")
+    began = time.monotonic()
+    for groups in (range(1, count + 1), [1] * count):
+        assert check(problem, Solution(1, tuple(range(count)), tuple(groups), places=places))
+    assert time.monotonic() - began < 60

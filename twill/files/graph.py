@@ -15,9 +15,6 @@ from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Reso
 
 SCHEMA = "twill.graph/1"
 
-MOST = {"units": 64, "nodes": 4096, "edges": 65536}
-"""No file may hold more of these."""
-
 RANGES: Ranges = {
     (Unit, "capacity"): (1, 10**6),
     (Reservation, "amount"): (1, 10**6),
@@ -140,8 +137,7 @@ def _given(top: Mapping[str, Node], name: str) -> bool:
 def _rows(root: Node, name: str) -> tuple[Node, ...]:
     if name not in root.members():
         root.fail(f"{name!r} is missing")
-    rows = root.members()[name]
-    return rows.items() if len(rows.items()) <= MOST.get(name, LARGEST) else rows.fail(f"more than {MOST[name]} {name}")
+    return root.members()[name].items()
 
 
 def resources(root: Node, lookup: Machine | None = None) -> tuple[tuple[Unit, ...], Limits]:

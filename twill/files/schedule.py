@@ -27,7 +27,7 @@ _RANGES: Ranges = {
     (Options, "copies"): (1, 1000),
     (Group, "warps"): (1, 8),
     (Place, "size"): (1, LARGEST),
-    (Place, "copies"): (1, 10**6),
+    (Place, "copies"): (1, 4096),
 }
 _TOP = (
     *("schema", "status", "name", "source", "machine", "resolution", "options"),

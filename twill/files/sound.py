@@ -3,12 +3,15 @@
 Takes the document and the `Problem` read from it; raises `TwillError` at the first member that is wrong.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from twill.files.record import LARGEST
 from twill.files.text import Node
 from twill.ir.problem import Problem, Unit
+
+MOST = {"units": 64, "nodes": 1024, "edges": 16384, "values": 2048, "uses": 16384, "reservations": 8192}
+"""No file may hold more of these in all."""
 
 
 def sound(root: Node, nodes: str, problem: Problem) -> None:
@@ -17,14 +20,16 @@ def sound(root: Node, nodes: str, problem: Problem) -> None:
     rows = top[nodes].items()
     if not rows:
         top[nodes].fail("there is nothing to schedule")
+    values = [value for row in rows for value in row.optional("values")]
+    _few(root, rows, values)
     ops = _unique(rows, "id")
-    _unique([value for row in rows for value in row.optional("values")], "id")
+    _unique(values, "id")
     if "units" in top:
         _unique(top["units"].items(), "name")
     for row in rows:
         _reservations(row, {unit.name: unit for unit in problem.units})
-        for value in row.optional("values"):
-            _value(value, ops)
+    for value in values:
+        _value(value, ops)
     for row in top["edges"]:
         for end in ("src", "dst"):
             _known(row.members()[end], ops)
@@ -34,6 +39,21 @@ def sound(root: Node, nodes: str, problem: Problem) -> None:
         if op not in ops:
             node.fail(f"there is no operation {op!r}")
     _acyclic(top["edges"].items(), problem)
+
+
+def _few(root: Node, rows: Sequence[Node], values: Sequence[Node]) -> None:
+    """Nothing more often than any real loop has it, so that whatever reads the problem stays quick."""
+    every = {
+        "units": root.optional("units"),
+        "nodes": rows,
+        "edges": root.optional("edges"),
+        "values": values,
+        "uses": [use for value in values for use in value.optional("uses")],
+        "reservations": [reservation for row in rows for reservation in row.optional("reservations")],
+    }
+    for name, found in every.items():
+        if len(found) > MOST[name]:
+            found[MOST[name]].fail(f"more than {MOST[name]} {name}")
 
 
 def _unique(rows: Iterable[Node], member: str) -> set[str]:

@@ -1,7 +1,7 @@
 """SHARED and TENSOR: the places of a solution, judged by laying the values down at their addresses for a few periods.
 
 Takes `Numbers` and the `Place`s that a solution claims; yields a `Violation` for a value without its place, a place that is wrong or
-outside the memory, and any two instances that would lie on the same address at the same time.
+outside the memory, a ring that anything else touches, and any two instances that would lie on one address at the same time.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from twill.verify.violation import Violation
 Key = tuple[str, str, bool]
 
 PERIODS = 3
-"""Beyond one period the instances of single places repeat; three show every wrap and every turn of a ring begin and end."""
+"""A value in a place that may be shared lives at most one period; three show every wrap round the period's end."""
 
 
 def places(n: Numbers, claimed: Sequence[Place]) -> Iterator[Violation]:
@@ -82,7 +82,8 @@ def _owned(laid: Sequence[tuple[Room, Place]]) -> Iterator[Violation]:
 class _Instance:
     """Instance `number` of a value, on [low, high) during [start, end)."""
 
-    room: Room
+    value: str
+    name: str
     number: int
     start: Time
     end: Time
@@ -91,18 +92,20 @@ class _Instance:
 
 
 def _collisions(laid: Sequence[tuple[Room, Place]], interval: Time) -> Iterator[Violation]:
-    """Runs the loop for a few periods: whatever begins must not lie where something else still is."""
-    instances = [x for room, place in laid for x in _instances(room, place, interval)]
+    """Runs the loop for a few periods: whatever begins must not lie where something else still is.
+
+    Rings stay out of it: nothing else touches them, and as many copies as periods begun keep their own instances apart.
+    """
+    instances = [x for room, place in laid if not room.own for x in _instances(room, place, interval)]
     alive: list[_Instance] = []
     seen: set[tuple[str, str]] = set()
-    for new in sorted(instances, key=lambda x: (x.start, x.room.name, x.number)):
+    for new in sorted(instances, key=lambda x: (x.start, x.name, x.number)):
         alive = [old for old in alive if old.end > new.start]
         for old in alive:
-            pair = (old.room.name, new.room.name)
-            if old.low < new.high and new.low < old.high and pair not in seen:
-                seen.add(pair)
-                text = f"{pair[1]} (iteration {new.number}) overwrites {pair[0]} (iteration {old.number}) at time {new.start}"
-                yield Violation(new.room.memory.upper(), text, values=(old.room.value, new.room.value))
+            if old.low < new.high and new.low < old.high and (old.name, new.name) not in seen:
+                seen.add((old.name, new.name))
+                text = f"{new.name} (iteration {new.number}) overwrites {old.name} (iteration {old.number}) at time {new.start}"
+                yield Violation(laid[0][0].memory.upper(), text, values=(old.value, new.value))
         alive.append(new)
 
 
@@ -111,8 +114,7 @@ def _instances(room: Room, place: Place, interval: Time) -> Iterator[_Instance]:
     first = -(room.end // interval)
     last = (PERIODS * interval - room.start - 1) // interval
     for k in range(first, last + 1):
-        low = place.address + (k % place.copies) * place.size
-        yield _Instance(room, k, room.start + k * interval, room.end + k * interval, low, low + place.size)
+        yield _Instance(room.value, room.name, k, room.start + k * interval, room.end + k * interval, place.address, _top(place))
 
 
 def _key(place: Place) -> Key:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Time, Unit
-from twill.verify.numbers import Numbers, Span, held, peak
+from twill.verify.numbers import Numbers, Peak, Span, held, peak
 from twill.verify.violation import Violation
 
 Rule = Callable[[Numbers], Iterator[Violation]]
@@ -147,38 +147,35 @@ def narrow_warpgroups(n: Numbers) -> int:
     return -(-sum(w == 1 for w in widths(n).values()) // 4)
 
 
+def peaks(n: Numbers) -> dict[int, Peak]:
+    """p(g) of every used group, with a residue where it is reached and the values held there."""
+    spans: dict[int, list[Span]] = {group: [] for group in widths(n)}
+    for value in n.problem.values:
+        for group, start, end in held(n, value) if value.registers else ():
+            spans[group].append(Span(value.id, start, end, value.registers))
+    return {group: peak(held_there, n.interval) for group, held_there in spans.items()}
+
+
 def granted(n: Numbers) -> dict[int, int]:
     """Registers per thread that every used group is granted."""
-    limits = n.problem.limits
+    limits, top = n.problem.limits, peaks(n)
     step = limits.register_step
     return {
-        group: limits.narrow_registers if width == 1 else -(-(limits.register_base + register_peak(n, group)[0]) // step) * step
+        group: limits.narrow_registers if width == 1 else -(-(limits.register_base + top[group].amount) // step) * step
         for group, width in widths(n).items()
     }
 
 
-def register_peak(n: Numbers, group: int) -> tuple[int, Time, tuple[str, ...]]:
-    """p(g), a residue where it is reached and the values held there."""
-    spans = [
-        Span(value.id, start, end, value.registers)
-        for value in n.problem.values
-        for holder, start, end in held(n, value)
-        if holder == group and value.registers
-    ]
-    top = peak(spans, n.interval)
-    return top.amount, top.residue, top.owners
-
-
 def registers(n: Numbers) -> Iterator[Violation]:
     """REGISTERS: each wide group's grant within a thread's limit, all of them within the SM's."""
-    limits, width, grant = n.problem.limits, widths(n), granted(n)
-    wide = [g for g, w in width.items() if w > 1]
+    limits, grant, top = n.problem.limits, granted(n), peaks(n)
+    wide = {group: width for group, width in widths(n).items() if width > 1}
     for group in wide:
         if grant[group] > limits.registers_per_thread:
-            _, residue, owners = register_peak(n, group)
-            text = f"group {group} holds {', '.join(owners) or 'nothing'} at residue {residue}"
+            owners = top[group].owners
+            text = f"group {group} holds {', '.join(owners) or 'nothing'} at residue {top[group].residue}"
             yield Violation("REGISTERS", text, values=owners, needs=grant[group], has=limits.registers_per_thread)
-    total = sum(32 * width[g] * grant[g] for g in wide) + 32 * 4 * limits.narrow_registers * narrow_warpgroups(n)
+    total = sum(32 * width * grant[group] for group, width in wide.items()) + 32 * 4 * limits.narrow_registers * narrow_warpgroups(n)
     if total > limits.registers_total:
         yield Violation("REGISTERS", "all groups together take too many", needs=total, has=limits.registers_total)
 
