@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +14,15 @@ from twill.extract.dependence import graph
 from twill.extract.ttgir import loops, read
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
-from twill.ir.problem import Operation, Problem
+from twill.ir.problem import Operation, Problem, Value
 from twill.ir.schedule import Group, Solution
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ttgir"
 FILES = sorted(FOLDER.glob("*.ttgir"))
 ATTRIBUTE = r"twill\.[a-z_]+ = (?:array<i32: [^>]*>|[^,{}]+)(?:, )?"
+
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
 
 class Case(NamedTuple):
@@ -77,7 +81,7 @@ def test_nothing_else_changes(path: Path) -> None:
     assert without == made.module.text
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@needs_triton
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_triton_reads_it(path: Path) -> None:
     from twill.extract.triton import validate
@@ -119,3 +123,43 @@ def test_an_annotated_loop_is_refused() -> None:
     with pytest.raises(TwillError, match="carries a schedule already") as caught:
         made._replace(module=again, loop=marked).text()
     assert caught.value.location
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("name", "dialect", "skipped"),
+    [
+        ("gemm.sm100", "pipeline", {"add_assign_latencies", "add_schedule_loops"}),
+        ("gemm.sm100", "partition", set[str]()),
+        ("fa_fwd_subtiled.sm90", "tasks", set[str]()),
+    ],
+)
+def test_triton_compiles_what_it_is_handed(name: str, dialect: Dialect, skipped: set[str]) -> None:
+    """Loads in group 0, everything else in group 1: the shape that all of Triton's passes take."""
+    from twill.extract.triton import finish
+
+    made = case(FOLDER / f"{name}.ttgir")
+    groups = tuple(0 if node.kind == "load" else 1 for node in made.graph.nodes)
+    handed = made._replace(solution=replace(made.solution, group=groups, interval=10_000))
+    binary = finish(handed.text(dialect), name.split(".")[1], made.module.num_warps, skipped=frozenset(skipped))
+    assert ("ttg.warp_specialize(" in binary.ttgir) == (dialect != "pipeline")
+
+
+def test_stores_behind_the_loop_belong_to_the_group_whose_result_they_write() -> None:
+    made = case(FOLDER / "fa_fwd_subtiled.sm90.ttgir")
+    carriers = {op.index: op for op in made.module.functions[0].walk() if op.name in ("tt.descriptor_store", "tt.store")}
+    marked = read(made.text("tasks"), "marked")
+    for old, new in zip(made.module.functions[0].walk(), marked.functions[0].walk(), strict=True):
+        if old.index in carriers:
+            assert new.attributes["async_task_id"]
+
+
+def test_loads_that_run_ahead_are_in_earlier_stages() -> None:
+    """As many stages ahead as their ring has slots beyond those in use."""
+    made = case(FOLDER / "gemm.sm90.ttgir")
+    loads = tuple(Value(node.id, node.id, slots=2) for node in made.graph.nodes if node.kind == "load")
+    handed = made._replace(problem=replace(made.problem, values=loads), solution=replace(made.solution, interval=10_000))
+    marked = handed.marked("pipeline")
+    stages = {op.name: op.attributes["loop.stage"] for op in marked.ops}
+    assert (stages["tt.descriptor_load"], stages["ttng.warp_group_dot"]) == (0, 2)
+    assert marked.op.attributes["tt.scheduled_max_stage"] == 2

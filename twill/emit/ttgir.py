@@ -6,7 +6,7 @@ pipeliner (`loop.stage`, `loop.cluster`) and warp specializer (`ttg.partition`, 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from twill.diagnostics import TwillError
@@ -19,7 +19,8 @@ Dialect = Literal["pipeline", "partition", "tasks"]
 """What Triton may be handed: stages and clusters; partitions (Blackwell); asynchronous task ids (Hopper)."""
 
 _ANCHORS = ("tt.descriptor_load", "tt.load", "ttng.warp_group_dot", "tt.dot")
-"""What Hopper's specializer wants to see a task id on; it finds the rest by itself."""
+_STORES = ("tt.descriptor_store", "tt.descriptor_reduce", "tt.store", "tt.atomic_rmw")
+"""What Hopper's specializer wants to see a task id on, in the loop and behind it; it finds the rest by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Placement:
     start: Time
     groups: tuple[int, ...]
     """Ascending; several for index arithmetic that more than one group computes for itself."""
+    ahead: int = 0
+    """Iterations that a streaming load, and what it needs, runs before the rest."""
 
 
 def annotate(module: Module, loop: Loop, graph: Graph, problem: Problem, solution: Solution, extra: Iterable[Dialect] = ()) -> str:
@@ -36,14 +39,16 @@ def annotate(module: Module, loop: Loop, graph: Graph, problem: Problem, solutio
     where = placements(loop, graph, problem, solution)
     wanted = tuple(sorted(set(extra)))
     texts = {loop.op.index: _loop_attributes(loop, problem, solution, where, wanted)}
-    clusters = _clusters(where.values(), solution.interval)
+    order = _order(where.values(), solution.interval)
     for op in loop.body.ops:
-        texts[op.index] = _attributes(op, where[op.index], solution.interval, clusters, wanted)
+        texts[op.index] = _attributes(op, where[op.index], solution.interval, order, wanted)
         for inner in op.inner():
             texts[inner.index] = _inner_attributes(where[op.index], solution.interval, wanted)
-    ops = [loop.op, *loop.body.walk()]
+    if "tasks" in wanted:
+        texts |= {index: f"async_task_id = {_array(groups)}" for index, groups in _stores(loop, where).items()}
+    ops = [op for op in loop.function.walk() if op.index in texts]
     _refuse_annotated(ops, module)
-    return _spliced(module.text, [(op.slot.offset, op.slot.insertion(texts[op.index])) for op in ops if texts[op.index]])
+    return _spliced(module.text, [(op.slot.offset, op.slot.insertion(texts[op.index])) for op in ops])
 
 
 def _refuse_annotated(ops: Iterable[Op], module: Module) -> None:
@@ -68,19 +73,23 @@ def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -
     """The place of every operation of the loop body, by `Op.index`: its node's; else its first reader's; else that of the loop's begin."""
     found = _scheduled(graph, problem, solution)
     readers = _readers(loop)
-    body = [op for op in loop.ops if op.index not in found]
-    while fresh := {op.index: near for op in reversed(body) if op.index not in found and (near := _joined(op, readers, found))}:
-        found.update(fresh)
+    for _round in loop.ops:  # readers through the loop's arguments may be found later than those in the same iteration
+        for op in reversed(loop.ops):
+            near = [found[reader] for reader in sorted(readers[op.index]) if reader in found]
+            if near and op.index not in found:
+                found[op.index] = _first(near, solution.interval)
     last = max((found[op.index] for op in loop.ops if op.index in found), key=lambda place: place.start, default=Placement(0, (0,)))
     return {op.index: found.get(op.index, Placement(0, (0,))) for op in loop.ops} | {loop.body.ops[-1].index: last}
 
 
 def _scheduled(graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:
     """The operations that nodes of the graph stand for."""
+    slots = {value.src: value.slots for value in sorted(problem.values, key=lambda value: value.slots)}
     found = dict[int, Placement]()
     for node in graph.nodes:
         v = problem.index(node.id)
-        found.update((index, Placement(solution.start[v], (solution.group[v],))) for index in node.ops)
+        place = Placement(solution.start[v], (solution.group[v],), slots.get(node.id, 0))
+        found.update((index, place) for index in node.ops)
     return found
 
 
@@ -99,25 +108,54 @@ def _readers(loop: Loop) -> dict[int, set[int]]:
     return readers
 
 
-def _joined(op: Op, readers: Mapping[int, set[int]], found: Mapping[int, Placement]) -> Placement | None:
-    near = [found[reader] for reader in sorted(readers[op.index]) if reader in found]
-    if not near:
-        return None
-    return Placement(min(place.start for place in near), tuple(sorted({group for place in near for group in place.groups})))
+def _first(near: Sequence[Placement], interval: Time) -> Placement:
+    """Where an operation must be that is read there: at the first of these places, for the groups of all."""
+    first = min(near, key=lambda place: place.start - place.ahead * interval)
+    return replace(first, groups=tuple(sorted({group for place in near for group in place.groups})))
+
+
+def _stores(loop: Loop, where: Mapping[int, Placement]) -> dict[int, tuple[int, ...]]:
+    """The groups whose results each store behind the loop writes, by `Op.index`."""
+    made = {result.id: op.index for op in loop.ops for result in op.results}
+    reaching = {c.result.id: frozenset(where[made[c.yielded.id]].groups) for c in loop.carried if c.yielded.id in made}
+    stores = dict[int, tuple[int, ...]]()
+    for op in loop.function.walk():
+        groups = frozenset[int]().union(*(reaching.get(value.id, ()) for value in op.operands))
+        if groups and op.index != loop.op.index:
+            reaching |= {result.id: groups for result in op.results}
+            if op.name in _STORES:
+                stores[op.index] = tuple(sorted(groups))
+    return stores
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
-def _clusters(places: Iterable[Placement], interval: Time) -> dict[Time, int]:
-    """The order of the starts within an interval, as Triton numbers it."""
-    return {residue: i for i, residue in enumerate(sorted({place.start % interval for place in places}))}
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Triton's numbers for a schedule: stages count from the loads that run furthest ahead, clusters order starts within an interval."""
+
+    interval: Time
+    furthest: int
+    clusters: Mapping[Time, int]
+
+    def stage(self, place: Placement) -> int:
+        return place.start // self.interval + self.furthest - place.ahead
+
+    def cluster(self, place: Placement) -> int:
+        return self.clusters[place.start % self.interval]
 
 
-def _attributes(op: Op, place: Placement, interval: Time, clusters: Mapping[Time, int], extra: Sequence[Dialect]) -> str:
+def _order(places: Iterable[Placement], interval: Time) -> _Order:
+    known = tuple(places)
+    clusters = {residue: i for i, residue in enumerate(sorted({place.start % interval for place in known}))}
+    return _Order(interval, max(place.ahead for place in known), clusters)
+
+
+def _attributes(op: Op, place: Placement, interval: Time, order: _Order, extra: Sequence[Dialect]) -> str:
     words = _common(place, interval)
     if "pipeline" in extra and op.name != "scf.yield":
-        words += [f"loop.stage = {place.start // interval} : i32", f"loop.cluster = {clusters[place.start % interval]} : i32"]
+        words += [f"loop.stage = {order.stage(place)} : i32", f"loop.cluster = {order.cluster(place)} : i32"]
     if "partition" in extra:
         words.append(f"ttg.partition = {_array(place.groups)}")
     if "tasks" in extra and op.name in _ANCHORS:
@@ -148,9 +186,12 @@ def _loop_attributes(loop: Loop, problem: Problem, solution: Solution, where: Ma
     if problem.resolution.cycles_per_unit != 1:
         words.append(f"twill.cycles_per_unit = {problem.resolution.cycles_per_unit:e} : f64")
     if "pipeline" in extra:
-        words.append(f"tt.scheduled_max_stage = {max(place.start for place in where.values()) // solution.interval} : i32")
+        order = _order(where.values(), solution.interval)
+        words.append(f"tt.scheduled_max_stage = {max(map(order.stage, where.values()))} : i32")
     if "partition" in extra:
         words += _partition_attributes(loop, solution, where)
+    if ("partition" in extra or "tasks" in extra) and "tt.warp_specialize" not in loop.op.attributes:
+        words.append("tt.warp_specialize")
     return ", ".join(words)
 
 
@@ -165,7 +206,6 @@ def _partition_attributes(loop: Loop, solution: Solution, where: Mapping[int, Pl
         f"ttg.partition.outputs = [{', '.join(map(_array, outputs))}]",
         f"ttg.partition.stages = [{', '.join(f'{first[group]} : i32' for group in groups)}]",
         "ttg.warp_specialize.tag = 0 : i32",
-        *([] if "tt.warp_specialize" in loop.op.attributes else ["tt.warp_specialize"]),
     ]
 
 
