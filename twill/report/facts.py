@@ -137,7 +137,7 @@ def profile(name: str, ranges: Iterable[Live], interval: Time, limit: int) -> Pr
             changes[(begin + rest) % interval] = changes.get((begin + rest) % interval, 0) - item.size
             level += item.size if begin + rest >= interval else 0
     times, levels = [0], [level + changes.pop(0, 0)]
-    for time in sorted(changes):
+    for time in sorted(time for time in changes if changes[time]):
         times.append(time)
         levels.append(levels[-1] + changes[time])
     return Profile(name, tuple(times), tuple(levels), limit)

@@ -48,7 +48,7 @@ def _curve(curve: Profile, color: str, interval: Time, y: float, width: float) -
     ]
     for start, end, level in zip(curve.times, ends, curve.levels, strict=True):
         height = _HEIGHT * level / top
-        left, right = _LEFT + width * start / interval, _LEFT + width * end / interval
+        left, right = _LEFT + width * start / interval, _LEFT + width * end / interval + (0.4 if end < interval else 0.0)
         tip = f"{level} {what} from {start} to {end}"
         shapes.append(Rect(left, y + _HEIGHT - height, right - left, height, color, tip=tip))
     if curve.limit:

@@ -145,7 +145,7 @@ def _bar(problem: Problem, solution: Solution, axis: _Axis, bar: Bar, y: float) 
 def _caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Shape]:
     """The name with its iteration, or the most telling part of it that fits: of `dot.scores0_12`, `scores0` or `dot`."""
     kind, _, value = op.rpartition(".")
-    stem = value.rpartition("_")[0] or value
+    stem = kind if value.isdigit() else value.rpartition("_")[0] or value
     for text in (f"{op} [{iteration}]", f"{stem} [{iteration}]", stem, kind):
         if text and text_width(text, 8.5) + 3 <= right - left:
             return [Text((left + right) / 2, y, text, 8.5, color=color)]
