@@ -47,13 +47,21 @@ LOAD = """\
 DOT = f"%d = ttng.warp_group_dot %q, %k, %zero {{inputPrecision = 0 : i32}} : {B} * {B} -> {T}\n"
 
 
-def loop(body: str, carried: str = "", yielded: str = "", types: str = "", before: str = "", rules: tuple[str, ...] = ALL_RULES) -> Graph:
+def loop(
+    body: str,
+    carried: str = "",
+    yielded: str = "",
+    types: str = "",
+    before: str = "",
+    after: str = "",
+    rules: tuple[str, ...] = ALL_RULES,
+) -> Graph:
     """The graph of a loop with this body. `carried` are iter_args `%a = %init, ...`."""
     arguments = f" iter_args({carried}) -> ({types}) " if carried else " "
     count = carried.count("=")
     results = f"%r:{count} = " if count > 1 else "%r = " if count else ""
     end = f"scf.yield {yielded} : {types}\n" if carried else ""
-    text = f"{HEAD}{before}{results}scf.for %i = %c0 to %n step %c64{arguments} : i32 {{\n{body}{end}}}\ntt.return\n}}\n}}\n"
+    text = f"{HEAD}{before}{results}scf.for %i = %c0 to %n step %c64{arguments} : i32 {{\n{body}{end}}}\n{after}tt.return\n}}\n}}\n"
     module = read(text, "test.ttgir")
     return graph(module, loops(module)[0], rules)
 
@@ -157,7 +165,7 @@ def test_load_scale_store_of_an_accumulator_is_one_node_in_place() -> None:
 
 def test_without_the_rule_readers_are_ordered_before_the_update() -> None:
     rules = tuple(rule for rule in ALL_RULES if rule != "stream_rmw")
-    found = loop(LOAD + RESCALE + product("%true", "%t2"), "%t = %s1", "%u", TOKEN, TENSOR, rules)
+    found = loop(LOAD + RESCALE + product("%true", "%t2"), "%t = %s1", "%u", TOKEN, TENSOR, rules=rules)
     assert ("get.g", "put.t2", 0) in pairs(found, "war")
     assert ("dot.u", "get.g", 1) in pairs(found, "raw")
 
@@ -181,6 +189,19 @@ def test_loads_from_memory_that_the_loop_writes_do_not_stream() -> None:
     assert not found.node("load.g").streaming
     assert found.node("load.k0").streaming
     assert ("store.ptrs", "load.g", 1) in pairs(found, "raw")
+
+
+def test_index_arithmetic_is_folded_only_where_it_addresses() -> None:
+    row = "tensor<64xi32, #ttg.slice<{dim = 1, parent = #mma}>>"
+    before = f"%start = arith.constant dense<0> : {row}\n"
+    joined = "^bb0(%x0: i32, %x1: i32):\n%x2 = arith.addi %x0, %x1 : i32\ntt.reduce.return %x2 : i32\n"
+    reduced = f'%m = "tt.reduce"(%w) <{{axis = 1 : i32}}> ({{\n{joined}}}) : (tensor<64x64xi32, #mma>) -> {row}\n'
+    count = f"%w = arith.fptosi %d : {T} to tensor<64x64xi32, #mma>\n{reduced}%s = arith.addi %b, %m : {row}\n"
+    used = f"%z = arith.addi %r, %r : {row}\n"
+    kept = loop(LOAD + DOT + count, "%b = %start", "%s", row, before, used)
+    assert ("addi.s", "addi.s", 1) in pairs(kept, "carried")
+    step = f"%o = tt.splat %i : i32 -> {row}\n%t = arith.addi %o, %b : {row}\n"
+    assert {n.kind for n in loop(LOAD + DOT + step, "%b = %start", "%t", row, before).nodes} == {"load", "mma"}
 
 
 def test_a_pure_branch_is_one_node() -> None:

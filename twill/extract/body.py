@@ -7,7 +7,7 @@ that a value handed round unchanged counts as one from outside.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,17 +84,35 @@ class Body:
 
     @cached_property
     def _readers(self) -> Mapping[int, list[Op]]:
+        """The operations of the body by the value they read as it is named there."""
         readers: defaultdict[int, list[Op]] = defaultdict(list)
         for op in self.ops:
             for value in self.reads(op):
                 readers[value.id].append(op)
-        for carried in self.loop.carried:
-            readers[carried.yielded.id].extend(op for op in readers[carried.arg.id] if op not in readers[carried.yielded.id])
         return readers
 
+    def names(self, value: Value) -> tuple[Value, ...]:
+        """A value and the arguments of the loop that hand it on, in the next iteration and later ones."""
+        found = {value.id: value}
+        waiting = [value]
+        while waiting:
+            current = waiting.pop()
+            for carried in self.loop.carried:
+                if carried.yielded.id == current.id and carried.arg.id not in found:
+                    found[carried.arg.id] = carried.arg
+                    waiting.append(carried.arg)
+        return tuple(found.values())
+
     def readers(self, value: Value) -> tuple[Op, ...]:
-        """The operations of the body that read a value, in this iteration or, handed on once, in the next."""
-        return tuple(self._readers.get(value.id, ()))
+        """The operations of the body that read a value, in this iteration or a later one."""
+        found = {op.index: op for name in self.names(value) for op in self._readers.get(name.id, ())}
+        return tuple(found.values())
+
+    def outlives(self, value: Value) -> bool:
+        """Read after the loop."""
+        names = {name.id for name in self.names(value)}
+        results = {carried.result.id for carried in self.loop.carried if carried.yielded.id in names}
+        return any(v.id in results for op in self.loop.function.walk() for v in op.operands)
 
     def constant(self, value: Value) -> object:
         """What a value is in every iteration but perhaps the first, where that is a constant; otherwise None."""
@@ -122,7 +140,3 @@ class Body:
     def flags(self, op: Op) -> tuple[Value, ...]:
         """The i1 operands of an operation, in order."""
         return tuple(v for v in op.operands if v.type == Scalar("i1"))
-
-    def nearest_first(self, values: tuple[Value, ...], through: Callable[[Op], bool]) -> Iterator[Origin]:
-        for value in values:
-            yield from self.origins(value, through)

@@ -109,7 +109,7 @@ class _Classifier:
         return _index_code(op) and (self._row_of_numbers(op) or self._only_addresses(op, frozenset()))
 
     def _row_of_numbers(self, op: Op) -> bool:
-        """At most one dimension, and known from the loop counter alone."""
+        """At most one dimension, and known from the loop counter alone, not from what the loop computes or keeps."""
         extents = [size for v in op.results if isinstance(v.type, Tensor) for size in v.type.shape if size > 1]
         return len(extents) <= 1 and not any(self.body.origins(v, _index_code) for v in op.operands)
 
@@ -117,6 +117,8 @@ class _Classifier:
         """Every reader of its results takes them as an address or mask, or is itself index code for addresses only."""
         if op.index in seen:
             return True
+        if any(self.body.outlives(value) for value in op.results):
+            return False
         return all(
             _address_operand(reader, value) or (_index_code(reader) and self._only_addresses(reader, seen | {op.index}))
             for value in op.results

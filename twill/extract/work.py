@@ -30,8 +30,8 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
     fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
     match kind:
         case "mma":
-            *operands, accumulator = inputs[:3]
-            work = Work(op.name, kind, tuple(operands), (accumulator,), fixed, mnk=_mnk(operands), location=op.location)
+            a, b, accumulator = inputs[:3]
+            work = Work(op.name, kind, (a, b), made or (accumulator,), fixed, mnk=_mnk(a, b), location=op.location)
         case "reduce":
             exchange, combine = _exchange(op), _combine(op)
             work = Work(op.name, kind, inputs, outputs, fixed, exchange=exchange, combine=combine, location=op.location)
@@ -63,9 +63,8 @@ def _tiles(values: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(v for v in values if isinstance(v.type, Tensor | MemDesc) or (isinstance(v.type, Scalar) and v.type.name != "i1"))
 
 
-def _mnk(operands: list[Tile]) -> tuple[int, int, int]:
+def _mnk(a: Tile, b: Tile) -> tuple[int, int, int]:
     """M, N, K of A (M x K) times B (K x N)."""
-    a, b = operands
     return a.shape[-2], b.shape[-1], a.shape[-1]
 
 
