@@ -12,15 +12,14 @@ from twill.ir.search import Options, Report
 def solve(problem: Problem, options: Options | None = None, report: Report = lambda event: None) -> Result:
     """The schedule of smallest interval, verified.
 
-    Raises `TwillError` if an engine's answer breaks a rule (a defect of Twill, never of the input).
+    Raises `TwillError` if an answer breaks a rule or claims more than its evidence shows (a defect of Twill, never of the input).
     """
     from twill.smt.search import search
-    from twill.verify import check
+    from twill.verify import check_result
 
     options = options or Options()
     result = search(problem, options, report)
-    if result.solution is not None:
-        broken = check(problem, result.solution, joint=not options.modulo_only)
-        if broken:
-            raise TwillError("the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this")
+    broken = check_result(result, joint=not options.modulo_only, copies=options.copies)
+    if broken:
+        raise TwillError("the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this")
     return result
