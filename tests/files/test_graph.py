@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from tests.properties.strategies import problems
 from twill.diagnostics import Location, TwillError
 from twill.files import load, read_graph, write_graph
 from twill.ir.problem import Limits, Problem, Source, Unit
@@ -20,9 +20,8 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "graphs").glob("*.gr
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**32))
-def test_round_trip(seed: int) -> None:
-    problem = tiny_problem(Random(seed))
+@given(problems(5))
+def test_round_trip(problem: Problem) -> None:
     text = write_graph(problem)
     assert read_graph(text, "tiny.graph.json") == problem
     assert write_graph(read_graph(text, "tiny.graph.json")) == text

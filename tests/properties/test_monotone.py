@@ -1,14 +1,13 @@
 """The theorem that refutations lean on: feasible at I with n copies is feasible at I + 1 with n copies (`Problem.monotone`)."""
 
 from dataclasses import replace
-from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.strategies import problems
 from twill.ir.problem import Operation, Problem, Reservation, Unit
 from twill.verify.oracle import TooLargeError, best
-from twill.verify.tiny import tiny_problem
 
 
 def monotone(problem: Problem) -> Problem:
@@ -17,9 +16,8 @@ def monotone(problem: Problem) -> Problem:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 3), st.booleans())
-def test_a_longer_period_never_hurts(seed: int, copies: int, joint: bool) -> None:
-    problem = monotone(tiny_problem(Random(seed), most=4))
+@given(problems().map(monotone), st.integers(1, 3), st.booleans())
+def test_a_longer_period_never_hurts(problem: Problem, copies: int, joint: bool) -> None:
     assert problem.monotone
     left, works = [4000], False
     try:

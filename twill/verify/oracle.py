@@ -8,7 +8,7 @@ operation; and where no start is pinned, some operation may as well start at 0. 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, takewhile
 
 from twill.ir.problem import Edge, Limits, Problem, Time, Value
 from twill.ir.schedule import Group, Place, Solution
@@ -166,20 +166,19 @@ def _solutions(case: _Case) -> Iterator[Solution]:
     """All solutions whose first start is 0, or whose pinned starts are as they must be."""
     windows = {op.id: (0, case.length - op.duration) for op in case.problem.operations}
     if case.problem.starts or not windows:
-        pins = dict(case.problem.starts)
-        windows = {op: (max(low, pins.get(op, low)), min(high, pins.get(op, high))) for op, (low, high) in windows.items()}
+        for op, time in case.problem.starts:
+            low, high = windows[op]
+            windows[op] = (max(low, time), min(high, time))
         yield from _extend(case, {}, windows)
         return
-    for anchor in windows:  # the first operation in order that starts at 0
-        earlier = {op: (1, high) for op, (_, high) in windows.items()}
-        yield from _extend(
-            case, {}, windows | {op: earlier[op] for op in _before(anchor, windows)} | {anchor: (0, min(0, windows[anchor][1]))}
-        )
+    for anchor in windows:
+        yield from _extend(case, {}, _anchored(windows, anchor))
 
 
-def _before(anchor: str, ops: Mapping[str, Span]) -> list[str]:
-    names = list(ops)
-    return names[: names.index(anchor)]
+def _anchored(windows: Mapping[str, Span], anchor: str) -> dict[str, Span]:
+    """The anchor at 0, and whatever stands before it in the order later than that, so that every schedule is met once."""
+    earlier = takewhile(lambda op: op != anchor, windows)
+    return {**windows, **{op: (1, windows[op][1]) for op in earlier}, anchor: (0, min(0, windows[anchor][1]))}
 
 
 def _extend(case: _Case, start: Starts, windows: Mapping[str, Span]) -> Iterator[Solution]:
