@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from twill.costs.charge import charge
 from twill.costs.listing import listing
@@ -113,6 +115,15 @@ def test_every_example_has_a_problem(name: str) -> None:
     assert all(edge.crossing >= edge.delay >= 0 for edge in found.edges)
     assert bounds(found).value > 1
     assert len(prices(example(name), machine_of(name))) == len(found.operations)
+
+
+@settings(max_examples=25, deadline=None)
+@given(name=st.sampled_from(NAMES), rules=st.sets(st.sampled_from(ALL_RULES)))
+def test_every_choice_of_rules_can_be_priced(name: str, rules: set[str]) -> None:
+    found = price(example(name, tuple(rule for rule in ALL_RULES if rule in rules)), machine_of(name))
+    names = {op.id for op in found.operations}
+    assert all(v.src in names and {u.op for u in v.uses} <= names and min((u.hold for u in v.uses), default=0) >= 0 for v in found.values)
+    assert len({v.id for v in found.values}) == len(found.values)
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,20 @@ def test_loads_from_memory_that_the_loop_writes_do_not_stream() -> None:
     assert ("store.ptrs", "load.g", 1) in pairs(found, "raw")
 
 
+def test_register_tiles_from_before_the_loop_take_room_unless_cheap_to_make_again() -> None:
+    before = f"""\
+%loaded = tt.load %ptrs : tensor<64x64x!tt.ptr<f32>, #mma>
+%weights = math.exp2 %loaded : {T}
+%scale = tt.splat %x : f32 -> {T}
+"""
+    body = LOAD + DOT + f"%e = arith.mulf %d, %weights : {T}\n%g = arith.mulf %e, %scale : {T}\n"
+    found = loop(body, before=before)
+    assert [(i.id, i.tile.place, i.tile.registers, i.users) for i in found.invariants] == [
+        ("q", "shared", 0, ("dot.d",)),
+        ("weights", "registers", 32, ("mul.e",)),
+    ]
+
+
 def test_index_arithmetic_is_folded_only_where_it_addresses() -> None:
     row = "tensor<64xi32, #ttg.slice<{dim = 1, parent = #mma}>>"
     before = f"%start = arith.constant dense<0> : {row}\n"

@@ -211,7 +211,7 @@ def _raise(mistakes: list[Mistake], texts: "list[_Text]") -> None:
     placed = sorted(((_where(path, texts), message) for path, message in mistakes), key=lambda m: m[0])
     (first, message), *others = placed
     lines = [message, *(f"{place}: error: {text}" for place, text in others)]
-    raise TwillError("\n".join(lines), first, help="docs/formats.md describes machine files")
+    raise TwillError("\n".join(lines), first, help="docs/costs.md describes machine files")
 
 
 def _where(path: Path_, texts: "list[_Text]") -> Location:
