@@ -61,14 +61,14 @@ def test_the_same_input_gives_the_same_bytes(graph: str, tmp_path: Path) -> None
     first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("a", "b"))
     assert first == second
     assert set(first) == {
-        *("schedule.json", "loop.graph.json", "program.txt", "report.html"),
+        *("schedule.json", "loop.graph.json", "costs.txt", "program.txt", "report.html"),
         *("graph.svg", "graph.png", "graph.dot", "timeline.svg", "timeline.png"),
     }
 
 
 def test_no_drawings(graph: str, tmp_path: Path) -> None:
     assert run(["schedule", graph, "--out", str(tmp_path / "out"), "--no-drawings"]) == 0
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"schedule.json", "loop.graph.json", "program.txt"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"schedule.json", "loop.graph.json", "costs.txt", "program.txt"}
 
 
 def test_the_written_graph_gives_the_same_schedule(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,7 @@ def test_a_mistake_in_a_graph_points_at_its_place(tmp_path: Path, capsys: pytest
 
 def test_graph_draws_without_solving(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["graph", graph, "--out", str(tmp_path / "g")]) == 0
-    assert {p.name for p in (tmp_path / "g").iterdir()} == {"graph.svg", "graph.png", "graph.dot", "loop.graph.json"}
+    assert {p.name for p in (tmp_path / "g").iterdir()} == {"graph.svg", "graph.png", "graph.dot", "costs.txt", "loop.graph.json"}
     assert "resources 2 cycles for unit TC" in capsys.readouterr().out
 
 
@@ -143,3 +143,63 @@ def test_pins_are_obeyed(graph: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["schedule", graph, "--pin", str(pins), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {op["id"]: op["start"] for op in document["ops"]}["P"] == 4
+
+
+def test_files_of_an_earlier_run_do_not_survive_it(graph: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(["schedule", graph, "--out", str(out)])
+    (out / "notes.txt").write_text("mine")
+    assert run(["schedule", graph, "--smem", "0", "--out", str(out), "--no-drawings"]) == 0
+    assert {p.name for p in out.iterdir()} == {"schedule.json", "loop.graph.json", "costs.txt", "program.txt", "notes.txt"}
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "ttgir"
+
+
+def test_a_kernel_to_files_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = str(EXAMPLES / "gemm.sm90.ttgir")
+    assert run(["schedule", kernel, "--out", str(tmp_path), "--no-drawings"]) == 0
+    document = json.loads((tmp_path / "schedule.json").read_text())
+    assert (document["status"], document["machine"], document["interval_cycles"]) == ("optimal", "h200", 1024)
+    assert "twill.start" in (tmp_path / "annotated.ttgir").read_text()
+    assert run(["check", str(tmp_path / "schedule.json"), kernel]) == 0
+    assert "every rule holds" in capsys.readouterr().out
+
+
+def test_what_if_questions_reach_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = str(EXAMPLES / "gemm.sm90.ttgir")
+    assert run(["schedule", kernel, "--json", "--latency", "dot*=2000"]) == 0
+    slow = json.loads(capsys.readouterr().out)
+    assert next(op["latency"] for op in slow["ops"] if op["id"].startswith("dot")) == 2000
+    assert run(["schedule", kernel, "--groups", "1", "--no-explain"]) == 3
+    assert run(["schedule", kernel, "--no-rule", "magic"]) == 2
+    assert run(["schedule", kernel, "--arch", "sm100"]) == 2
+
+
+def test_several_loops_give_a_document_and_a_folder_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = str(EXAMPLES / "fa_fwd_causal.sm90.ttgir")
+    arguments = ["schedule", kernel, "--modulo-only", "--out", str(tmp_path), "--no-drawings", "--json", "--time-limit", "5"]
+    assert run(arguments) in (0, 4)
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    names = [document["name"] for document in documents]
+    assert len(set(names)) == 2
+    assert {p.name for p in tmp_path.iterdir()} == {name.replace("/", ".") for name in names}
+    assert run(["schedule", kernel, "--loop", names[1].split("/")[1], "--modulo-only", "--json", "--time-limit", "5"]) in (0, 4)
+    assert json.loads(capsys.readouterr().out)["name"] == names[1]
+
+
+def test_a_loop_that_cannot_be_scheduled_says_where(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = str(EXAMPLES / "gemm_persistent.sm90.ttgir")
+    assert run(["schedule", kernel, "--loop", "for.9"]) == 2
+    assert "its loops: gemm_persistent/for.0" in capsys.readouterr().err
+    assert run(["schedule", kernel, "--loop", "gemm_persistent/for.0"]) == 2
+    assert f"{kernel}:" in capsys.readouterr().err
+
+
+def test_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["machines", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ("h100", "h200", "b200", "--arch sm100"))
+    assert run(["machines", "show", "h200"]) == 0
+    assert "registers_per_thread  255" in capsys.readouterr().out
+    assert run(["machines", "show", "gtx"]) == 2

@@ -1,13 +1,24 @@
 """What is written about a result: names of files and their contents. Contents are made when they are asked for."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.emit.ttgir import Dialect
 from twill.inputs import Case
+from twill.ir.loop import Module
 from twill.ir.schedule import Bounds, Result, Solution
 from twill.ir.search import Options
+
+WRITTEN = frozenset(
+    {
+        *("schedule.json", "loop.graph.json", "costs.txt", "program.txt", "annotated.ttgir", "report.html"),
+        *("graph.dot", "graph.svg", "graph.png", "timeline.svg", "timeline.png"),
+    }
+)
+"""Every file name that a command may write into a folder."""
 
 Contents = Mapping[str, Callable[[], str | bytes]]
 """By file name."""
@@ -32,6 +43,7 @@ def graph_files(case: Case, bounds: Bounds | None = None, solution: Solution | N
 
 def text_files(case: Case, result: Result, options: Options, reproducible: bool, extra: Sequence[Dialect]) -> Contents:
     """What programs read, and the program as text."""
+    from twill.costs.listing import listing
     from twill.emit import program
     from twill.emit.ttgir import annotate
     from twill.files import write_graph
@@ -39,13 +51,27 @@ def text_files(case: Case, result: Result, options: Options, reproducible: bool,
     files: dict[str, Callable[[], str | bytes]] = {
         "schedule.json": lambda: schedule_text(result, options, reproducible),
         "loop.graph.json": lambda: write_graph(case.problem),
+        "costs.txt": lambda: listing(case.problem, case.formulas),
     }
     solution, module, loop, graph = result.solution, case.module, case.loop, case.graph
     if solution:
         files["program.txt"] = lambda: program.text(case.problem, solution)
     if solution and module and loop and graph:
-        files["annotated.ttgir"] = lambda: annotate(module, loop, graph, case.problem, solution, extra)
+        files["annotated.ttgir"] = lambda: _accepted(module, annotate(module, loop, graph, case.problem, solution, extra))
     return files
+
+
+def _accepted(module: Module, text: str) -> str:
+    """The annotated text, after the installed Triton has read it. A Triton that cannot read the original has no say."""
+    arch = (module.target or "").replace("cuda:", "sm")
+    if find_spec("triton") is None or arch not in ("sm90", "sm100"):
+        return text
+    from twill.extract.triton import validate
+
+    complaints = validate(text, arch)
+    if complaints and not validate(module.text, arch):
+        raise TwillError(f"Triton does not read the annotated text: {complaints[0]}", help="please report this")
+    return text
 
 
 def drawings(case: Case, result: Result) -> Contents:
@@ -61,11 +87,14 @@ def drawings(case: Case, result: Result) -> Contents:
     return {**files, "report.html": lambda: page(result, case.formulas)}
 
 
-def write_all(folder: Path, contents: Contents) -> Iterator[Path]:
-    """Write every file, each whole or not at all, and name it."""
-    for name, content in contents.items():
-        write(folder / name, content())
-        yield folder / name
+def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:
+    """Make every content, then write every file, each whole or not at all; files of an earlier run that have no successor go."""
+    made = {folder / name: content() for name, content in contents.items()}
+    for path, content in made.items():
+        write(path, content)
+    for name in WRITTEN - contents.keys():
+        (folder / name).unlink(missing_ok=True)
+    return tuple(made)
 
 
 def folder_of(out: Path, case: Case, several: bool) -> Path:
