@@ -1,6 +1,11 @@
-"""Fixtures of all tests: golden files, kept beside the test that reads them and rewritten with `--update-golden`."""
+"""What all tests share: golden files, kept beside the test that reads them and rewritten with `--update-golden`; GPU tests are skipped
+where no GPU of the architecture that they name is at hand.
+"""
 
+import shutil
+import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,21 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("gpu"):
+        if mark.args[0] not in architectures():
+            pytest.skip(f"needs a GPU of {mark.args[0]}")
+
+
+@cache
+def architectures() -> frozenset[str]:
+    """Compute capabilities of the GPUs of this machine, such as `sm_90`."""
+    if not shutil.which("nvidia-smi"):
+        return frozenset()
+    asked = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True, check=False)
+    return frozenset(f"sm_{line.strip().replace('.', '')}" for line in asked.stdout.splitlines() if asked.returncode == 0)
 
 
 @pytest.fixture
