@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.extract.test_dependence import DOT, LOAD, B, T, loop
 from twill.costs.charge import charge
 from twill.costs.listing import listing
 from twill.costs.machine import default_machine, load, parse
@@ -103,6 +104,24 @@ def test_an_element_type_without_a_rate_names_the_entry_to_add() -> None:
     with pytest.raises(TwillError, match=r"no rate of ttng\.warp_group_dot for f64") as error:
         product("h200", "ttng.warp_group_dot", 64, 64, 64, "f64", 64)
     assert "rate.tensor` of [costs.wgmma]" in (error.value.help or "")
+
+
+def test_the_running_example_of_the_paper() -> None:
+    """Figure 1: S = gemm, P = exp, O += gemm, a cycle each on two units; S to P to O to the next O."""
+    softmax = f"%e = math.exp2 %d : {T}\n%h = arith.truncf %e : {T} to tensor<64x64xf16, #mma>\n"
+    operand = "tensor<64x64xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"
+    convert = f"%g = ttg.convert_layout %h : tensor<64x64xf16, #mma> -> {operand}\n"
+    update = f"%o = ttng.warp_group_dot %g, %k, %acc {{inputPrecision = 0 : i32}} : {operand} * {B} -> {T}\n"
+    found = price(loop(LOAD + DOT + softmax + convert + update, "%acc = %zero", "%o", T), load("toy"))
+    work = {op.id: [(r.unit, r.cycles) for r in op.reservations] for op in found.operations if op.reservations}
+    assert work == {"dot.d": [("TC", 1)], "exp2.e": [("SFU", 1)], "dot.o": [("TC", 1)]}
+    assert {(e.src, e.dst): (e.delay, e.distance) for e in found.edges if e.src != "load.k0"} == {
+        ("dot.d", "exp2.e"): (1, 0),
+        ("exp2.e", "trunc.h"): (1, 0),
+        ("trunc.h", "dot.o"): (0, 0),
+        ("dot.o", "dot.o"): (1, 1),
+    }
+    assert bounds(found).value == 2
 
 
 # --- problems -----------------------------------------------------------------------------------------------------------
