@@ -12,6 +12,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 Result = TypeVar("Result")
 Event = TypeVar("Event")
 
@@ -42,7 +44,7 @@ def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> 
     """The child: work, send what it gave, leave without the parent's clean-up."""
     try:
         os.setpgid(0, 0)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         try:
             sender.send(("result", work(lambda event: sender.send(("event", event)))))
@@ -78,10 +80,10 @@ def _end(child: int) -> None:
 
 
 class _Stoppable:
-    """While this lasts, SIGTERM and SIGHUP interrupt as Ctrl-C does."""
+    """While this lasts, SIGTERM and SIGHUP interrupt as Ctrl-C does, and Ctrl-C does in a background process too."""
 
     def __enter__(self) -> None:
-        self.before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGTERM, signal.SIGHUP)]
+        self.before = [(number, signal.signal(number, signal.default_int_handler)) for number in _SIGNALS]
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self.before:
