@@ -23,13 +23,13 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from twill.files import write_graph
+from twill.files import read_schedule, write_graph, write_schedule
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
-from twill.verify import channels, check, check_result
+from twill.verify import channels, check, check_document
 from twill.verify.oracle import Answer, TooLargeError, best
 from twill.verify.tiny import tiny_problem
 
@@ -131,14 +131,17 @@ def _broken(plan: Plan, problem: Problem, solution: Solution, interval: Time, jo
 
 
 def _whole(plan: Plan, problem: Problem, joint: bool, answer: Answer | None) -> Iterator[str]:
-    """The search: the smallest interval, then groups, channels and length, with evidence."""
+    """The search: the smallest interval, then groups, channels and length, with evidence, through its file."""
     options = Options(time_limit=5 * plan.seconds, copies=plan.copies, modulo_only=not joint, explain=False)
     try:
         result = solve(problem, options)
     except Exception as error:
         yield f"{type(error).__name__}: {error}"
         return
-    yield from map(str, check_result(result, joint=joint, copies=plan.copies))
+    document = read_schedule(write_schedule(result, options), f"{problem.name}.json")
+    yield from map(str, check_document(document, problem))
+    if document.result != result:
+        yield "the file of the result holds another one"
     if result.status not in ("optimal", "infeasible"):
         yield f"status {result.status}"
     solution = result.solution
