@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test check unit format lock wheel clean
+.PHONY: help setup example test check unit format lock pictures wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -33,6 +33,11 @@ format: $(READY)  ## rewrite the sources in the house format
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --extra triton --group dev --universal --python-version 3.11 --upgrade \
 		--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
+
+pictures: example  ## renew the pictures of the README
+	mkdir -p docs/images
+	cp $(OUT)/timeline.svg docs/images/fa_fwd_subtiled.sm90.timeline.svg
+	cp $(OUT)/graph.svg docs/images/fa_fwd_subtiled.sm90.graph.svg
 
 wheel: $(READY)  ## build dist/*.whl
 	$(BIN)/uv build --wheel --no-build-isolation --python $(BIN)/python

@@ -1,6 +1,9 @@
 """`twill schedule`: from a kernel or a graph to a verified schedule, its files and its drawings."""
 
 import json
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -70,7 +73,7 @@ def _one(case: Case, search: Options, several: bool, options: dict[str, Any]) ->
     if options["as_json"]:
         click.echo(_one_line(schedule_text(result, search, options["reproducible"])))
     else:
-        _print(result, options["out"])
+        _print(result)
     return EXIT[result.status]
 
 
@@ -102,10 +105,14 @@ def _write(case: Case, result: Result, search: Options, folder: Path, options: d
             click.echo(f"wrote {path}", err=True)
 
 
-def _print(result: Result, out: Path | None) -> None:
-    """The summary, labels bold on a terminal."""
+def _print(result: Result) -> None:
+    """The summary, labels bold and lines folded on a terminal."""
     from twill.report import summary
 
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10**6
     click.secho(summary.title(result), bold=True)
     for label, text in summary.pairs(result):
-        click.echo(f"  {click.style(f'{label:<16}', bold=True)} {text}")
+        first, *rest = textwrap.wrap(text, max(40, width - 20), break_long_words=False) or [""]
+        click.echo(f"  {click.style(f'{label:<16}', bold=True)} {first}")
+        for line in rest:
+            click.echo(f"{'':<19}{line}")
