@@ -113,4 +113,4 @@ def test_sums_as_clauses_mean_the_same(seed: int) -> None:
 
 
 def test_no_room_for_an_operation_is_infeasible_without_a_solver() -> None:
-    assert formulate(_pigeons(1, 1), 1, 1, joint=True) is None
+    assert formulate(_pigeons(1, 1), 1, 1, joint=True, addressed=False) is None

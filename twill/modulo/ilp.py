@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from twill.ir.problem import Problem, Time
 from twill.modulo.formulation import modulo_program
-from twill.smt.boolean import TooLargeError, formulate
+from twill.smt import boolean
 from twill.smt.boolean.formula import Formula, Lane
 from twill.smt.child import Decision
 
@@ -36,16 +36,20 @@ class Minimize(Protocol):
 def decide(minimize: Minimize, problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float) -> Decision:
     """The verdict on one interval."""
     end = time.monotonic() + time_limit
-    try:
-        model = formulate(problem, interval, copies, joint=True) if joint else modulo_program(problem, interval, copies)
-    except TooLargeError:
-        return Decision("timeout")
-    if model is None:
+
+    def satisfy(formula: Formula) -> NDArray[np.bool_] | Literal["infeasible", "timeout"]:
+        outcome = minimize(formula, None, end - time.monotonic())
+        if outcome.truth is not None:
+            return outcome.truth
+        return "infeasible" if outcome.status == "infeasible" else "timeout"
+
+    if joint:
+        return boolean.decide(satisfy, problem, interval, copies, joint=True)
+    program = modulo_program(problem, interval, copies)
+    if program is None:
         return Decision("infeasible")
-    outcome = minimize(model.formula, None, end - time.monotonic())
-    if outcome.truth is not None:
-        return Decision("feasible", model.solution(outcome.truth))
-    return Decision("infeasible" if outcome.status == "infeasible" else "timeout")
+    truth = satisfy(program.formula)
+    return Decision(truth) if isinstance(truth, str) else Decision("feasible", program.solution(truth))
 
 
 def shortest(minimize: Minimize, problem: Problem, interval: Time, copies: int, *, time_limit: float) -> Decision:

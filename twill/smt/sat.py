@@ -5,11 +5,13 @@ Fast at refuting tight loops, on times up to a few thousand units. `decide` take
 its own.
 """
 
+from typing import Literal
+
 import numpy as np
 from pysat.solvers import Solver
 
 from twill.ir.problem import Problem, Time
-from twill.smt.boolean import TooLargeError, formulate
+from twill.smt import boolean
 from twill.smt.boolean.cnf import clausify
 from twill.smt.child import Decision, isolated
 
@@ -18,21 +20,20 @@ SOLVER = "cadical195"
 
 def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0) -> Decision:
     """The verdict on one interval; only memory limits it."""
-    try:
-        model = formulate(problem, interval, copies, joint=joint)
-        if model is None:
-            return Decision("infeasible")
-        formula = clausify(model.formula)
-    except TooLargeError:
-        return Decision("timeout")
+    return boolean.decide(satisfy, problem, interval, copies, joint=joint)
+
+
+def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
+    """An assignment found by CaDiCaL."""
+    clauses = clausify(formula)
     with Solver(name=SOLVER) as solver:
-        for block in formula.clauses:
+        for block in clauses.clauses:
             solver.append_formula(block.tolist())
         if not solver.solve():
-            return Decision("infeasible")
-        truth = np.zeros(formula.variables + 1, bool)
+            return "infeasible"
+        truth = np.zeros(clauses.variables + 1, bool)
         truth[[x for x in solver.get_model() or () if x > 0]] = True
-        return Decision("feasible", model.solution(truth))
+        return truth
 
 
 attempt = isolated("sat", decide)

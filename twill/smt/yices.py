@@ -6,11 +6,12 @@ The formula has no arithmetic left, so Yices runs as a propositional solver; the
 """
 
 import ctypes
+from typing import Literal
 
 import numpy as np
 
 from twill.ir.problem import Problem, Time
-from twill.smt.boolean import Formula, TooLargeError, formulate
+from twill.smt import boolean
 from twill.smt.boolean.cnf import clausify
 from twill.smt.child import Decision, isolated
 from twill.smt.yices_library import library
@@ -18,27 +19,20 @@ from twill.smt.yices_library import library
 
 def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0) -> Decision:
     """The verdict on one interval; only memory limits it."""
-    try:
-        model = formulate(problem, interval, copies, joint=joint)
-    except TooLargeError:
-        return Decision("timeout")
-    if model is None:
-        return Decision("infeasible")
-    truth = _satisfy(clausify(model.formula))
-    return Decision("infeasible") if truth is None else Decision("feasible", model.solution(truth))
+    return boolean.decide(satisfy, problem, interval, copies, joint=joint)
 
 
-def _satisfy(formula: Formula) -> np.ndarray | None:
-    """Truth values by variable that satisfy the clauses, or None."""
+def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
+    """An assignment found by Yices."""
     yices = library()
     yices.yices_init()
     try:
-        return _solve(yices, _context(yices), formula)
+        return _solve(yices, _context(yices), clausify(formula))
     finally:
         yices.yices_exit()
 
 
-def _solve(yices, context: int, formula: Formula) -> np.ndarray | None:
+def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
     boolean = yices.yices_bool_type()
     terms = np.zeros(2 * formula.variables + 1, np.int32)  # indexed by literal: negative ones count from the end
     terms[1 : formula.variables + 1] = [yices.libyices.yices_new_uninterpreted_term(boolean) for _ in range(formula.variables)]
@@ -49,7 +43,7 @@ def _solve(yices, context: int, formula: Formula) -> np.ndarray | None:
         case yices.STATUS_SAT:
             return _values(yices, yices.yices_get_model(context, 1), terms[: formula.variables + 1])
         case yices.STATUS_UNSAT:
-            return None
+            return "infeasible"
         case status:
             raise RuntimeError(f"Yices gave no verdict (status {status})")
 

@@ -2,10 +2,12 @@
 
 `formulate` states every rule of `twill.ir.problem` as clauses and sums over 0-1 variables: starts in order encoding, units and live
 ranges per residue, groups, grants and addresses. One rule family per module; an engine translates the formula and hands back truth values,
-which `Model.solution` reads as a schedule.
+which `Model.solution` reads as a schedule. `decide` is what all engines do.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +15,14 @@ from numpy.typing import NDArray
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt import decode
-from twill.smt.boolean import concurrency, groups, memory, registers, starts, timing
+from twill.smt.boolean import addresses, concurrency, groups, memory, registers, starts, timing
 from twill.smt.boolean.formula import Formula, TooLargeError
+from twill.smt.child import Decision
 
-__all__ = ["Formula", "Model", "TooLargeError", "formulate"]
+__all__ = ["Formula", "Model", "Satisfy", "TooLargeError", "decide", "formulate"]
+
+Satisfy = Callable[[Formula], NDArray[np.bool_] | Literal["infeasible", "timeout"]]
+"""A solver: the values of variables 0..n of a satisfying assignment (that of 0 means nothing), or why there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +35,27 @@ class Model:
     formula: Formula
     starts: starts.Starts
     groups: groups.Groups
-    tenants: tuple[memory.Tenant, ...]
+    addresses: tuple[addresses.Address, ...] | None
+    """None where the formula says nothing of addresses."""
 
-    def solution(self, truth: NDArray[np.bool_]) -> Solution:
-        """The schedule that an assignment means; `truth[x]` is the value of variable x, `truth[0]` is not read."""
+    def solution(self, truth: NDArray[np.bool_]) -> Solution | None:
+        """The schedule that an assignment means; None where places were left to first fit, which did not find any."""
         begins = self.starts.read(truth)
         if not self.joint:
             return decode.modulo(self.problem, self.interval, begins)
-        return decode.solution(self.problem, self.interval, begins, self.groups.read(truth), memory.read(list(self.tenants), truth))
+        labels = self.groups.read(truth)
+        if self.addresses is None:
+            places = addresses.first_fit(self.problem, self.interval, begins, labels)
+        else:
+            places = addresses.read(self.addresses, truth)
+        return None if places is None else decode.solution(self.problem, self.interval, begins, labels, places)
 
 
-def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool) -> Model | None:
+def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool, addressed: bool) -> Model | None:
     """The formula that holds exactly for solutions of length <= copies * interval; None where the dependences alone exclude any.
 
-    Raises `TooLargeError` where it would not fit a solver.
+    Without `addressed` it holds for more: what is live fits the memories at every residue, wherever it lies. Raises `TooLargeError` where
+    it would not fit a solver.
     """
     formula = Formula()
     begins = starts.state(formula, problem, interval, copies)
@@ -52,9 +65,26 @@ def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool) -> 
     table = timing.Timetable(formula, begins)
     timing.dependences(formula, problem, begins, assigned)
     timing.units(formula, problem, table)
-    tenants: list[memory.Tenant] = []
+    places: tuple[addresses.Address, ...] | None = None
     if joint and problem.operations:
         concurrency.state(formula, problem, table, assigned)
         registers.state(formula, problem, begins, assigned)
-        tenants = memory.state(formula, problem, begins, assigned)
-    return Model(problem, interval, joint, formula, begins, assigned, tuple(tenants))
+        lodgings = memory.state(formula, problem, begins, assigned)
+        places = addresses.state(formula, lodgings) if addressed else None
+    return Model(problem, interval, joint, formula, begins, assigned, places)
+
+
+def decide(satisfy: Satisfy, problem: Problem, interval: Time, copies: int, *, joint: bool) -> Decision:
+    """The verdict on one interval: without addresses first, and with them where that settles nothing."""
+    for addressed in (False, True):
+        try:
+            model = formulate(problem, interval, copies, joint=joint, addressed=addressed)
+            truth = "infeasible" if model is None else satisfy(model.formula)
+        except TooLargeError:
+            return Decision("timeout")
+        if isinstance(truth, str):
+            return Decision(truth)
+        solution = model.solution(truth) if model else None
+        if solution is not None:
+            return Decision("feasible", solution)
+    raise AssertionError("addresses were part of the formula")

@@ -83,7 +83,7 @@ class Formula:
 
     def at_most(self, addends: Sequence[Addend], bound: int) -> None:
         """The sum stays within the bound; dropped where it cannot exceed it."""
-        used = tuple(addend for addend in addends if addend.weights)
+        used = tuple(addend for addend in addends if any(addend.weights))
         if bound < 0:
             self.contradict()
         elif sum(sum(addend.weights) for addend in used) > bound:

@@ -1,16 +1,13 @@
-"""Rules SHARED and TENSOR: every value has fixed addresses, and no two that are live together overlap.
+"""Rules SHARED and TENSOR, but for addresses: what wants room, when, and that it fits at every residue.
 
 A value whose range fits one period may share its place with others at residues where it is dead. A longer one, a resident one and a
-ring have places of their own. Addresses are order-encoded in units of `grain`, the greatest common divisor of all sizes.
+ring have places of their own.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal, TypeAlias
 
 from twill.ir.problem import Problem, Value
 from twill.smt.boolean.formula import FALSE, TRUE, Addend, Formula, Lane
@@ -20,15 +17,17 @@ from twill.smt.boolean.starts import Starts
 
 Memory = Literal["shared", "tensor"]
 
+Key: TypeAlias = tuple[str, str, bool]
+"""(value, memory, staging), as `twill.smt.decode` wants it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One thing to place: a value, or the staging through which it passes to another group. Sizes in units of `grain`."""
+    """One thing to place: a value, or the staging through which it passes to another group."""
 
-    key: tuple[str, str, bool]
-    """(value, memory, staging), as `twill.smt.decode` wants it."""
-    grain: int
+    key: Key
     size: int
+    """Of one place, in units of the `grain` of its memory."""
     always: int
     """Places it takes whatever the schedule."""
     alive: int
@@ -39,40 +38,28 @@ class Tenant:
     """Residues at which it is live; None where it is alone anyway."""
     extra: tuple[int, ...]
     """Chain: places beyond `always`."""
-    address: Lane
-    """address[k]: it lies at k * grain or higher; constants at both ends."""
 
 
-def state(formula: Formula, problem: Problem, starts: Starts, groups: Groups) -> list[Tenant]:
-    """Place everything in both memories."""
-    return [
-        *_allocate(formula, problem, starts, groups, "shared", problem.limits.shared),
-        *_allocate(formula, problem, starts, groups, "tensor", problem.limits.tensor),
-    ]
+@dataclass(frozen=True, slots=True)
+class Lodging:
+    """All tenants of one memory. Sizes count in units of `grain`, the greatest common divisor of all sizes."""
+
+    grain: int
+    capacity: int
+    tenants: tuple[Tenant, ...]
 
 
-def read(tenants: list[Tenant], truth: NDArray[np.bool_]) -> dict[tuple[str, str, bool], int]:
-    """Addresses of an assignment, in bytes or columns."""
-    return {tenant.key: tenant.grain * int(truth[tenant.address[1:-1]].sum()) for tenant in tenants}
+def state(formula: Formula, problem: Problem, starts: Starts, groups: Groups) -> tuple[Lodging, ...]:
+    """What is live fits both memories at every residue."""
+    shared = _lodging(formula, problem, starts, groups, "shared", problem.limits.shared)
+    tensor = _lodging(formula, problem, starts, groups, "tensor", problem.limits.tensor)
+    for lodging in (shared, tensor):
+        _capacity(formula, lodging)
+    return shared, tensor
 
 
-def _allocate(formula: Formula, problem: Problem, starts: Starts, groups: Groups, memory: Memory, capacity: int) -> list[Tenant]:
-    wanted = list(_wanted(problem, memory))
-    grain = math.gcd(*(size for _, size, _ in wanted)) or 1
-    found = [
-        _tenant(formula, problem, starts, groups, value, (value.id, memory, staging), grain, size // grain, capacity // grain)
-        for value, size, staging in wanted
-    ]
-    tenants = [tenant for tenant in found if tenant is not None]
-    _capacity(formula, tenants, capacity // grain)
-    for i, above in enumerate(tenants):
-        for below in tenants[:i]:
-            _disjoint(formula, below, above)
-    return tenants
-
-
-def _wanted(problem: Problem, memory: Memory) -> Iterator[tuple[Value, int, bool]]:
-    """Values with their sizes, and whether it is their staging."""
+def wanted(problem: Problem, memory: Memory) -> Iterator[tuple[Value, int, bool]]:
+    """Values that may take room there, with the size of one place, and whether it is for their staging."""
     for value in problem.values:
         if size := value.shared if memory == "shared" else value.tensor:
             yield value, size, False
@@ -80,67 +67,79 @@ def _wanted(problem: Problem, memory: Memory) -> Iterator[tuple[Value, int, bool
             yield value, value.staging, True
 
 
-def _tenant(
-    formula: Formula,
-    problem: Problem,
-    starts: Starts,
-    groups: Groups,
-    value: Value,
-    key: tuple[str, str, bool],
-    grain: int,
-    size: int,
-    capacity: int,
-) -> Tenant | None:
-    """One tenant with its address; None where it does not fit, which its absence then has to prove."""
-    src, staging = problem.index(value.src), key[2]
-    ends = _ends(problem, starts, groups, value, staging)
-    resident, slots = value.resident and not staging, 0 if staging else value.slots
-    most = 1 + -(-latest_span(starts, [Event(src)], ends) // starts.interval)
-    longer = [] if resident else [exceeds(formula, starts, src, ends, turn * starts.interval) for turn in range(most)]
-    alive = TRUE if resident or slots else longer[0]
-    always = slots or 1
-    extra = [literal for literal in (longer if slots else longer[1:]) if literal != FALSE]
-    for more, less in zip(extra[1:], extra, strict=False):
-        formula.imply([more], less)
-    if always * size > capacity:
-        formula.imply([alive], FALSE)
-        return None
-    for literal in extra[capacity // size - always :]:
-        formula.imply([literal], FALSE)
-    extra = extra[: capacity // size - always]
-    alone = TRUE if resident or slots else longer[1] if len(longer) > 1 else FALSE
-    return Tenant(
-        key, grain, size, always, alive, alone, None if alone == TRUE else _live(formula, starts, src, ends), tuple(extra),
-        _address(formula, size, always, extra, capacity),
-    )  # fmt: skip
+def _lodging(formula: Formula, problem: Problem, starts: Starts, groups: Groups, memory: Memory, capacity: int) -> Lodging:
+    grain = math.gcd(*(size for _, size, _ in wanted(problem, memory))) or 1
+    tenants = [
+        _Applicant(formula, problem, starts, groups, value, staging).admit((value.id, memory, staging), size // grain, capacity // grain)
+        for value, size, staging in wanted(problem, memory)
+    ]
+    return Lodging(grain, capacity // grain, tuple(tenant for tenant in tenants if tenant is not None))
 
 
-def _ends(problem: Problem, starts: Starts, groups: Groups, value: Value, staging: bool) -> list[Event]:
-    """Ends of the uses; of staging, those in another group."""
-    src = problem.index(value.src)
-    users = [(use, problem.index(use.op)) for use in value.uses]
-    return [Event(op, use.distance * starts.interval + use.hold, (-groups.same(src, op),) if staging else ()) for use, op in users]
+@dataclass(frozen=True, slots=True)
+class _Applicant:
+    """A value, or its staging, of which it is open how many places it takes."""
+
+    formula: Formula
+    problem: Problem
+    starts: Starts
+    groups: Groups
+    value: Value
+    staging: bool
+
+    @property
+    def src(self) -> int:
+        return self.problem.index(self.value.src)
+
+    @property
+    def pinned(self) -> bool:
+        """Takes room whatever the schedule, and shares it with nothing."""
+        return not self.staging and (self.value.resident or self.value.slots > 0)
+
+    def admit(self, key: Key, size: int, capacity: int) -> Tenant | None:
+        """The tenant; None where there is no room for it, so that it must not be live."""
+        ends = self.ends()
+        longer = self.periods(ends)
+        alive = TRUE if self.pinned else longer[0]
+        always = 1 if self.staging else self.value.slots or 1
+        most = capacity // size
+        if always > most:
+            self.formula.imply([alive], FALSE)
+            return None
+        extra = longer if self.pinned else longer[1:]
+        for literal in extra[most - always :]:
+            self.formula.imply([literal], FALSE)
+        alone = TRUE if self.pinned else longer[1] if len(longer) > 1 else FALSE
+        return Tenant(key, size, always, alive, alone, None if self.pinned else self.live(ends), tuple(extra[: most - always]))
+
+    def ends(self) -> list[Event]:
+        """Ends of the uses; of staging, those in another group."""
+        users = [(use, self.problem.index(use.op)) for use in self.value.uses]
+        period = self.starts.interval
+        return [
+            Event(op, use.distance * period + use.hold, (-self.groups.same(self.src, op),) if self.staging else ()) for use, op in users
+        ]
+
+    def periods(self, ends: list[Event]) -> list[int]:
+        """Chain: the range is longer than 0, 1, 2, ... periods; a resident value's place is one all the same."""
+        if self.pinned and not self.value.slots:
+            return []
+        most = -(-latest_span(self.starts, [Event(self.src)], ends) // self.starts.interval)
+        chain = [exceeds(self.formula, self.starts, self.src, ends, turn * self.starts.interval) for turn in range(most)] or [FALSE]
+        for more, less in zip(chain[1:], chain, strict=False):
+            self.formula.imply([more], less)
+        return chain
+
+    def live(self, ends: list[Event]) -> Lane:
+        lane = self.formula.fresh(self.starts.interval)
+        count(self.formula, self.starts, [Event(self.src)], ends, [lane])
+        return lane
 
 
-def _live(formula: Formula, starts: Starts, src: int, ends: list[Event]) -> Lane:
-    lane = formula.fresh(starts.interval)
-    count(formula, starts, [Event(src)], ends, [lane])
-    return lane
-
-
-def _address(formula: Formula, size: int, always: int, extra: list[int], capacity: int) -> Lane:
-    highest = capacity - size * always
-    line = np.concatenate(([TRUE], formula.fresh(highest), [FALSE])).astype(np.int32)
-    formula.clause(-line[1:], line[:-1])
-    for places, literal in enumerate(extra, 1):
-        formula.imply([literal], int(-line[highest - size * places + 1]))
-    return line
-
-
-def _capacity(formula: Formula, tenants: list[Tenant], capacity: int) -> None:
-    """What is live fits at every residue: implied by the addresses, and much sooner seen."""
-    addends: list[Addend] = []
-    for tenant in tenants:
+def _capacity(formula: Formula, lodging: Lodging) -> None:
+    """Implied by the addresses where there are some, and much sooner seen."""
+    capacity, addends = lodging.capacity, list[Addend]()
+    for tenant in lodging.tenants:
         if tenant.live is None:
             capacity -= tenant.size * tenant.always
             addends.append(Addend((tenant.size,) * len(tenant.extra), tenant.extra))
@@ -150,24 +149,3 @@ def _capacity(formula: Formula, tenants: list[Tenant], capacity: int) -> None:
             formula.imply([tenant.alone], taken)
             addends.append(Addend((tenant.size,) * (1 + len(tenant.extra)), (taken, *tenant.extra)))
     formula.at_most(addends, capacity)
-
-
-def _disjoint(formula: Formula, one: Tenant, other: Tenant) -> None:
-    """Where both are live together, or one will not share, one lies below the other."""
-    meets = formula.literal()
-    if one.live is not None and other.live is not None:
-        formula.imply([one.live, other.live], meets)
-    formula.imply([one.alone, other.alive], meets)
-    formula.imply([other.alone, one.alive], meets)
-    below, above = formula.literal(), formula.literal()
-    formula.imply([meets, -below], above)
-    _below(formula, one, other, below)
-    _below(formula, other, one, above)
-
-
-def _below(formula: Formula, low: Tenant, high: Tenant, condition: int) -> None:
-    """All places of `low` end where those of `high` begin, or sooner."""
-    for places, taken in enumerate((TRUE, *low.extra), low.always):
-        top = np.arange(len(low.address) - 1)
-        clear = np.minimum(top + low.size * places, len(high.address) - 1)
-        formula.imply([condition, taken, low.address[top]], high.address[clear])

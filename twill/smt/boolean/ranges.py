@@ -29,7 +29,9 @@ class Event:
 
 def latest_span(starts: Starts, begins: Sequence[Event], ends: Sequence[Event]) -> Time:
     """No range from one of `begins` to one of `ends` is longer."""
-    spans = [_reach(starts, end) - _first(starts, begin) for begin in begins for end in ends if begin.possible and end.possible]
+    spans = [
+        _reach(starts, end) - _first(starts, begin) - starts.slack for begin in begins for end in ends if begin.possible and end.possible
+    ]
     return max([0, *spans])
 
 

@@ -35,6 +35,8 @@ class Starts:
     interval: Time
     windows: tuple[Window, ...]
     lines: tuple[Lane, ...]
+    slack: Time
+    """How much longer the windows are than the iteration may be."""
 
     def at_least(self, op: int, times: Times) -> Lane:
         """Literals for s(op) >= t, constants outside the window."""
@@ -54,19 +56,19 @@ def state(formula: Formula, problem: Problem, interval: Time, copies: int) -> St
     """Start times within copies * interval; None where the windows alone leave an operation no room."""
     if problem.starts or not problem.operations:
         return within(formula, problem, interval, copies * interval)
-    starts = within(formula, problem, interval, copies * interval + interval - 1)
+    starts = within(formula, problem, interval, copies * interval, slack=interval - 1)
     if starts is not None:
         _anchor(formula, problem, starts)
         _span(formula, problem, starts, copies * interval)
     return starts
 
 
-def within(formula: Formula, problem: Problem, interval: Time, end: Time) -> Starts | None:
-    """Start times from 0 on, everything over at `end`; None where the windows alone leave an operation no room."""
-    windows = _windows(problem, interval, end)
+def within(formula: Formula, problem: Problem, interval: Time, end: Time, slack: Time = 0) -> Starts | None:
+    """Start times from 0 on, everything over at end + slack; None where the windows alone leave an operation no room."""
+    windows = _windows(problem, interval, end + slack)
     if windows is None:
         return None
-    return Starts(interval, windows, tuple(chain(formula, window) for window in windows))
+    return Starts(interval, windows, tuple(chain(formula, window) for window in windows), slack)
 
 
 def chain(formula: Formula, window: Window) -> Lane:
