@@ -72,6 +72,12 @@ def test_optimal_needs_every_smaller_interval_refuted() -> None:
     assert rules(refuted(Refutation(1, None, "cpsat", 0.1))) == ["STATUS"]
 
 
+def test_a_bound_refutes_nothing_above_itself() -> None:
+    assert rules(refuted(Refutation(2, None, "ResMII TC", 0.0))) == ["BOUNDS"]
+    assert rules(replace(ANSWER, refuted=(Refutation(1, None, "ResMII TC", 0.0),))) == []
+    assert rules(replace(ANSWER, refuted=(Refutation(1, None, "RecMII O", 0.0),))) == ["BOUNDS"]
+
+
 def test_a_refutation_of_short_schedules_is_not_one_of_long_ones() -> None:
     assert rules(refuted(Refutation(2, 1, "cpsat", 0.1)), copies=2) == ["STATUS"]
     assert rules(refuted(Refutation(2, 2, "cpsat", 0.1)), copies=2) == []

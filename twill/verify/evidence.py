@@ -33,6 +33,12 @@ def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
     if resource.value < least:
         yield Violation("BOUNDS", "a unit forces a larger interval", needs=least, has=resource.value)
     yield from _recurrence(problem, recurrence.value, recurrence.ops, joint)
+    for refutation in result.refuted:
+        has = {"ResMII": resource.value, "RecMII": recurrence.value}.get(refutation.by.split(" ")[0])
+        if has is not None and refutation.interval >= has:
+            yield Violation(
+                "BOUNDS", f"{refutation.by} refutes no interval of {refutation.interval}", needs=refutation.interval + 1, has=has
+            )
 
 
 def _average(problem: Problem, unit: Unit) -> Time:
