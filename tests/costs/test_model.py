@@ -182,6 +182,16 @@ def test_register_accumulators_are_held_together_and_counted_once() -> None:
     assert [sorted(op.partition(".")[0] for op in ops) for ops in found.together] == [["dot", "mul"], ["dot", "mul"]]
 
 
+def test_a_narrowing_operation_needs_the_larger_tile_and_not_both() -> None:
+    values = {v.id: v for v in problem("fa_fwd_subtiled.sm90").values}
+    (wide,) = [v for v in values.values() if any(u.op == "trunc.acc0_33" for u in v.uses) and v.src != "trunc.acc0_33"]
+    narrow, rest = values["trunc.acc0_33"], values["trunc.acc0_33.rest"]
+    assert [u.hold for u in wide.uses if u.op == "trunc.acc0_33"] == [0]
+    assert narrow.registers + rest.registers == wide.registers == 64
+    stored = [v for v in problem("fa_fwd_subtiled.sm100").values if any(u.op == "put.acc0_54" for u in v.uses)]
+    assert [u.hold > 0 for v in stored for u in v.uses if u.op == "put.acc0_54"] == [True], "a store takes nothing over"
+
+
 def test_tiles_from_before_the_loop_are_taken_off_the_limits() -> None:
     whole = machine_of("sm100").limits.shared
     assert problem("fa_fwd_subtiled.sm100").limits.shared == whole - 2 * 128 * 128 * 2

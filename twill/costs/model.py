@@ -218,6 +218,14 @@ class _Pricing:
                 yield Value(f"{node.id}.staging", node.id, use, shared=min(made.staging, moved))
             if node.kind == "tensor_update":
                 yield Value(f"{node.id}.chunk", node.id, use, registers=self.machine.stream.chunk_registers)
+            if (rest := self._rest(node)) > 0:
+                yield Value(f"{node.id}.rest", node.id, (Use(node.id, 0, made.issue),), registers=rest)
+
+    def _rest(self, node: Node) -> int:
+        """Registers of an operand that a smaller result, growing into its place, does not need, but that are free only in the end."""
+        taken = (v.tile.registers for v in self.graph.values for use in v.uses if use.node == node.id and not use.keeps and not use.updates)
+        made = (v.tile.registers for v in self.graph.values if v.node == node.id)
+        return max(taken, default=0) - sum(made) if node.kind == "elementwise" else 0
 
     def _invariants(self) -> Iterator[Value]:
         """Register tiles from before the loop, held by the groups that read them."""

@@ -253,10 +253,10 @@ class Builder:
             yield Use(self.ids[reader.index], distance, keeps=not self._takes_over(reader, made))
 
     def _takes_over(self, reader: Op, made: Tile) -> bool:
-        """An elementwise result at least as large as its operand grows into the operand's registers as it goes."""
+        """An elementwise result grows into the registers of an operand of as many elements as it goes."""
         results = [tile(v.type, self.body.threads) for v in reader.results]
         elementwise = self.folding.kinds[reader.index] == "elementwise" and made.place == "registers"
-        return elementwise and any(t and t.elements == made.elements and t.registers >= made.registers for t in results)
+        return elementwise and any(t and t.elements == made.elements for t in results)
 
     def _readers(self, value: Value) -> Iterator[tuple[Op, int]]:
         """The nodes that read a result, seen through views, each with its distance."""

@@ -128,6 +128,7 @@ def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
     if not convex(graph, cluster):
         return graph
     new = dict.fromkeys(cluster, node.id)
+    takes_over = node.kind == "elementwise"
     nodes = tuple(node if n.id == cluster[-1] else n for n in graph.nodes if n.id not in cluster[:-1])
     inside = frozenset(cluster)
     edges = (
@@ -135,21 +136,22 @@ def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
         for e in graph.edges
         if not (e.src in inside and e.dst in inside and e.distance == 0)
     )
-    values = (_moved(v, new) for v in graph.values if not (v.node in inside and {u.node for u in v.uses} <= inside and not v.resident))
+    values = (
+        _moved(v, new, takes_over) for v in graph.values if not (v.node in inside and {u.node for u in v.uses} <= inside and not v.resident)
+    )
     invariants = (replace(i, users=tuple(dict.fromkeys(new.get(u, u) for u in i.users))) for i in graph.invariants)
     unique = {(e.src, e.dst, e.kind, e.distance): replace(e, value=new.get(e.value or "", e.value)) for e in edges}
     return replace(graph, nodes=nodes, edges=tuple(unique.values()), values=tuple(values), invariants=tuple(invariants))
 
 
-def _moved(value: Value, new: Mapping[str, str]) -> Value:
-    """The value with its ends renamed, uses that fall together joined."""
+def _moved(value: Value, new: Mapping[str, str], takes_over: bool) -> Value:
+    """The value with its ends renamed, uses that fall together joined; only an elementwise node takes over its operand's place."""
     uses: dict[tuple[str, int], Use] = {}
     for use in value.uses:
         node = new.get(use.node, use.node)
         seen = uses.get((node, use.distance))
-        uses[node, use.distance] = Use(
-            node, use.distance, use.updates or bool(seen and seen.updates), use.keeps or bool(seen and seen.keeps)
-        )
+        keeps = use.keeps or bool(seen and seen.keeps) or (use.node in new and not takes_over)
+        uses[node, use.distance] = Use(node, use.distance, use.updates or bool(seen and seen.updates), keeps)
     writers = tuple(dict.fromkeys(new.get(w, w) for w in value.writers))
     return replace(value, id=new.get(value.id, value.id), node=new.get(value.node, value.node), uses=tuple(uses.values()), writers=writers)
 

@@ -135,7 +135,7 @@ class Use:
     updates: bool = False
     """Writes its own result over the value, which stays in the same place."""
     keeps: bool = True
-    """Needs the value while it runs; False where the result, at least as large, takes its place bit by bit."""
+    """Needs the value while it runs; False where the result takes its place bit by bit."""
 
 
 @dataclass(frozen=True, slots=True)
