@@ -5,8 +5,12 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from twill.ir.search import Progress, Report
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 PATIENCE = 1.0
 """Seconds before anything is said where nobody watches live, and between two lines about the same interval."""
@@ -17,7 +21,7 @@ class _Log:
     """Plain lines: nothing in the first second, then whatever has changed."""
 
     name: str
-    said: float = field(default_factory=time.monotonic)
+    said: float = field(default_factory=lambda: time.monotonic())
 
     def __call__(self, event: Progress) -> None:
         now = time.monotonic()
@@ -42,6 +46,28 @@ def words(event: Progress) -> str:
             return event.detail
 
 
+@dataclass
+class _Line:
+    """The state of the search on one line, written anew whenever the terminal is."""
+
+    name: str
+    began: float = field(default_factory=time.monotonic)
+    best: int | None = None
+    doing: str = "starting"
+
+    def __call__(self, event: Progress) -> None:
+        self.doing = words(event)
+        if event.what in ("feasible", "improved"):
+            self.best = event.interval if self.best is None else min(self.best, event.interval)
+
+    def __rich__(self) -> "Text":
+        from rich.text import Text
+
+        best = "" if self.best is None else f"  best {self.best}"
+        rest = f"  {time.monotonic() - self.began:.1f} s{best}  {self.doing}"
+        return Text.assemble((self.name, "bold"), rest, overflow="ellipsis", no_wrap=True)
+
+
 @contextmanager
 def shown(name: str) -> Generator[Report]:
     """A report function that shows events of the search for loop `name` while the block lasts. No thread before the first event."""
@@ -49,14 +75,17 @@ def shown(name: str) -> Generator[Report]:
         yield _Log(name)
         return
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
 
-    status = Console(stderr=True).status(name)
+    line = _Line(name)
+    live = Live(Spinner("dots", line), console=Console(stderr=True), transient=True, refresh_per_second=8)
 
     def tell(event: Progress) -> None:
-        status.update(f"[bold]{name}[/]  {event.seconds:.1f} s  {words(event)}")
-        status.start()
+        line(event)
+        live.start()
 
     try:
         yield tell
     finally:
-        status.stop()
+        live.stop()

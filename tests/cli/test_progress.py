@@ -1,0 +1,48 @@
+"""Progress: silent at first and on standard error alone; on a terminal one line that goes away."""
+
+import io
+import sys
+import time
+
+import pytest
+
+from twill.cli import progress
+from twill.ir.search import Progress
+
+EVENTS = [
+    Progress(0.1, "cpsat", 2048, "trying"),
+    Progress(0.9, "cpsat", 2048, "timeout"),
+    Progress(2.5, "sat", 2100, "feasible", "2 groups"),
+    Progress(2.6, "sat", 2080, "infeasible"),
+]
+
+
+def test_plain_lines_come_only_after_a_second(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter([0.0, *(event.seconds for event in EVENTS)])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    with progress.shown("fa/for.0") as report:
+        for event in EVENTS:
+            report(event)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "fa/for.0:    2.5 s  interval 2100 works, by sat (2 groups)\n"
+
+
+def test_a_terminal_shows_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with progress.shown("fa/for.0") as report:
+        for event in EVENTS:
+            report(event)
+    assert "best 2100  interval 2080 refuted by sat" in screen.getvalue()
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_event_names_its_interval(event: Progress) -> None:
+    assert str(event.interval) in progress.words(event)
