@@ -203,3 +203,11 @@ def test_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["machines", "show", "h200"]) == 0
     assert "registers_per_thread  255" in capsys.readouterr().out
     assert run(["machines", "show", "gtx"]) == 2
+
+
+def test_an_engine_that_is_not_installed_is_bad_input(
+    graph: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("twill.cli.schedule.find_spec", lambda name: None)
+    assert run(["schedule", graph, "--engine", "yices"]) == 2
+    assert "not installed" in capsys.readouterr().err

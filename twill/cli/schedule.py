@@ -5,6 +5,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,9 @@ from twill.emit.ttgir import Dialect
 from twill.inputs import Case, cases
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
+
+PACKAGES: dict[Engine, str] = {"cpsat": "ortools", "sat": "pysat", "yices": "yices_api", "cbc": "pulp", "scip": "pyscipopt"}
+"""What must be importable for an engine asked for by name."""
 
 EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
 
@@ -60,6 +64,8 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
         modulo_only=options["modulo_only"],
         explain=options["explain"],
     )
+    if search.engine in PACKAGES and find_spec(PACKAGES[search.engine]) is None:
+        raise click.BadParameter(f"the package {PACKAGES[search.engine]} is not installed", param_hint="--engine")
     found = cases(inputs(spec, options))
     statuses = [_one(case, search, len(found) > 1, options) for case in found]
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
