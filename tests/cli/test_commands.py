@@ -208,6 +208,9 @@ def test_machines(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_engine_that_is_not_installed_is_bad_input(
     graph: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("twill.cli.schedule.find_spec", lambda name: None)
+    def nothing(_: str) -> None:
+        return None
+
+    monkeypatch.setattr("twill.cli.schedule.find_spec", nothing)
     assert run(["schedule", graph, "--engine", "yices"]) == 2
     assert "not installed" in capsys.readouterr().err
