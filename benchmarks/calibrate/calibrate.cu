@@ -194,7 +194,7 @@ struct Elementwise : Plain {
     static __device__ void run(const Site& site, int repeats) {
         float x[HELD], y = site.zero + 0.5f;
 #pragma unroll
-        for (int i = 0; i < HELD; ++i) x[i] = site.zero + float(i);
+        for (int i = 0; i < HELD; ++i) x[i] = site.zero + float(i + threadIdx.x);
         for (int r = 0; r < repeats; ++r) {
 #pragma unroll
             for (int i = 0; i < HELD; ++i) Step::apply(x[i], y);
@@ -218,7 +218,7 @@ STEP(Fma, "fma.rn.ftz.f32 %0, %0, %1, %1;")
 STEP(Maximum, "max.ftz.f32 %0, %0, %1;")
 STEP(Select, "{\n.reg .pred p;\nsetp.gt.ftz.f32 p, %0, %1;\nselp.f32 %0, %0, %1, p;\n}")
 STEP(FmaExp2, "fma.rn.ftz.f32 %0, %0, %1, %1;\nex2.approx.ftz.f32 %0, %0;")
-STEP(Shuffle, "shfl.sync.idx.b32 %0, %0, %0, 31, -1;")
+STEP(ShuffleAdd, "{\n.reg .f32 other;\nshfl.sync.bfly.b32 other, %0, 1, 31, -1;\nadd.ftz.f32 %0, %0, other;\n}")
 
 /// One ex2 and `Count` steps of another kind on other registers, 16 times: what co-issues with the special functions.
 template <class Step, int Count>
@@ -226,9 +226,9 @@ struct BesideExp2 : Plain {
     static __device__ void run(const Site& site, int repeats) {
         float x[16], other[32], y = site.zero + 0.5f;
 #pragma unroll
-        for (int i = 0; i < 16; ++i) x[i] = site.zero + float(i);
+        for (int i = 0; i < 16; ++i) x[i] = site.zero + float(i + threadIdx.x);
 #pragma unroll
-        for (int i = 0; i < 32; ++i) other[i] = site.zero + float(i);
+        for (int i = 0; i < 32; ++i) other[i] = site.zero + float(i + threadIdx.x);
         for (int r = 0; r < repeats; ++r) {
 #pragma unroll
             for (int i = 0; i < 16; ++i) {
@@ -246,7 +246,7 @@ struct BesideExp2 : Plain {
 template <class Step>
 struct Chain : Plain {
     static __device__ void run(const Site& site, int repeats) {
-        float x[1] = {site.zero + 1.0f}, y = site.zero + 0.5f;
+        float x[1] = {site.zero + float(threadIdx.x)}, y = site.zero + 0.5f;
         for (int r = 0; r < repeats; ++r) {
 #pragma unroll
             for (int i = 0; i < 16; ++i) Step::apply(x[0], y);
@@ -261,7 +261,7 @@ struct Convert : Plain {
     static __device__ void run(const Site& site, int repeats) {
         float x[HELD];
 #pragma unroll
-        for (int i = 0; i < HELD; ++i) x[i] = site.zero + float(i);
+        for (int i = 0; i < HELD; ++i) x[i] = site.zero + float(i + threadIdx.x);
         for (int r = 0; r < repeats; ++r) {
 #pragma unroll
             for (int i = 0; i < HELD; i += 2) x[i] = __uint_as_float(Pack(x[i], x[i + 1]));
@@ -277,7 +277,7 @@ struct Reduce : Plain {
     static __device__ void run(const Site& site, int repeats) {
         float x[Held];
 #pragma unroll
-        for (int i = 0; i < Held; ++i) x[i] = site.zero + float(i);
+        for (int i = 0; i < Held; ++i) x[i] = site.zero + float(i + threadIdx.x);
         for (int r = 0; r < repeats; ++r) {
             float row[2] = {x[0], x[2]};
 #pragma unroll
@@ -514,7 +514,7 @@ void report_elementwise(const Bench& bench) {
     report_groups<Elementwise<Maximum>>(bench, "maximum", tile);
     report_groups<Elementwise<Select>>(bench, "select", tile);
     report_groups<Elementwise<FmaExp2>>(bench, "fma_exp2", tile);
-    report_groups<Elementwise<Shuffle>>(bench, "shuffle", tile);
+    report_groups<Elementwise<ShuffleAdd>>(bench, "shuffle_add", tile);
     report_groups<Convert<pack_f16>>(bench, "convert_f16", tile);
     report_groups<Convert<pack_bf16>>(bench, "convert_bf16", tile);
     report_groups<Convert<wide_e4m3>>(bench, "convert_e4m3", tile);
@@ -654,7 +654,7 @@ int main() {
     report_chain<Exp2>(bench, "exp2");
     report_chain<Fma>(bench, "fma");
     report_chain<Maximum>(bench, "maximum");
-    report_chain<Shuffle>(bench, "shuffle");
+    report_chain<ShuffleAdd>(bench, "shuffle_add");
     report_movement(bench);
     report_synchronization(bench);
     CHECK(cudaFree(data));

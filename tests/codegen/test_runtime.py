@@ -42,6 +42,8 @@ __global__ void __launch_bounds__(256, 1)
         fence_async_shared();
         bits[0] = pack_f16(x, 1.0f); bits[1] = pack_bf16(x, 2.0f);
         bits[2] = pack_e4m3(x, 3.0f); bits[3] = pack_e5m2(x, 4.0f);
+        bool impossible = never();
+        pin(impossible, x);
         out[0] = exp2_approx(x) + log2_approx(x) + quad_max(x) + quad_min(x) + quad_sum(x);
     }
 }
@@ -80,6 +82,8 @@ INSTRUCTIONS = (
     "cvt.rn.satfinite.e5m2x2.f32",
     "ex2.approx.ftz.f32",
     "lg2.approx.ftz.f32",
+    "%nsmid",
+    "nanosleep.u32 0",
 )
 
 MATRIX = """

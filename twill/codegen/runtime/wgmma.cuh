@@ -36,6 +36,27 @@ __device__ __forceinline__ void registers_fence(float (&d)[Count]) {
     for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// ---- placing arithmetic between waits ----------------------------------------------------------------------------
+// ptxas moves arithmetic across waits, issues and empty asm as its own model of latencies suggests. What it keeps are
+// dependences: a value that a branch may have changed is not used before the branch.
+
+/// False in every launch, which the compiler can not know (%nsmid, the number of multiprocessors, is never 0). Read once.
+__device__ __forceinline__ bool never() {
+    uint32_t multiprocessors;
+    asm volatile("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
+    return multiprocessors == 0;
+}
+
+/// Whatever uses one of `values` after this point is scheduled after it, and what it is computed from before it. Costs
+/// one branch. `impossible` comes from never(); the branch waits a little in it so that it stays a branch.
+template <class... Float>
+__device__ __forceinline__ void pin(bool impossible, Float&... values) {
+    if (__builtin_expect(impossible, false)) {
+        asm volatile("nanosleep.u32 0;");
+        (..., [](float& value) { asm volatile("mov.b32 %0, 0f00000000;" : "=f"(value)); }(values));
+    }
+}
+
 // ---- shared-memory operands --------------------------------------------------------------------------------------
 
 /// Whether the contraction (K) or the row / column dimension (M of A, N of B) is contiguous in shared memory.
