@@ -20,9 +20,14 @@ T = TypeVar("T")
 
 SCHEMA = "twill.schedule/1"
 
+LATEST = 10**15
+"""Times of a schedule may be sums of the problem's."""
+
 _RANGES: Ranges = {
     **RANGES,
-    (Refutation, "interval"): (1, LARGEST),
+    (ResourceBound, "value"): (0, LATEST),
+    (RecurrenceBound, "value"): (0, LATEST),
+    (Refutation, "interval"): (1, LATEST),
     (Refutation, "copies"): (1, 1000),
     (Options, "copies"): (1, 1000),
     (Group, "warps"): (1, 8),
@@ -156,7 +161,7 @@ def _result(root: Node) -> Result:
         problem=problem_of(root, "ops", *resources(root), {"nodes": _SCHEDULED, "edges": ("cross_group",)}),
         status=status,
         bounds=Bounds(decode(bounds["resource"], ResourceBound, _RANGES), decode(bounds["recurrence"], RecurrenceBound, _RANGES)),
-        proved=bounds["proved"].whole(0, LARGEST),
+        proved=bounds["proved"].whole(0, LATEST),
         solution=_solution(top) if top["interval"].value is not None else None,
         refuted=_records(top["refuted"], Refutation),
         reasons=_records(top["reasons"], Reason),
@@ -167,7 +172,7 @@ def _result(root: Node) -> Result:
 
 def _solution(top: Mapping[str, Node]) -> Solution:
     return Solution(
-        interval=top["interval"].whole(1, LARGEST),
+        interval=top["interval"].whole(1, LATEST),
         start=tuple(_column(top["ops"], "start")),
         group=tuple(_column(top["ops"], "group")),
         groups=_records(top["groups"], Group, ["ops"]),
@@ -179,7 +184,7 @@ def _column(rows: Node, name: str) -> Iterable[int]:
     for row in rows:
         if name not in row.members():
             row.fail(f"{name!r} is missing")
-        yield row.members()[name].whole(0, LARGEST)
+        yield row.members()[name].whole(0, LATEST)
 
 
 def _records(rows: Node, kind: type[T], extra: Iterable[str] = ()) -> tuple[T, ...]:

@@ -10,7 +10,7 @@ from twill.files.record import LARGEST
 from twill.files.text import Node
 from twill.ir.problem import Problem, Unit
 
-MOST = {"units": 64, "nodes": 1024, "edges": 16384, "values": 2048, "uses": 16384, "reservations": 8192}
+MOST = {"units": 64, "nodes": 512, "edges": 8192, "values": 2048, "uses": 16384, "reservations": 8192}
 """No file may hold more of these in all."""
 
 
