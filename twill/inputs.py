@@ -105,11 +105,15 @@ def _default_name(arch: str | None) -> str | None:
 
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.costs.machine import load as machine_named
+    from twill.emit.ttgir import bare
     from twill.extract.source import load
+    from twill.extract.ttgir import read
 
     named = machine_named(inputs.machine) if inputs.machine else None
     arch = inputs.arch or (named.arch if named else None)
     module = load(inputs.spec, arch, dict(inputs.settings))
+    if "twill.start" in module.text:
+        module = read(bare(module.text), module.file)
     machine = named or _default_machine(arch, module)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
 

@@ -5,6 +5,7 @@ changed, so that it stays readable for whichever Triton version wrote it. On req
 pipeliner (`loop.stage`, `loop.cluster`) and warp specializer (`ttg.partition`, `async_task_id`) take a schedule from.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -49,6 +50,14 @@ def annotate(module: Module, loop: Loop, graph: Graph, problem: Problem, solutio
     ops = [op for op in loop.function.walk() if op.index in texts]
     _refuse_annotated(ops, module)
     return _spliced(module.text, [(op.slot.offset, op.slot.insertion(texts[op.index])) for op in ops])
+
+
+_OWN = r"twill\.[a-z_]+ = (?:array<i32(?:: [-0-9, ]*)?>|[-+.0-9e]+ : [if]64)"
+
+
+def bare(text: str) -> str:
+    """TTGIR as it was before `annotate` (without `extra`), so that a kernel can be scheduled again; line numbers stay."""
+    return re.sub(rf"{_OWN}, ", "", re.sub(rf" \{{{_OWN}(?:, {_OWN})*\}}", "", text))
 
 
 def _refuse_annotated(ops: Iterable[Op], module: Module) -> None:

@@ -25,7 +25,7 @@ def _operation(op: Operation, v: int, solution: Solution | None, formulas: Mappi
     where = ("", "", "")
     if solution:
         where = (str(solution.start[v]), str(facts.stage(solution.start[v], solution.interval)), str(solution.group[v]))
-    units = ", ".join(f"{r.unit} {r.cycles}" + (f" x {r.amount}" if r.amount > 1 else "") for r in op.reservations)
+    units = ", ".join(f"{r.unit} {r.cycles}" + (f"×{r.amount}" if r.amount > 1 else "") for r in op.reservations)
     flags = ", ".join(flag for flag, on in (("variable", op.variable), ("streaming", op.streaming)) if on)
     line = str(op.location.line) if op.location else ""
     return (op.id, op.name, line, *where, units, str(op.latency), str(op.issue), flags, formulas.get(op.id, ""))
