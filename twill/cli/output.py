@@ -24,13 +24,6 @@ Contents = Mapping[str, Callable[[], str | bytes]]
 """By file name."""
 
 
-def schedule_text(result: Result, options: Options, reproducible: bool) -> str:
-    """`schedule.json`."""
-    from twill.files import write_schedule
-
-    return write_schedule(result, options, zero_seconds=reproducible)
-
-
 def graph_files(case: Case, bounds: Bounds | None = None, solution: Solution | None = None) -> Contents:
     """The dependence graph drawn in three formats."""
     from twill.report import graph
@@ -41,15 +34,15 @@ def graph_files(case: Case, bounds: Bounds | None = None, solution: Solution | N
     return {"graph.dot": lambda: graph.dot(picture), "graph.svg": lambda: svg(scene), "graph.png": lambda: png(scene)}
 
 
-def text_files(case: Case, result: Result, options: Options, reproducible: bool, extra: Sequence[Dialect]) -> Contents:
+def text_files(case: Case, result: Result, options: Options, extra: Sequence[Dialect]) -> Contents:
     """What programs read, and the program as text."""
     from twill.costs.listing import listing
     from twill.emit import program
     from twill.emit.ttgir import annotate
-    from twill.files import write_graph
+    from twill.files import write_graph, write_schedule
 
     files: dict[str, Callable[[], str | bytes]] = {
-        "schedule.json": lambda: schedule_text(result, options, reproducible),
+        "schedule.json": lambda: write_schedule(result, options),
         "loop.graph.json": lambda: write_graph(case.problem),
         "costs.txt": lambda: listing(case.problem, case.formulas),
     }

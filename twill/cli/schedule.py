@@ -4,7 +4,9 @@ import json
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
@@ -13,9 +15,11 @@ import click
 
 from twill.cli import worker
 from twill.cli.options import input_options, inputs, question_options
-from twill.cli.output import drawings, folder_of, schedule_text, text_files, write_all
+from twill.cli.output import drawings, folder_of, text_files, write_all
 from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
+from twill.files import write_schedule
+from twill.files.schedule import timeless
 from twill.inputs import Case, cases
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
@@ -66,18 +70,25 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     )
     if search.engine in PACKAGES and find_spec(PACKAGES[search.engine]) is None:
         raise click.BadParameter(f"the package {PACKAGES[search.engine]} is not installed", param_hint="--engine")
+    began = time.monotonic()
     found = cases(inputs(spec, options))
-    statuses = [_one(case, search, len(found) > 1, options) for case in found]
+    read = time.monotonic() - began
+    statuses = [_one(case, search, read, len(found) > 1, options) for case in found]
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
 
 
-def _one(case: Case, search: Options, several: bool, options: dict[str, Any]) -> int:
-    """Solve one loop, write and print what came out; the exit status."""
+def _one(case: Case, search: Options, read: float, several: bool, options: dict[str, Any]) -> int:
+    """Solve one loop, write and print what came out; the exit status. `read` is how many seconds all before took."""
+    began = time.monotonic()
     result = _solve(case, search)
+    seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
+    result = replace(result, seconds=seconds)
+    if options["reproducible"]:
+        result = timeless(result)
     if options["out"]:
         _write(case, result, search, folder_of(options["out"], case, several), options)
     if options["as_json"]:
-        click.echo(_one_line(schedule_text(result, search, options["reproducible"])))
+        click.echo(_one_line(write_schedule(result, search)))
     else:
         _print(result)
     return EXIT[result.status]
@@ -103,7 +114,7 @@ def _solve(case: Case, search: Options) -> Result:
 
 def _write(case: Case, result: Result, search: Options, folder: Path, options: dict[str, Any]) -> None:
     dialects: Sequence[Dialect] = options["dialects"]
-    files = dict(text_files(case, result, search, options["reproducible"], dialects))
+    files = dict(text_files(case, result, search, dialects))
     if options["draw"]:
         files |= drawings(case, result)
     for path in write_all(folder, files):

@@ -121,8 +121,9 @@ def _op(result: Result, index: int, op: Operation) -> dict[str, Json]:
     where: tuple[Json, ...] = (
         (start, start // solution.interval, solution.group[index]) if solution and start is not None else (None, None, None)
     )
-    occupancy = max((r.cycles for r in op.reservations), default=0)
-    derived = dict(zip(_SCHEDULED, (*where, op.unit, occupancy), strict=True))
+    unit = result.problem.unit(op)
+    occupancy = max((r.cycles for r in op.reservations if r.unit == unit), default=0)
+    derived = dict(zip(_SCHEDULED, (*where, unit, occupancy), strict=True))
     return {**members, **derived, "latency": op.latency, **node_members(result.problem, op)}
 
 
