@@ -39,7 +39,8 @@ def _exclusive(problem: Problem, op: int, other: int) -> bool:
 
 def _keep_clear(formula: Formula, problem: Problem, table: Timetable, op: int, other: int, given: list[int]) -> None:
     issue = problem.operations[other].issue
+    clash = formula.equivalent_all(given)
     if issue >= table.starts.interval:
-        formula.imply(given, FALSE)
-    elif issue > 0 and FALSE not in given:
-        formula.imply([*given, table.during(op, 0, 1), table.during(other, 0, issue)], FALSE)
+        formula.imply([clash], FALSE)
+    elif issue > 0 and clash != FALSE:
+        formula.imply([clash, table.during(op, 0, 1), table.during(other, 0, issue)], FALSE)
