@@ -59,7 +59,7 @@ def draw(picture: Picture) -> Scene:
     place = _shifted(layout, _MARGIN + 10, top)
     boxes = [Rect(x - w / 2, y - h / 2, w, h) for (x, y), (w, h) in zip(place.centres, sizes, strict=True)]
     ways = [_way(points, boxes[link.src]) for points, link in zip(place.ways, links, strict=True)]
-    width = max(place.width + 2 * _MARGIN + 40, _legend_width(picture) + 2 * _MARGIN)
+    width = max(place.width + 2 * _MARGIN + 20, _legend_width(picture) + 2 * _MARGIN)
     shapes = [
         *(shape for edge, way in zip(problem.edges, ways, strict=True) for shape in _arrow(picture, edge, way)),
         *(shape for i, box in enumerate(boxes) for shape in _box(picture, i, box)),

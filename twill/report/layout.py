@@ -14,6 +14,10 @@ Node: TypeAlias = "int | tuple[int, int]"
 """A box by its index, or a bend (edge, rank) of an edge that passes a row."""
 
 
+LOOP = 56.0
+"""Width of an edge from a box to itself, with its label."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """An edge by the indices of its boxes; `back` asks for it to run against the others; `weight` for it to be short and straight."""
@@ -41,10 +45,20 @@ def arrange(sizes: Sequence[tuple[float, float]], links: Sequence[Link], gap: tu
     chains = [_chain(i, link, ranks) for i, link in enumerate(links)]
     steps = [(a, b, links[i].weight) for i, chain in enumerate(chains) for a, b in pairwise(chain)]
     rows = _order(_rows(ranks, chains), steps)
-    widths = {node: sizes[node][0] if isinstance(node, int) else 8.0 for row in rows for node in row}
+    looped = _looped(links)
+    widths = {node: _room(node, sizes, looped) for row in rows for node in row}
     across = _across(rows, steps, widths, gap[0])
     tops, heights = _tops(rows, sizes, gap[1])
     return _finish(sizes, links, ranks, chains, across, tops, heights)
+
+
+def _looped(links: Sequence[Link]) -> set[int]:
+    return {link.src for link in links if link.src == link.dst}
+
+
+def _room(node: Node, sizes: Sequence[tuple[float, float]], looped: set[int]) -> float:
+    """What a box keeps clear to both sides, an edge to itself beside it; what a bend does."""
+    return sizes[node][0] + (2 * LOOP if node in looped else 0.0) if isinstance(node, int) else 8.0
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------
@@ -284,7 +298,8 @@ def _finish(
         return tuple(points if chain[0] == link.src else reversed(points))
 
     ways = tuple(way(i, link, chain) for i, (link, chain) in enumerate(zip(links, chains, strict=True)))
-    ends = [x + size[0] / 2 for (x, _), size in zip(centres, sizes, strict=True)]
+    looped = _looped(links)
+    ends = [x + _room(i, sizes, looped) / 2 for i, (x, _) in enumerate(centres)]
     width = max([*ends, *(x for points in ways for x, _ in points)], default=0.0)
     return Layout(width, tops[-1] + heights[-1] if tops else 0.0, tuple(centres), ways)
 
