@@ -214,3 +214,16 @@ def test_an_engine_that_is_not_installed_is_bad_input(
     monkeypatch.setattr("twill.cli.schedule.find_spec", nothing)
     assert run(["schedule", graph, "--engine", "yices"]) == 2
     assert "not installed" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_bad_input(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["schedule", graph, "--out", str(tmp_path / "file" / "out"), "--no-drawings"]) == 2
+    assert "Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["gemm.sm90.scheduled", "specialized_gemm.sm100.scheduled", "while_gemm.sm90"])
+def test_what_triton_has_scheduled_already_is_refused_with_its_place(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[1] / "extract" / "fixtures" / "3.9.0" / f"{name}.ttgir"
+    assert run(["schedule", str(file)]) == 2
+    assert f"{file}:" in capsys.readouterr().err

@@ -18,6 +18,8 @@ from twill.ir.schedule import Group, Solution
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ttgir"
 FILES = sorted(FOLDER.glob("*.ttgir"))
+OTHER_VERSIONS = sorted((Path(__file__).parents[1] / "extract" / "fixtures").glob("*/fa_*.ttgir"))
+"""The same kernels as five versions of Triton write them."""
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -50,7 +52,7 @@ def case(path: Path) -> Case:
     return Case(module, loop, dependences, Problem(loop.path, "toy", (), operations, ()), solution)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", FILES + OTHER_VERSIONS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_every_operation_of_the_loop_carries_its_place(path: Path) -> None:
     made = case(path)
     loop, solution, marked = made.loop, made.solution, made.marked()
@@ -70,7 +72,7 @@ def test_every_operation_of_the_loop_carries_its_place(path: Path) -> None:
     assert marked.op.attributes["twill.warps"] == (1, 4, 4)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", FILES + OTHER_VERSIONS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_nothing_else_changes(path: Path) -> None:
     made = case(path)
     assert bare(made.text()) == made.module.text

@@ -75,3 +75,6 @@ def run(arguments: list[str], errors: TextIO | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = None  # so that the interpreter does not flush it again at exit
         return 1
+    except OSError as problem:
+        print(f"error: {problem.filename or 'file'}: {problem.strerror}", file=errors)
+        return 2
