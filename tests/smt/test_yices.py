@@ -1,10 +1,13 @@
 """Yices: on the shared formulation it agrees with SAT; on the paper's printed encoding it finds what the paper prints, defects included."""
 
+import sys
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.samples import figure1
+from twill.diagnostics import TwillError
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.smt import printed, sat, yices
 from twill.verify.check import check
@@ -29,6 +32,13 @@ def test_agrees_with_sat_and_its_schedules_hold() -> None:
 def test_an_attempt_carries_the_decision_over() -> None:
     attempt = yices.attempt(figure1().problem, 2, 3)
     assert (attempt.verdict, attempt.engine) == ("feasible", "yices")
+
+
+def test_without_the_library_the_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "yices_api.py").write_text("raise OSError('no library')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(TwillError, match="not installed"):
+        yices.attempt(figure1().problem, 2, 3)
 
 
 def test_algorithm_1_finds_figure_1() -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Protocol
 
+from twill.diagnostics import TwillError
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt.engine import Attempt, Engine, Verdict
@@ -65,7 +66,7 @@ def isolated(engine: str, decide: Decide) -> Engine:
 def elsewhere(request: Callable[[], tuple[object, ...]], time_limit: float, stop: threading.Event | None) -> object:
     """The value of a call (function, arguments, keywords) made in another process; None where a limit or the event came first.
 
-    Raises `RuntimeError` with the process's own words where the call failed.
+    Raises the `TwillError` that the call raised, and `RuntimeError` with the process's own words where it failed otherwise.
     """
     end = time.monotonic() + time_limit
     message: bytes | None = pickle.dumps((time_limit, *request()))
@@ -80,7 +81,15 @@ def elsewhere(request: Callable[[], tuple[object, ...]], time_limit: float, stop
                 continue
             if process.returncode > 0:
                 raise RuntimeError(words.decode(errors="replace"))
-            return pickle.loads(answer) if process.returncode == 0 else None
+            return _opened(answer) if process.returncode == 0 else None
+
+
+def _opened(answer: bytes) -> object:
+    """The answer, or the error that it is."""
+    value = pickle.loads(answer)
+    if isinstance(value, TwillError):
+        raise value
+    return value
 
 
 @contextlib.contextmanager
@@ -124,7 +133,11 @@ def main() -> None:
     os.dup2(2, 1)
     time_limit, function, arguments, keywords = pickle.load(sys.stdin.buffer)
     signal.setitimer(signal.ITIMER_REAL, time_limit + 1)
-    pickle.dump(function(*arguments, **keywords), answers)
+    try:
+        answer = function(*arguments, **keywords)
+    except TwillError as error:
+        answer = error
+    pickle.dump(answer, answers)
     answers.flush()
     os._exit(0)  # freeing a large solver takes as long as filling it
 

