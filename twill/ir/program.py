@@ -1,0 +1,521 @@
+"""Warp programs: what every group of warps does, statement by statement, and the channels that join them.
+
+`codegen.lower` makes a `Program` from a module and the joint schedules of its loops; `codegen` prints CUDA from it and `simulate` runs it.
+The docstrings say what each statement means; both implement exactly that.
+
+**Execution.** A thread block starts with every `Channel` empty, every `Order` in its initial state and every counter 0, synchronizes once,
+and then each `WarpGroup` takes its registers and runs its `WarpProgram.body` from first to last statement. Groups run concurrently and meet
+only in Put, Get, Consumed, OrderWait and OrderSignal. All warps of a group execute all statements (a group of 8 warps is two
+warpgroups, each with its 64 rows of every product).
+
+**Iterations.** Inside a `Pipelined` loop of N iterations a statement names the iteration it works for by an `Iteration`; N and the
+induction variable (lower + iteration * step) are computed by every group from the same scalars, so all agree.
+
+**Registers.** A `Variable` is a tile (or scalar) that a group keeps in registers, assigned many times. Where older instances are still
+needed it has several *ages*: age 0 is the latest, age 1 the one before; `Move` shifts them before the next assignment.
+
+**Values.** Statements name TTGIR operations by `ir.loop.Op.index` and values by `ir.loop.Value.id`. An operand of one of a statement's
+operations is, in this order: bound by the statement's `reads`; the result of an earlier operation of the same statement; an argument of the
+function; the induction variable of an enclosing loop; the result of an `arith.constant`; the result of a `tt.make_tensor_descriptor`
+(made by the host). Results named by `writes` are kept, the others are private to the statement.
+
+Guarantees: every place, channel, order, buffer and variable that a statement names exists; a group only names its own variables.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from twill.ir.loop import Encoding, Function, Module, Op, Type
+
+# --- when and where ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """Which iteration of the enclosing pipelined loop: `first` is `offset` itself (0 is the first), `newest` is i - offset with i the
+    loop counter of the steady state, `last` is N - 1 - offset. `once`: outside of pipelined loops; `offset` is 0."""
+
+    base: Literal["first", "newest", "last", "once"]
+    offset: int = 0
+
+
+ONCE = Iteration("once")
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """When a statement stands in the schedule, for comments and reports."""
+
+    iteration: Iteration = ONCE
+    cycle: int | None = None
+    """Machine cycles from the beginning of an interval; None outside of pipelined loops."""
+    stage: int = 0
+    """Intervals after the one in which its iteration began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """An instance of a variable of the executing group."""
+
+    variable: str
+    age: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Tensor number `tensor` of one slot of a channel.
+
+    The slot's *sequence number* is the executing group's counter of the channel plus the iteration (0 for `once`); counters start at 0
+    and grow by `Advance`. Slot index = sequence number mod depth, phase = (sequence number div depth) mod 2.
+    """
+
+    channel: str
+    tensor: int
+    iteration: Iteration
+
+
+Place: TypeAlias = Register | Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """TTGIR value `value` is found at `place`. A value of register type at a `Slot` is loaded from shared memory into the layout of
+    its type (between the group's Get and its Consumed of that slot)."""
+
+    value: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """TTGIR value `value` is kept in `register`."""
+
+    value: int
+    register: Register
+
+
+# --- statements: computing --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Execute `ops` in order, synchronously: arithmetic, reductions, layout changes, pointer loads and stores, atomics, whole `scf.if`.
+
+    Operations that write global memory are executed once (by this group alone)."""
+
+    node: str
+    """The graph node it belongs to; for code outside of loops the name of its last operation."""
+    ops: tuple[int, ...]
+    reads: tuple[Read, ...] = ()
+    writes: tuple[Write, ...] = ()
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """`register` = the value (an argument or constant where `source` is None): the initial value of a carried variable."""
+
+    value: int
+    source: Place | None
+    register: Register
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """variable[age] = variable[age - 1]: an older instance is kept, just before age 0 is assigned. Both are complete, none is in use by an
+    asynchronous product."""
+
+    variable: str
+    age: int
+    at: At = At()
+
+
+# --- statements: tensor core ------------------------------------------------------------------------------------------
+
+Accumulate: TypeAlias = Literal["always", "never", "not_first"]
+"""Whether the first step of a product adds to its accumulator: `not_first`, except in iteration 0 (its initial value is zero)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MmaIssue:
+    """Start elements `begin` to `end` of K of an asynchronous product into `accumulator`, and close them as one commit group.
+
+    The last of `ops` is the `ttng.warp_group_dot`, those before it are views (transpositions) of its operands. It starts the reading of
+    its operands and the update of its accumulator; all is complete when a later `MmaWait` says so. Products of one group execute in
+    order, so a product may be issued on an accumulator that an earlier one still updates. A product that is not issued at once is
+    issued in several statements, in order of K; `accumulate` concerns the part with begin = 0, later parts always add. The registers
+    it reads are written by completed statements.
+    """
+
+    node: str
+    ops: tuple[int, ...]
+    reads: tuple[Read, ...]
+    accumulator: Register
+    accumulate: Accumulate
+    begin: int
+    end: int
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class MmaWait:
+    """Wait until at most `pending` of this group's latest commit groups are in flight; older ones are then complete."""
+
+    pending: int
+    at: At = At()
+
+
+# --- statements: channels ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TileLoad:
+    """One `tt.descriptor_load` into tensor `tensor` of a slot. `ops` compute its coordinates; the load itself is the last."""
+
+    tensor: int
+    ops: tuple[int, ...]
+    reads: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PutLoad:
+    """Put by TMA: wait until the slot is empty, expect `bytes` on its full barrier, start the loads. Asynchronous from there: the slot is
+    full when all bytes have arrived."""
+
+    channel: str
+    loads: tuple[TileLoad, ...]
+    bytes: int
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class PutTile:
+    """Put by the group: wait until the slot is empty, write the registers into its tensors in order, make them visible to the
+    asynchronous proxy, arrive on its full barrier. Synchronous."""
+
+    channel: str
+    registers: tuple[Register, ...]
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Wait until the slot of `at.iteration` is full. The group may then read it until its Consumed."""
+
+    channel: str
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """This group reads the slot of `at.iteration` no more: arrive on its empty barrier. A slot is empty when every consuming group has done
+    so since it was last put; before the first put it is empty."""
+
+    channel: str
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The group's counter of `channel` grows by the trip count N of the pipelined loop at operation `loop`, by 1 where that is None."""
+
+    channel: str
+    loop: int | None = None
+
+
+# --- statements: order of groups --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWait:
+    """Wait for, and take, one signal of `order`. Signals and waits of an order alternate."""
+
+    order: str
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSignal:
+    """Give one signal of `order`, without waiting."""
+
+    order: str
+    at: At = At()
+
+
+# --- statements: results ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTile:
+    """Write a register tile to global memory by TMA: wait until an earlier store has read `buffer`, write the tile there (the layout
+    in which it lies in registers does not matter), make it visible, start the store (or reduction) and commit it.
+
+    The last of `ops` is the `tt.descriptor_store` or `tt.descriptor_reduce`; those before compute coordinates and tile."""
+
+    ops: tuple[int, ...]
+    reads: tuple[Read, ...]
+    buffer: str
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWait:
+    """Wait until the stores started from `buffer` have read it: it may be overwritten, or handed on by a Consumed."""
+
+    buffer: str
+    at: At = At()
+
+
+# --- statements: structure --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pipelined:
+    """A scheduled loop of N iterations. With s = `stages`: if N >= s - 1, the prologue, then `steady` for i = s - 1 .. N - 1, then the
+    epilogue; otherwise `short` for every iteration, one behind the other, whose statements name theirs as `newest` 0. All groups have
+    the loop, and with the same N and s.
+
+    Afterwards nothing asynchronous of the products of the loop is in flight in this group.
+    """
+
+    op: int
+    """The `scf.for`."""
+    path: str
+    stages: int
+    interval: int
+    """I, in machine cycles."""
+    prologue: tuple["Statement", ...]
+    steady: tuple["Statement", ...]
+    epilogue: tuple["Statement", ...]
+    short: tuple["Statement", ...]
+    """Empty where s - 1 <= 1: nothing is to be done for N = 0."""
+    bounds: tuple[Read, ...] = ()
+    """Where lower bound, upper bound and step are, for those that are no arguments or constants."""
+    zeroed: tuple[Register, ...] = ()
+    """Accumulators that no product reads before writing: they are zero where N = 0, and need no initial value otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """An `scf.for` around others (tiles of a persistent kernel), executed as it stands; `body` ends with the copies of carried values."""
+
+    op: int
+    body: tuple["Statement", ...]
+    bounds: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """An `scf.if` without results whose branches hold statements of their own."""
+
+    op: int
+    condition: Read | None
+    """Where the condition is; None for an argument or constant."""
+    then: tuple["Statement", ...]
+    otherwise: tuple["Statement", ...] = ()
+
+
+Statement: TypeAlias = (
+    Compute
+    | Copy
+    | Move
+    | MmaIssue
+    | MmaWait
+    | PutLoad
+    | PutTile
+    | Get
+    | Consumed
+    | Advance
+    | OrderWait
+    | OrderSignal
+    | StoreTile
+    | StoreWait
+    | Pipelined
+    | For
+    | If
+)
+
+# --- channels, orders, shared memory ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTensor:
+    """A tile in each slot of a channel."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Type
+    encoding: Encoding | None
+    """Of the tile in shared memory."""
+    offset: int
+    """Bytes from the beginning of the slot; a multiple of 1024."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A ring of `depth` slots, each with a full and an empty barrier.
+
+    Full barrier: one phase per put (PutLoad: one arrival that expects the bytes; PutTile: the arrivals of the producing group's warps).
+    Empty barrier: one phase per round of Consumed by all `consumers`. Put of sequence number n waits for the empty phase of parity
+    ((n div depth) + 1) mod 2, Get for the full phase of parity (n div depth) mod 2; so the first round of puts does not wait.
+    """
+
+    id: str
+    producer: int
+    """Group id."""
+    consumers: tuple[int, ...]
+    """Group ids, ascending."""
+    depth: int
+    tensors: tuple[SlotTensor, ...]
+    by_tma: bool
+    offset: int
+    """Of slot 0 in shared memory, bytes."""
+    stride: int
+    """Bytes from slot to slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One hand-over of the tensor core between two groups: `signaller` gives, `waiter` takes (a named barrier of both groups' threads)."""
+
+    id: str
+    barrier: int
+    """Number of the named barrier, 1 to 15, of its own."""
+    signaller: int
+    waiter: int
+    signalled: bool
+    """Whether one signal is given before the groups start. One is then left when they end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Shared memory for a tile on its way to global memory."""
+
+    id: str
+    offset: int
+    bytes: int
+    overlays: str | None = None
+    """The channel in whose slots it lies, which is dead for all groups whenever the buffer is in use."""
+    reason: str = ""
+    """Why that is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """The thread block's shared memory; offsets from a 1024-byte aligned base."""
+
+    bytes: int
+    """Everything, barriers included."""
+    barriers: int
+    """Offset of the barriers: for each channel, in order, `depth` full ones, then `depth` empty ones, 8 bytes each."""
+    limit: int
+    """What the machine grants."""
+
+
+# --- groups and programs ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A tile or scalar in a group's registers."""
+
+    id: str
+    """A C identifier, unique in the group."""
+    type: Type
+    ages: int = 1
+    """How many instances are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpProgram:
+    """What one group of warps does."""
+
+    id: int
+    """The schedule's group id."""
+    warps: int
+    first_warp: int
+    """Its first warp in the thread block; a multiple of 4 where it has 4 or more."""
+    registers: int
+    """Per thread, granted by setmaxnreg: a multiple of 8."""
+    variables: tuple[Variable, ...]
+    body: tuple[Statement, ...]
+
+    def variable(self, id: str) -> Variable:
+        """Raises KeyError where there is none."""
+        found = next((variable for variable in self.variables if variable.id == id), None)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A TMA descriptor, made by the host from the kernel's arguments. `ops` compute its shape and strides from them; the last is the
+    `tt.make_tensor_descriptor`."""
+
+    ops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """`threads` of a thread block: all groups, and idle warps that fill up warpgroups. The grid is the caller's."""
+
+    threads: int
+    entry_registers: int
+    """Per thread before setmaxnreg: registers_total / threads, a multiple of 8."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """One kernel, specialized: a program for each group of warps, and what joins them."""
+
+    module: Module
+    function: Function
+    groups: tuple[WarpProgram, ...]
+    channels: tuple[Channel, ...]
+    orders: tuple[Order, ...]
+    buffers: tuple[Buffer, ...]
+    descriptors: tuple[Descriptor, ...]
+    shared: SharedMemory
+    launch: Launch
+    notes: tuple[str, ...] = ()
+    """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
+    _ops: Mapping[int, Op] = field(init=False, repr=False, default_factory=dict[int, Op])
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ops", {op.index: op for op in self.function.walk()})
+
+    def op(self, index: int) -> Op:
+        """The TTGIR operation of that index. Raises KeyError where the function has none."""
+        return self._ops[index]
+
+    def channel(self, id: str) -> Channel:
+        """Raises KeyError where there is none."""
+        found = next((channel for channel in self.channels if channel.id == id), None)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+
+def inner(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+    """The lists of statements inside one, in the order of the text; () for a simple one."""
+    match statement:
+        case Pipelined():
+            return statement.prologue, statement.steady, statement.epilogue, statement.short
+        case For():
+            return (statement.body,)
+        case If():
+            return statement.then, statement.otherwise
+        case _:
+            return ()
+
+
+def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Every statement at any depth, outer before inner."""
+    for statement in statements:
+        yield statement
+        for part in inner(statement):
+            yield from walk(part)
