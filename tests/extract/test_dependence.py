@@ -236,6 +236,22 @@ def test_a_branch_that_touches_memory_is_refused_at_its_place() -> None:
     assert error.value.help
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"%e = ttng.warp_group_dot %q, %k, %x : {B} * {B} -> {T}", "needs A, B and D"),
+        (f"%e = ttng.tmem_load %k : {B} -> {T}", "reads tensor memory"),
+        (f"%e = ttg.local_alloc %d : ({T}) -> {T}", "allocates smem"),
+        (f"ttng.tmem_store %d, %k, %true : {T} -> {B}", "writes tmem"),
+    ],
+)
+def test_an_operation_that_lacks_something_is_refused_at_its_place(line: str, message: str) -> None:
+    with pytest.raises(TwillError, match=message) as error:
+        loop(LOAD + DOT + line + "\n")
+    assert error.value.location is not None
+    assert error.value.location.line == HEAD.count("\n") + 1 + 4
+
+
 def test_an_unknown_operation_is_refused_at_its_place() -> None:
     with pytest.raises(TwillError, match=r"ttng\.mystery cannot be scheduled") as error:
         loop(LOAD + DOT + f"%e = ttng.mystery %d : {T} -> {T}\n")

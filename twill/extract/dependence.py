@@ -21,6 +21,7 @@ from twill.extract.fold import Folding, buffer, fold
 from twill.extract.memory import Memory, MemoryEdge, Storage, accesses, root
 from twill.extract.naming import names
 from twill.extract.ops import row
+from twill.extract.signature import check
 from twill.extract.tiles import in_shared, tile
 from twill.extract.work import works
 from twill.ir import graph as ir
@@ -33,6 +34,8 @@ def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULE
     """The dependence graph of `loop`. Raises TwillError for a loop or an operation that cannot be scheduled."""
     if loop.refusal:
         raise TwillError(f"loop {loop.path} cannot be scheduled: {loop.refusal.reason}", loop.refusal.location)
+    for op in loop.ops:
+        check(op)
     body = Body(module, loop)
     builder = Builder(body, fold(body, rules))
     return simplify.simplify(builder.graph(), rules)

@@ -48,17 +48,17 @@ class Distribution:
 
 
 def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None:
-    """The distribution of a tile of `shape`; None for an encoding whose layout is not known here."""
+    """The distribution of a tile of `shape`; None for an encoding whose layout is not known here or has other dimensions."""
     match encoding:
-        case Blocked():
+        case Blocked() if len(shape) == len(encoding.order):
             return _fit(_blocked(encoding), shape)
-        case Linear(register, lane, warp, _):
+        case Linear(register, lane, warp, _) if all(len(basis) == len(shape) for basis in (*register, *lane, *warp)):
             return _fit(Distribution(register, lane, warp), shape)
         case NvidiaMma() if len(shape) == 2 and len(encoding.instr_shape) >= 2:
             return _fit(_accumulator(encoding), shape)
         case DotOperand(0, NvidiaMma() as parent, int(width)) if len(shape) == 2:
             return _fit(_left_operand(parent, width), shape)
-        case Slice(dim, parent):
+        case Slice(dim, parent) if dim <= len(shape):
             return _drop(distribution(parent, (*shape[:dim], 1, *shape[dim:])), dim)
         case _:
             return None

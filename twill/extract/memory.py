@@ -15,7 +15,7 @@ from twill.extract.body import Body
 from twill.extract.fold import Folding, buffer
 from twill.extract.ops import row
 from twill.ir.graph import EdgeKind
-from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Value
+from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, UnknownType, Value
 
 Mode = Literal["read", "overwrite", "accumulate", "modify", "reduce"]
 """accumulate reads what it updates; modify writes a part of it; reduce commutes with its like."""
@@ -238,7 +238,7 @@ def root(body: Body, folding: Folding, value: Value) -> tuple[Value, int]:
         value, back = body.trace(value)
         distance += back
         op = body.definer(value)
-        if op is None or not op.operands or row(op).access == "load":
+        if op is None or row(op).access == "load" or not (op.operands and isinstance(op.operands[0].type, MemDesc | Tensor)):
             return value, distance
         through = row(op).kind == "view" or (body.owner(value) is not None and folding.moves_nothing(op))
         if not through:
@@ -268,7 +268,7 @@ def global_root(body: Body, value: Value) -> Value:
 
 def _global(root: Value) -> bool:
     match root.type:
-        case Pointer() | TensorDesc() | Tensor(dtype=Pointer()):
+        case Pointer() | TensorDesc() | Tensor(dtype=Pointer()) | UnknownType():
             return True
         case _:
             return False
