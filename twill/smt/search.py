@@ -19,15 +19,23 @@ from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat, decode
+from twill.smt.coarse import coarsen, stretch
 from twill.smt.engine import Attempt
 from twill.smt.explain import explain
 from twill.smt.partitions import Labels, partitions
-from twill.smt.portfolio import complete_engines
+from twill.smt.portfolio import complete_engines, engine
+from twill.smt.relax import Projection, projections
+
+COARSE_UNITS = (100, 200)
+"""Units of time per interval that the hunt in coarse time tries, one after the other."""
+
+COARSE_PATIENCE = 6.0
+"""Seconds it gets for each, per share."""
 
 POLISH_SHARE = 1.5
 """Deterministic seconds for each goal after the interval."""
 
-FIRST_SHARE = 2.0
+FIRST_SHARE = 0.5
 """Deterministic seconds a hunt and a complete engine get at an interval before the search looks elsewhere; doubled each round."""
 
 
@@ -51,6 +59,9 @@ class _State:
     undecided: set[Time] = field(default_factory=set[Time])
     share: float = FIRST_SHARE
     misses: int = 0
+    projected: bool = False
+    binding: list[Projection] = field(default_factory=list[Projection])
+    """Projections that refuted something."""
     notes: list[str] = field(default_factory=list[str])
     reasons: tuple[Reason, ...] = ()
 
@@ -76,6 +87,8 @@ class _State:
         """Decide intervals until the gap is closed or the time is up."""
         while self.low < self.high and self.remaining > 0:
             self.decide(self.target())
+            if self.low < self.high and not self.projected and self.joint and self.problem.monotone:
+                self.project()
         if self.best and self.remaining > 0:
             self.polish(self.best)
         self.explain()
@@ -90,17 +103,17 @@ class _State:
             self.share *= 2
             return self.high - 1
         if self.best:
-            return floor if floor == self.bounds.value else (floor + self.high - 1) // 2
-        step = self.bounds.value * 4**self.misses // 256 if self.misses else 0
-        return min(self.top, max(floor, self.bounds.value + step))
+            return (floor + self.high - 1) // 2
+        step = self.low * 4**self.misses // 1024 if self.misses else 0
+        return min(self.top, max(floor, self.low + step))
 
     def decide(self, interval: Time) -> None:
         """Try one interval with the current share."""
         self._tell("trying", "search", interval)
         verdict = Race(self, interval).run()
         if verdict.solution is not None:
-            self._tell("feasible", verdict.engine, interval)
             self.best = verdict.solution
+            self._tell("feasible", verdict.engine, self.best.interval)
             return
         self.misses += 1
         self._tell(verdict.verdict, verdict.engine, interval)
@@ -108,6 +121,32 @@ class _State:
             self.refute(Refutation(interval, self.options.copies, verdict.engine, verdict.seconds, below=self.problem.monotone))
         else:
             self.undecided.add(interval)
+
+    def project(self) -> None:
+        """Raise the lower end to the smallest interval at which no projection of the problem is refuted."""
+        self.projected = True
+        for projection in projections(self.problem):
+            refutation = self._rise(projection)
+            if refutation:
+                self.binding.append(projection)
+                self.refute(refutation)
+
+    def _rise(self, projection: Projection) -> Refutation | None:
+        """The largest interval at which a projection is refuted, by growing steps, then bisection; None if never."""
+        last: Refutation | None = None
+        low, high, step = self.low, self.high, 0
+        while low < high and self.remaining > 0:
+            interval = min(low + step, high - 1) if high == self.high else (low + high) // 2
+            self._tell("trying", projection.name, interval)
+            small, copies = projection.at(interval), self.options.copies
+            word = cpsat.attempt(small, interval, copies, time_limit=self.remaining, effort=FIRST_SHARE)
+            self._tell(word.verdict, projection.name, interval)
+            if word.verdict == "infeasible":
+                last = Refutation(interval, copies, f"cpsat on the {projection.name} projection", word.seconds, below=True)
+                low, step = interval + 1, max(4 * step, interval // 256, 1)
+            else:
+                high = interval
+        return last
 
     def refute(self, refutation: Refutation) -> None:
         """Raise the lower end; where a refutation covers all below, the weaker ones are not kept."""
@@ -233,56 +272,98 @@ def _bound_name(found: Bounds) -> str:
 
 @dataclass
 class Race:
-    """One interval: complete engines against each other, a hunt beside them."""
+    """One interval, three ways at once: a hunt under natural partitions, one in coarse time, and the complete engines.
+
+    The first way that has an answer, in this order, gives it, however long the others took: so the answer is always the same.
+    """
 
     state: _State
     interval: Time
+    stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Attempt:
-        """The hunt's find if it has one, else the first complete verdict, else a timeout."""
-        state, stop = self.state, threading.Event()
-        engines = complete_engines(state.problem, state.options, self.interval)
-        limit = max(0.05, state.remaining)
-        with ThreadPoolExecutor(len(engines) + 1) as pool:
-            verdicts = [pool.submit(self._complete, engine, min(limit, self.patience()), stop) for engine in engines]
+        """A find, at this interval or (in coarse time) a little above it; or a refutation, or a timeout."""
+        with ThreadPoolExecutor(3) as pool:
+            ways = [pool.submit(way) for way in (self._hunt, self._coarse, self._prove)]
             try:
-                found = self._hunt(stop, time.monotonic() + limit)
-                if found is not None:
-                    return found
-                return _best_word([future.result() for future in verdicts])
+                words: list[Attempt] = []
+                for way in ways:
+                    words.append(way.result())
+                    if words[-1].verdict != "timeout":
+                        break
+                return _best_word(words)
             finally:
-                stop.set()
+                self.stop.set()
 
-    def patience(self) -> float:
-        """Wall seconds that a complete engine gets at this interval."""
-        return 3 * self.state.share
+    @property
+    def left(self) -> float:
+        return max(0.0, self.state.remaining)
 
-    def _complete(self, engine: Callable[..., Attempt], seconds: float, stop: threading.Event) -> Attempt:
-        """Run one complete engine; a proof ends the race for everyone."""
-        state = self.state
-        word = engine(state.problem, self.interval, state.options.copies, joint=state.joint, time_limit=seconds, stop=stop)
-        if word.verdict == "infeasible":
-            stop.set()
-        return word
+    def _nothing(self, name: str) -> Attempt:
+        return Attempt("timeout", name, 0.0)
 
-    def _hunt(self, stop: threading.Event, deadline: float) -> Attempt | None:
-        """Look under each natural partition with few copies; None where nothing is found within the share."""
+    def _hunt(self) -> Attempt:
+        """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
         for copies, labels in self._looks():
-            left = deadline - time.monotonic()
-            if stop.is_set() or left <= 0:
-                return None
-            fixed = _under(self.state.problem, labels)
-            word = cpsat.attempt(fixed, self.interval, copies, joint=True, time_limit=left, stop=stop, effort=self.state.share / 4, proving=False)
+            if self.stop.is_set() or self.left <= 0:
+                break
+            fixed, effort = _under(self.state.problem, labels), self.state.share / 4
+            word = cpsat.attempt(fixed, self.interval, copies, time_limit=self.left, stop=self.stop, effort=effort, proving=False)
             if word.solution is not None:
                 return word
-        return None
+        return self._nothing("cpsat")
 
     def _looks(self) -> Iterator[tuple[int, Labels]]:
-        """(copies, partition) pairs: few iterations in flight first (one alone is what works at very large intervals)."""
+        """(copies, partition) pairs: two iterations in flight first; one alone is what works at very large intervals."""
         if self.state.options.engine in ("auto", "cpsat"):
-            for copies in range(1, min(3, self.state.options.copies) + 1):
-                for labels in self.state.candidates:
+            best = (self.state.best.group,) if self.state.best else ()
+            for copies in (n for n in (2, 1, 3) if n <= self.state.options.copies):
+                for labels in dict.fromkeys((*best, *self.state.candidates)):
                     yield copies, labels
+
+    def _coarse(self) -> Attempt:
+        """SAT on times rounded up, in about 100, then 200 units an interval: finds at or a little above this interval."""
+        state = self.state
+        if state.options.engine != "auto" or not (state.joint and state.problem.monotone):
+            return self._nothing("sat")
+        for units in COARSE_UNITS:
+            step = -(-self.interval // units)
+            turns = -(-self.interval // step)
+            if step == 1 or turns * step >= state.high or self.stop.is_set():
+                continue
+            small, copies = coarsen(state.problem, step), min(2, state.options.copies)
+            word = engine("sat")(small, turns, copies, time_limit=min(self.left, COARSE_PATIENCE * state.share), stop=self.stop)
+            if word.solution is not None:
+                return replace(word, solution=stretch(state.problem, step, word.solution))
+        return self._nothing("sat")
+
+    def _prove(self) -> Attempt:
+        """Projections, then the complete engines on the whole; a proof ends the race for everyone."""
+        word = self._by_projection() or self._by_engines()
+        if word.verdict == "infeasible":
+            self.stop.set()
+        return word
+
+    def _by_projection(self) -> Attempt | None:
+        if self.state.options.engine != "auto" or not (self.state.joint and self.state.problem.monotone):
+            return None
+        for projection in self.state.binding:
+            small, copies = projection.at(self.interval), self.state.options.copies
+            word = cpsat.attempt(small, self.interval, copies, time_limit=self.left, stop=self.stop, effort=2 * self.state.share)
+            if word.verdict == "infeasible":
+                return replace(word, engine=f"cpsat on the {projection.name} projection")
+        return None
+
+    def _by_engines(self) -> Attempt:
+        state = self.state
+        engines = complete_engines(state.problem, state.options, self.interval)
+        patience = self.left if state.options.engine != "auto" else min(self.left, 3 * state.share)
+        with ThreadPoolExecutor(len(engines)) as pool:
+            words = [
+                pool.submit(run, state.problem, self.interval, state.options.copies, joint=state.joint, time_limit=patience, stop=self.stop)
+                for run in engines
+            ]
+            return _best_word([word.result() for word in words])
 
 
 def _best_word(words: list[Attempt]) -> Attempt:
