@@ -62,7 +62,7 @@ def test_a_formula_that_outgrows_memory_gives_no_verdict(monkeypatch: pytest.Mon
     assert sat.decide(attention().problem, 2112, 2, joint=True).verdict == "timeout"
 
 
-def _pigeons(count: int, holes: int) -> Problem:
+def pigeons(count: int, holes: int) -> Problem:
     """More unit-length operations than one unit has residues, disguised by wide windows: slow to refute for a SAT solver."""
     operations = tuple(Operation(f"o{i}", "op", (Reservation("U", 2),), 2) for i in range(count))
     return Problem("pigeons", "toy", (Unit("U"),), operations, (), (), Limits(groups=holes))
@@ -73,7 +73,7 @@ def test_an_attempt_ends_when_told_and_leaves_no_process(ending: str) -> None:
     stop, begin = threading.Event(), time.monotonic()
     if ending == "event":
         threading.Timer(0.5, stop.set).start()
-    attempt = sat.attempt(_pigeons(40, 8), 79, 3, time_limit=0.5 if ending == "limit" else 60.0, stop=stop)
+    attempt = sat.attempt(pigeons(40, 8), 79, 3, time_limit=0.5 if ending == "limit" else 60.0, stop=stop)
     assert attempt.verdict == "timeout"
     assert time.monotonic() - begin < 5
     with pytest.raises(ChildProcessError):
@@ -113,4 +113,4 @@ def test_sums_as_clauses_mean_the_same(seed: int) -> None:
 
 
 def test_no_room_for_an_operation_is_infeasible_without_a_solver() -> None:
-    assert formulate(_pigeons(1, 1), 1, 1, joint=True, addressed=False) is None
+    assert formulate(pigeons(1, 1), 1, 1, joint=True, addressed=False) is None
