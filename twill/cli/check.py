@@ -40,4 +40,5 @@ def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
         click.echo(str(violation))
     if violations:
         ctx.exit(1)
-    click.echo(f"{problem.name}: every rule holds; {document.result.status}")
+    held = "every rule holds" if document.result.solution else "no schedule; bounds and evidence hold"
+    click.echo(f"{problem.name}: {held}; {document.result.status}")
