@@ -142,10 +142,11 @@ Accumulate: TypeAlias = Literal["always", "never", "not_first"]
 class MmaIssue:
     """Start elements `begin` to `end` of K of an asynchronous product into `accumulator`, and close them as one commit group.
 
-    The last of `ops` is the `ttng.warp_group_dot`, those before it are views (transpositions) of its operands. It starts the reading of
-    its operands and the update of its accumulator; all is complete when a later `MmaWait` says so. Products of one group execute in
-    order, so a product may be issued on an accumulator that an earlier one still updates. A product that is not issued at once is
-    issued in several statements, in order of K; `accumulate` concerns the part with begin = 0, later parts always add. The registers
+    The last of `ops` is the `ttng.warp_group_dot`, those before it change how its operands are seen (transpositions of shared memory,
+    the accumulator layout taken as that of A) and move nothing. It starts the reading of its operands and the update of its
+    accumulator; all is complete when a later `MmaWait` says so. Products of one group execute in order, so a product may be issued on
+    an accumulator that an earlier one still updates. A product that is not issued at once is issued in several statements, in order
+    of K; `accumulate` concerns the part with begin = 0, later parts always add. The registers
     it reads are written by completed statements.
     """
 
@@ -249,14 +250,16 @@ class OrderSignal:
 
 @dataclass(frozen=True, slots=True)
 class StoreTile:
-    """Write a register tile to global memory by TMA: wait until an earlier store has read `buffer`, write the tile there (the layout
-    in which it lies in registers does not matter), make it visible, start the store (or reduction) and commit it.
+    """Write a register tile to global memory by TMA, in `parts` equal parts of its columns. For each: wait until an earlier store has
+    read `buffer`, write the part there (the layout in which the tile lies in registers does not matter), make it visible, start the
+    store (or reduction) and commit it.
 
     The last of `ops` is the `tt.descriptor_store` or `tt.descriptor_reduce`; those before compute coordinates and tile."""
 
     ops: tuple[int, ...]
     reads: tuple[Read, ...]
     buffer: str
+    parts: int = 1
     at: At = At()
 
 
