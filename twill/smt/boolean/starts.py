@@ -66,7 +66,7 @@ def state(formula: Formula, problem: Problem, interval: Time, copies: int) -> St
 def within(formula: Formula, problem: Problem, interval: Time, end: Time, slack: Time = 0) -> Starts | None:
     """Start times from 0 on, everything over at end + slack; None where the windows alone leave an operation no room."""
     windows = _windows(problem, interval, end + slack)
-    if windows is None:
+    if windows is None or any(window.high - window.low < slack for window in windows):
         return None
     return Starts(interval, windows, tuple(chain(formula, window) for window in windows), slack)
 
