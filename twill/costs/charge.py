@@ -81,13 +81,15 @@ def counted(work: Work, machine: Machine, count: int, dtype: str, what: str) -> 
     slow = ceil(count / cost.latency_rate) if cost.latency_rate else 0
     held = ceil(count / cost.issue_rate) if cost.issue_rate else 0
     held = max(held, ceil(busy * (1 - cost.staging / count))) if cost.asynchronous and 0 < cost.staging < count else held
+    queued = max(0, busy - cost.queue) if cost.queue is not None else 0
     terms = [f"{unit} {count}/{rate:g}" for unit, rate in rates.items()]
     tail = f"max({count}/{cost.latency_rate:g}, occupancy)" if cost.latency_rate else "occupancy"
-    formula = f"{count} {what}: {', '.join(terms) or 'free'}; latency {tail} + {cost.latency}"
+    launch = f"; holds the warp {max(cost.issue + held, queued)}" if cost.asynchronous else ""
+    formula = f"{count} {what}: {', '.join(terms) or 'free'}; latency {tail} + {cost.latency}{launch}"
     return Charge(
         issued(units, count * cost.instructions / 32, machine),
         latency=max(busy, slow) + cost.latency,
-        issue=cost.issue + held if cost.asynchronous else busy,
+        issue=max(cost.issue + held, queued) if cost.asynchronous else busy,
         formula=formula,
         asynchronous=cost.asynchronous,
         warps=cost.warps,
@@ -130,12 +132,13 @@ def reduction(work: Work, machine: Machine) -> Charge:
     across = machine.handover.barrier if spread.warps else 0
     busy = sum(join.issue for join in joins)
     serial = ceil(spread.serial * cost.step)
-    terms = [*(f"{op}: {join.formula}" for op, join in zip(work.combine, joins, strict=True)), passed.formula]
+    terms = [f"{op}: {join.formula}" for op, join in zip(work.combine, joins, strict=True)]
+    terms += [f"{spread.lanes} exchanges between lanes of {cost.latency}, {spread.lanes * result.held} elements"] if spread.lanes else []
     terms += [f"{spread.serial} a thread and row, {cost.step:g} apart"] if serial > busy else []
     terms += [f"{across} for a barrier between warps"] if across else []
     return Charge(
         added(*(join.units for join in joins), passed.units),
-        latency=max(busy, serial) + passed.issue + cost.latency + across,
+        latency=max(busy, serial) + max(passed.issue, spread.lanes * cost.latency) + across,
         issue=busy + passed.issue + across,
         formula="; ".join(terms),
     )

@@ -28,13 +28,15 @@ class Cost:
     source: str
     """Where the numbers come from."""
     latency: int = 0
-    """Cycles from the end of the occupancy to the result."""
+    """Cycles from the end of the occupancy to the result; of a reduction, cycles of each exchange between lanes."""
     latency_rate: float | None = None
     """Where results come out slower than the unit is taken: things per cycle until the last one, `latency` included after it."""
     asynchronous: bool = False
     """Started and left alone: only its launch holds the warp, and a reader must wait for it."""
     issue: int = 0
     """Cycles that the launch of an asynchronous operation holds the warp."""
+    queue: int | None = None
+    """Cycles of work that an asynchronous unit takes in advance; more of it holds the warp until the unit gets to it. None: any."""
     issue_rate: float | None = None
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
     step: float = 0.0
