@@ -12,6 +12,7 @@ from tests.samples import attention, figure1
 from twill.cli import run
 from twill.files import write_graph
 from twill.ir.problem import Problem
+from twill.ir.schedule import Result
 
 
 @pytest.fixture
@@ -96,12 +97,18 @@ def test_proven_infeasible_is_status_3(tmp_path: Path, capsys: pytest.CaptureFix
     assert "proven infeasible" in capsys.readouterr().out
 
 
-def test_a_limit_is_status_4_with_a_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    problem = attention().problem
-    tight = replace(problem, limits=replace(problem.limits, registers_per_thread=152))
-    status = run(["schedule", saved(tight, tmp_path), "--time-limit", "0.1"])
-    assert status == 4
-    assert "at least" in capsys.readouterr().out
+@pytest.mark.parametrize(("found", "says"), [(True, "a gap of 3.1%"), (False, "none found; proven: at least 2048 cycles")])
+def test_a_limit_is_status_4_with_a_bound(
+    found: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = attention() if found else replace(attention(), solution=None, status="unknown")
+
+    def stopped(*_: object) -> Result:
+        return result
+
+    monkeypatch.setattr("twill.pipeline.solve", stopped)
+    assert run(["schedule", saved(result.problem, tmp_path)]) == 4
+    assert says in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
