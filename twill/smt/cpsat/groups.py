@@ -69,11 +69,8 @@ def _clear_of(v: Variables, op: int, other: int, conditions: list[Literal]) -> N
     if issue > v.interval - 1:
         v.model.add_bool_or([negate(lit) for lit in enforced])
         return
-    wraps = v.model.new_bool_var("")  # `op` comes after `other` only past the period's end
-    after = v.residue[op] - v.residue[other] + v.interval * wraps
-    low, high = v.model.add(after >= issue), v.model.add(after <= v.interval - 1)
-    for constraint in (low, high):
-        v.when(constraint, *enforced)
+    after = v.residue[op] - v.residue[other] + v.interval * v.before(v.residue[op], v.residue[other])
+    v.when(v.model.add(after >= issue), *enforced)
 
 
 def widths(problem: Problem) -> list[int]:

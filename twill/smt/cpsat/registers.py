@@ -1,13 +1,43 @@
 # pyright: basic
-"""Rules REGISTERS and THREADS: what each group holds at every residue, and how the register file is split."""
+"""Rules REGISTERS and THREADS: what each group holds at every residue, and how the register file is split.
+
+What a group holds is largest where some value is born, so it is enough to look there. At the birth of one value, an instance k periods
+old of another is still held if its range is longer than D + k * I, where D is how far the one is born behind the other modulo I: one
+literal for every pair and k. Attention's forward loop is found 5 to 100 times sooner than with cumulative constraints over modular
+intervals.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
-from twill.ir.problem import Value
+from twill.ir.problem import Use, Value
 from twill.smt.cpsat import groups
-from twill.smt.cpsat.variables import Hold, Literal, Variables, negate
+from twill.smt.cpsat.variables import Literal, Variables, negate
 
-Demand = tuple[cp_model.IntervalVar, int]
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The range lasts at least to `time` where `condition` holds."""
+
+    time: cp_model.LinearExprT
+    condition: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value as one group holds it: from its birth at stage * I + residue to the latest of its ends."""
+
+    name: str
+    size: int
+    stage: cp_model.IntVar
+    residue: cp_model.IntVar
+    ends: tuple[End, ...]
+    on: tuple[Literal, ...]
+    """on[g]: it is group g that holds it."""
+    src: int | None
+    """The producer whose group holds it; None for what another group holds."""
 
 
 def state(v: Variables, used: list[Literal]) -> None:
@@ -15,9 +45,13 @@ def state(v: Variables, used: list[Literal]) -> None:
     values = [value for value in v.problem.values if value.registers]
     top = _highest_peak(v, values)
     peaks = [v.model.new_int_var(0, top, f"peak[{g}]") for g in range(v.group_count)]
-    holds = {value.id: home(v, value) for value in values if not value.resident}
-    for g in range(v.group_count):
-        _fit(v, g, values, holds, peaks[g], top)
+    held = [_home(v, value) for value in values if not value.resident]
+    held += [item for value in values for g in range(v.group_count) if (item := _away(v, value, g))]
+    resident = [_residents(v, values, g) for g in range(v.group_count)]
+    for g, peak in enumerate(peaks):
+        v.model.add(peak >= resident[g])
+    for item in held:
+        _at_birth(v, item, held, peaks, resident, top)
     _file(v, peaks, used)
 
 
@@ -29,68 +63,83 @@ def _highest_peak(v: Variables, values: list[Value]) -> int:
     return max(0, limits.registers_per_thread - limits.register_base)
 
 
-def home(v: Variables, value: Value) -> Hold:
-    """How long the producing group holds a value: to its last use there, and through its latency if it is handed over."""
+def _residents(v: Variables, values: list[Value], g: int) -> cp_model.LinearExpr:
+    """What is updated in place round the loop takes its room at every residue."""
+    kept = [value for value in values if value.resident]
+    return cp_model.LinearExpr.sum([value.registers * v.on(v.problem.index(value.src), g) for value in kept])
+
+
+def _home(v: Variables, value: Value) -> Held:
+    """The producing group holds a value to its last use there, and through its latency if it is handed over."""
     src = v.problem.index(value.src)
-    end = v.end_var(f"home[{value.id}]")
-    v.model.add(end >= v.start[src])
-    for use in value.uses:
-        op = v.problem.index(use.op)
-        same = v.same(src, op)
-        if same is not False:
-            v.when(v.model.add(end >= v.start[op] + use.distance * v.interval + use.hold), same)
-        if same is not True:
-            v.when(v.model.add(end >= v.start[src] + v.problem.operations[src].latency), negate(same))
-    return v.hold(src, end, f"home[{value.id}]")
+    ends = [End(_end(v, use), v.same(src, v.problem.index(use.op))) for use in value.uses]
+    handed = v.any_of([negate(end.condition) for end in ends], f"handed[{value.id}]")
+    ends.append(End(v.start[src] + v.problem.operations[src].latency, handed))
+    on = tuple(v.on(src, g) for g in range(v.group_count))
+    live = tuple(end for end in ends if end.condition is not False)
+    return Held(value.id, value.registers, v.stage[src], v.residue[src], live, on, src)
 
 
-def _fit(v: Variables, g: int, values: list[Value], holds: dict[str, Hold], peak: cp_model.IntVar, top: int) -> None:
-    """At every residue what group g holds is at most its peak."""
-    constant: list[cp_model.LinearExprT] = []
-    demands: list[Demand] = []
-    for value in values:
-        present = v.on(v.problem.index(value.src), g)
-        if value.resident:
-            constant.append(value.registers * present)
-        else:
-            part, line = _demand(v, holds[value.id], present, value.registers)
-            constant.append(part)
-            demands += line
-        part, line = _away(v, g, value)
-        constant.append(part)
-        demands += line
-    room = v.model.new_int_var(0, top, f"room[{g}]")
-    v.model.add(room == peak - cp_model.LinearExpr.sum(constant))
-    if demands:
-        v.model.add_cumulative([d[0] for d in demands], [d[1] for d in demands], room)
+def _end(v: Variables, use: Use) -> cp_model.LinearExprT:
+    return v.start[v.problem.index(use.op)] + use.distance * v.interval + use.hold
 
 
-def _demand(v: Variables, hold: Hold, present: Literal, size: int) -> tuple[cp_model.LinearExprT, list[Demand]]:
-    """A hold's whole periods as a constant, its rest as optional intervals."""
-    whole = v.model.new_int_var(0, v.most_copies, "")
-    v.when(v.model.add(whole >= hold.full), present)
-    end = v.model.new_int_var(0, 2 * v.interval, "")
-    intervals = [
-        v.model.new_optional_interval_var(hold.residue + turn * v.interval, hold.rest, end + turn * v.interval, present, "")
-        for turn in (0, 1)
-    ]
-    return size * whole, [(interval, size) for interval in intervals]
-
-
-def _away(v: Variables, g: int, value: Value) -> tuple[cp_model.LinearExprT, list[Demand]]:
-    """What group g holds of a value that another group produced: from its first use there to the end of its last."""
+def _away(v: Variables, value: Value, g: int) -> Held | None:
+    """Group g holds a value that another group produced from its first use there to the end of its last; None if that takes no time."""
     src = v.problem.index(value.src)
     users = [(use, v.problem.index(use.op)) for use in value.uses if v.same(src, v.problem.index(use.op)) is not True]
-    if not users or (len(users) == 1 and users[0][0].hold == 0):
-        return 0, []
+    if value.resident or not users or (len(users) == 1 and users[0][0].hold == 0):
+        return None
     here = [v.both(v.on(op, g), negate(v.on(src, g)), "") for _, op in users]
-    present = v.any_of(here, f"away[{value.id},{g}]")
-    begin, end = v.end_var(f"arrive[{value.id},{g}]"), v.end_var(f"leave[{value.id},{g}]")
+    begin = v.end_var(f"arrive[{value.id},{g}]")
     for (use, op), literal in zip(users, here, strict=True):
-        time = v.start[op] + use.distance * v.interval
-        v.when(v.model.add(begin <= time), literal)
-        v.when(v.model.add(end >= time + use.hold), literal)
-    return _demand(v, v.hold(begin, end, f"away[{value.id},{g}]"), present, value.registers)
+        v.when(v.model.add(begin <= v.start[op] + use.distance * v.interval), literal)
+    ends = tuple(End(_end(v, use), literal) for (use, _), literal in zip(users, here, strict=True))
+    present = v.any_of(here, f"away[{value.id},{g}]")
+    on = tuple(present if group == g else False for group in range(v.group_count))
+    return Held(f"{value.id}@{g}", value.registers, v.stage_of(begin), v.residue_of(begin), ends, on, None)
+
+
+def _at_birth(
+    v: Variables, born: Held, held: list[Held], peaks: list[cp_model.IntVar], resident: list[cp_model.LinearExpr], top: int
+) -> None:
+    """When `born` is, its group holds no more than its peak."""
+    others = [(other, _together(v, born, other)) for other in held]
+    counts = [(other.size, _alive(v, other, born, same, top)) for other, same in others if same is not False]
+    total = cp_model.LinearExpr.sum([size * literal for size, literals in counts for literal in literals])
+    for g, peak in enumerate(peaks):
+        if born.on[g] is not False:
+            v.when(v.model.add(total + resident[g] <= peak), born.on[g])
+
+
+def _together(v: Variables, a: Held, b: Held) -> Literal:
+    """One group holds both."""
+    if a is b:
+        return True
+    if a.src is not None and b.src is not None:
+        return v.same(a.src, b.src)
+    shared = [v.both(x, y, "") for x, y in zip(a.on, b.on, strict=True) if x is not False and y is not False]
+    return v.any_of(shared, "")
+
+
+def _alive(v: Variables, other: Held, born: Held, same: Literal, top: int) -> list[Literal]:
+    """Literal k: where one group holds both, the instance of `other` born k periods before its last is still held at `born`'s birth.
+
+    More instances than the budget has room for are forbidden outright.
+    """
+    most = min(top // other.size, v.most_copies)
+    literals: list[Literal] = [v.model.new_bool_var("") for _ in range(most)]
+    for older, newer in pairwise(reversed(literals)):
+        v.model.add_implication(older, newer)
+    if other is born and literals:
+        v.model.add(literals[0] == 1)
+    behind = born.residue + v.interval * (0 if other is born else v.before(born.residue, other.residue))
+    for k in range(most + (most == top // other.size)):
+        dead = [negate(literals[k])] if k < most else []
+        for end in other.ends:
+            over = v.model.add(end.time <= v.interval * other.stage + behind + k * v.interval)
+            v.when(over, same, end.condition, *dead)
+    return literals
 
 
 def _file(v: Variables, peaks: list[cp_model.IntVar], used: list[Literal]) -> None:

@@ -50,14 +50,17 @@ def attempt(
     stop: threading.Event | None = None,
     effort: float | None = None,
     proving: bool = True,
+    hint: Solution | None = None,
 ) -> Attempt:
     """Is there a schedule of at most `copies` iterations in flight at exactly this interval?
 
     `effort` limits the solver's deterministic time (about seconds), so that giving up does not depend on the machine's load.
-    `proving` spends more on linear relaxations, which refute tight register budgets tenfold faster and find a little slower.
+    `proving` spends more on linear relaxations, which refute tight register budgets tenfold faster and find
+    slower. `hint` is an answer to start from, perhaps at another interval.
     """
     began = time.monotonic()
     built = build(problem, interval, copies, joint)
+    _hint(built, hint)
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 0)
     verdict = _VERDICT.get(status, "timeout")
     found = _read(built, solver) if verdict == "feasible" else None
@@ -114,12 +117,15 @@ def _read(built: Built, solver: cp_model.CpSolver) -> Solution:
 
 
 def _hint(built: Built, hint: Solution | None) -> None:
-    """Start from a known answer: its starts and groups."""
+    """Start from a known answer, perhaps at another interval: its stages, residues and groups."""
     if hint is None:
         return
     v = built.variables
-    for var, value in zip(v.start, hint.start, strict=True):
-        v.model.add_hint(var, value)
+    for i, start in enumerate(hint.start):
+        stage, residue = start // hint.interval, min(start % hint.interval, v.interval - 1)
+        v.model.add_hint(v.stage[i], stage)
+        v.model.add_hint(v.residue[i], residue)
+        v.model.add_hint(v.start[i], stage * v.interval + residue)
     if v.joint and hint.groups:
         for c, members in enumerate(v.clusters.members):
             for g, x in enumerate(v.in_group[c]):

@@ -19,16 +19,6 @@ Literal: TypeAlias = cp_model.BoolVarT | bool
 """A 0-1 variable, its negation, or a constant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """A span [start, end) on the line of one iteration and its modular form: `full` whole periods and a rest from `residue` on."""
-
-    residue: cp_model.IntVar
-    full: cp_model.IntVar
-    rest: cp_model.IntVar
-    length: cp_model.LinearExpr
-
-
 @dataclass
 class Variables:
     """A CP-SAT model under construction for `problem` at interval `interval`."""
@@ -39,7 +29,8 @@ class Variables:
     joint: bool
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
-    _residues: dict[int, cp_model.IntVar] = field(default_factory=dict)
+    _splits: dict[int, tuple[cp_model.IntVar, cp_model.IntVar]] = field(default_factory=dict)
+    _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ops, span = self.problem.operations, self.copies * self.interval
@@ -98,25 +89,35 @@ class Variables:
 
     # --- spans modulo I ---------------------------------------------------------------------------------------------
 
-    def hold(self, start: int | cp_model.IntVar, end: cp_model.IntVar, name: str) -> Hold:
-        """The span from `start` (an operation's position, or a time of its own) to `end`, never negative."""
-        begin, residue = (self.start[start], self.residue[start]) if isinstance(start, int) else (start, self.residue_of(start))
-        full = self.model.new_int_var(0, self.most_copies, f"full[{name}]")
-        rest = self.model.new_int_var(0, self.interval - 1, f"rest[{name}]")
-        self.model.add(end - begin == full * self.interval + rest)
-        return Hold(residue, full, rest, end - begin)
-
     def end_var(self, name: str) -> cp_model.IntVar:
         return self.model.new_int_var(0, self.latest_end, f"end[{name}]")
 
     def residue_of(self, time: cp_model.IntVar) -> cp_model.IntVar:
         """time mod I, for a time that is no operation's start."""
-        if time.index not in self._residues:
+        return self._split(time)[1]
+
+    def stage_of(self, time: cp_model.IntVar) -> cp_model.IntVar:
+        """time div I, for a time that is no operation's start."""
+        return self._split(time)[0]
+
+    def _split(self, time: cp_model.IntVar) -> tuple[cp_model.IntVar, cp_model.IntVar]:
+        if time.index not in self._splits:
             residue = self.model.new_int_var(0, self.interval - 1, f"mod[{time.name}]")
             stage = self.model.new_int_var(0, self.latest_end // self.interval, f"div[{time.name}]")
             self.model.add(time == stage * self.interval + residue)
-            self._residues[time.index] = residue
-        return self._residues[time.index]
+            self._splits[time.index] = stage, residue
+        return self._splits[time.index]
+
+    def before(self, a: cp_model.IntVar, b: cp_model.IntVar) -> Literal:
+        """Residue a is less than residue b."""
+        if a.index == b.index:
+            return False
+        if (a.index, b.index) not in self._before:
+            literal = self.model.new_bool_var("")
+            self.model.add(a < b).only_enforce_if(literal)
+            self.model.add(a >= b).only_enforce_if(literal.negated())
+            self._before[a.index, b.index] = literal
+        return self._before[a.index, b.index]
 
     @cached_property
     def latest_end(self) -> Time:
