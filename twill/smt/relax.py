@@ -56,15 +56,24 @@ def _tensor_memory(problem: Problem, interval: Time, kept: frozenset[str]) -> Pr
 
 
 def _registers(problem: Problem, interval: Time, kept: frozenset[str]) -> Problem:
-    """Timing, groups and registers of the operations that hold tiles; memories are free."""
+    """Timing, groups and registers of the operations that hold tiles; memories are free.
+
+    No rule of waiting: where a path through a forgotten operation crosses groups, it may be that one which waits. Narrow groups are free
+    too: what is kept of a wide one may look narrow.
+    """
     small = project(problem, interval, kept)
-    return replace(small, values=tuple(replace(value, shared=0, staging=0, tensor=0) for value in small.values if value.registers))
+    return replace(
+        small,
+        operations=tuple(replace(op, issue=0) for op in small.operations),
+        values=tuple(replace(value, shared=0, staging=0, tensor=0) for value in small.values if value.registers),
+        limits=replace(small.limits, narrow_registers=0),
+    )
 
 
 def project(problem: Problem, interval: Time, kept: frozenset[str]) -> Problem:
     """Only the operations in `kept` (loads never), with paths through the others as edges.
 
-    Sound: every rule of the result follows from the rules of `problem` at this interval.
+    At this interval every rule of the result but CONCURRENCY, and the price of narrow groups, follows from the rules of `problem`.
     """
     operations = tuple(op for op in problem.operations if op.id in kept and not op.variable)
     names = {op.id for op in operations}
