@@ -212,7 +212,8 @@ class Get:
 @dataclass(frozen=True, slots=True)
 class Consumed:
     """This group reads the slot of `at.iteration` no more: arrive on its empty barrier. A slot is empty when every consuming group has done
-    so since it was last put; before the first put it is empty."""
+    so since it was last put; before the first put it is empty. Does nothing where the iteration is negative (a release later than the
+    first turn of the steady state, for an iteration that never was)."""
 
     channel: str
     at: At = At()

@@ -1,0 +1,180 @@
+"""The code of a function as lowering sees it: who makes a value, what must be computed for one, and under which name it is kept.
+
+Takes a `Function`; gives cones (the operations behind some operands, down to values that have a place), registers' names, and refusals
+that point at the operation. Nothing here knows of schedules.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from re import sub
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Block, Function, Loop, Module, Op, Value
+
+LOAD, ALLOC, DOT = "tt.descriptor_load", "ttg.local_alloc", "ttng.warp_group_dot"
+STORES = frozenset({"tt.descriptor_store", "tt.descriptor_reduce"})
+EFFECTS = STORES | {"tt.store", "tt.atomic_rmw"}
+"""Operations that write global memory: executed exactly once."""
+IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
+"""Their results need no place: see `ir.program`."""
+_VIEWS = frozenset({"ttg.memdesc_trans", "tt.expand_dims", "tt.broadcast", "tt.splat", ALLOC})
+_PURE = _VIEWS | {
+    *("tt.make_range", "tt.addptr", "tt.get_program_id", "tt.get_num_programs", "tt.reduce", "ttg.convert_layout"),
+    *("tt.trans", "tt.reshape", "tt.load", "tt.bitcast", "tt.fp_to_fp", "scf.if"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A function with its operations and values by number."""
+
+    module: Module
+    function: Function
+    ops: Mapping[int, Op]
+    users: Mapping[int, tuple[Op, ...]]
+    """By value id: the operations that have it as operand."""
+
+    def maker(self, value: Value) -> Op | None:
+        """The operation that defines a value; None for arguments of blocks and of the function."""
+        return None if value.producer is None else self.ops[value.producer]
+
+    def refuse(self, what: str, op: Op, help: str | None = None) -> TwillError:
+        """An error that shows the operation's line."""
+        return TwillError(what, op.location, text=self.module.text.splitlines()[op.location.line - 1], help=help)
+
+
+def read(module: Module, function: Function) -> Code:
+    """Index a function."""
+    ops = {op.index: op for op in function.walk()}
+    users: dict[int, list[Op]] = {}
+    for op in ops.values():
+        for operand in op.operands:
+            users.setdefault(operand.id, []).append(op)
+    return Code(module, function, ops, {value: tuple(found) for value, found in users.items()})
+
+
+def pure(op: Op) -> bool:
+    """It may be executed anywhere, and more than once."""
+    known = op.name in _PURE or op.name.startswith(("arith.", "math."))
+    return known and not any(inner.name in EFFECTS for inner in op.inner())
+
+
+def cheap(op: Op) -> bool:
+    """It moves nothing, or works on scalars: a reader executes it again instead of being handed its result."""
+    return op.name in _VIEWS or (pure(op) and not op.regions and all(not _tile(value) for value in op.results))
+
+
+def _tile(value: Value) -> bool:
+    return bool(getattr(value.type, "shape", ()))
+
+
+def captured(op: Op) -> tuple[Value, ...]:
+    """Its operands, and the values that its regions use from outside."""
+    inside = {result.id for inner in op.inner() for result in inner.results}
+    inside |= {arg.id for region in op.regions for block in region.blocks for arg in block.args}
+    inside |= {arg.id for inner in op.inner() for region in inner.regions for block in region.blocks for arg in block.args}
+    used = [*op.operands, *(operand for inner in op.inner() for operand in inner.operands)]
+    return tuple({value.id: value for value in used if value.id not in inside}.values())
+
+
+def cone(code: Code, roots: Iterable[Op], placed: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+    """Everything to execute, in the order of the text, for `roots`, and the values with a place of their own that it reads.
+
+    Raises TwillError where something needed can not be computed again.
+    """
+    todo, ops, leaves = list(roots), dict[int, Op](), dict[int, Value]()
+    ops.update((op.index, op) for op in todo)
+    while todo:
+        for value in captured(todo.pop()):
+            maker = code.maker(value)
+            if maker is not None and maker.index in ops:
+                continue
+            if placed(value):
+                leaves[value.id] = value
+            elif maker is not None and maker.name not in IMPLICIT:
+                if not pure(maker):
+                    raise code.refuse(f"the result of {maker.name} can not be used here", maker)
+                ops[maker.index] = maker
+                todo.append(maker)
+    return tuple(sorted(ops)), tuple(leaves[key] for key in sorted(leaves))
+
+
+def loaded(code: Code, value: Value) -> Op | None:
+    """The `tt.descriptor_load` that brought a value to shared memory: of a tile as loaded, or the buffer it was to be copied to."""
+    maker = code.maker(value)
+    if maker is not None and maker.name == ALLOC and maker.operands:
+        maker = code.maker(maker.operands[0])
+    return maker if maker is not None and maker.name == LOAD else None
+
+
+def zero(code: Code, value: Value) -> bool:
+    """A constant tile of zeros."""
+    maker = code.maker(value)
+    return maker is not None and maker.name == "arith.constant" and "dense<0.000000e+00>" in _text(code, maker)
+
+
+def _text(code: Code, op: Op) -> str:
+    return code.module.text[op.span.start : op.span.end]
+
+
+def blocks(function: Function) -> Mapping[int, Block]:
+    """The block that holds each operation, by the operation's index."""
+    found: dict[int, Block] = {}
+
+    def visit(block: Block) -> None:
+        for op in block.ops:
+            found[op.index] = block
+            for region in op.regions:
+                for inner in region.blocks:
+                    visit(inner)
+
+    for block in function.body.blocks if function.body else ():
+        visit(block)
+    return found
+
+
+# --- names of registers -----------------------------------------------------------------------------------------------
+
+
+def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
+    """The variable that keeps each value, by value id: values updated in place and carried round a loop share one."""
+    values = [value for op in code.ops.values() for value in (*op.results, *(arg for r in op.regions for b in r.blocks for arg in b.args))]
+    values += code.function.args
+    leader = {value.id: value.id for value in values}
+
+    def find(value: int) -> int:
+        while leader[value] != value:
+            value = leader[value]
+        return value
+
+    for one, other in _joined(code, tuple(loops)):
+        leader[find(other.id)] = find(one.id)
+    members: dict[int, list[Value]] = {}
+    for value in sorted(values, key=lambda value: value.id):
+        members.setdefault(find(value.id), []).append(value)
+    return _named(members.values())
+
+
+def _joined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]]:
+    results = {carried.result.id for loop in loops for carried in loop.carried}
+    for loop in loops:
+        for carried in loop.carried:
+            yield carried.arg, carried.yielded
+            yield carried.arg, carried.result
+            if carried.init.id in results and len(code.users.get(carried.init.id, ())) == 1:
+                yield carried.arg, carried.init
+        for op in loop.ops:
+            if op.name == DOT and not zero(code, op.operands[2]):
+                yield op.operands[2], op.result
+
+
+def _named(classes: Iterable[list[Value]]) -> Mapping[int, str]:
+    names, taken = dict[int, str](), set[str]()
+    for members in classes:
+        first = min(members, key=lambda value: (value.producer is not None, value.id))
+        name = sub(r"\W", "_", first.name.lstrip("%"))
+        name = name if name[:1].isalpha() else f"v{name}"
+        name = name if name not in taken else f"{name}_v{first.id}"
+        taken.add(name)
+        names.update((value.id, name) for value in members)
+    return names

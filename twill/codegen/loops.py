@@ -1,0 +1,107 @@
+"""A scheduled loop, as each of its groups executes it.
+
+Takes the tasks of the loop, the kernel's rings and settings; gives a `Pipelined` statement per group. All groups share the number of
+stages: the most that any of them needs, the release of its slots included.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from twill.codegen.code import zero
+from twill.codegen.nodes import Task
+from twill.codegen.steps import Event, Group, Step, epilogue, events, is_product, ordered, prologue, releases, steps
+from twill.codegen.waits import Parts, pending, straight, with_waits
+from twill.ir.problem import Time
+from twill.ir.program import Consumed, MmaIssue, Pipelined, Read, Register
+
+
+def pipelined(groups: Sequence[Group]) -> tuple[Pipelined, ...]:
+    """The loop for each of its groups, in their order."""
+    sequences = [_flat(steps(group, _sequence(group))) for group in groups]
+    stages = max(_stages(sequence) for sequence in sequences)
+    return tuple(_pipelined(group, sequence, stages) for group, sequence in zip(groups, sequences, strict=True))
+
+
+def _flat(parts: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
+    return tuple(step for part in parts for step in part)
+
+
+def _stages(sequence: Sequence[Step]) -> int:
+    """How many intervals an iteration takes to start everything. Releases do not count, except that one after the only interval peels the
+    first iteration, whose products then know that they are the first."""
+    started = 1 + max((step.stage for step in sequence if not isinstance(step.statement, Consumed)), default=0)
+    return max(started, min(2, 1 + max((step.stage for step in sequence), default=0)))
+
+
+def _pipelined(group: Group, sequence: tuple[Step, ...], stages: int) -> Pipelined:
+    parts = Parts(prologue(sequence, stages), sequence, epilogue(sequence, stages), stages)
+    first, steady, last = with_waits(group.code, parts)
+    loop = group.scheduled.loop
+    interval = round(group.scheduled.solution.interval * group.scale)
+    short = _short(group) if stages > 2 else ()
+    return Pipelined(loop.op.index, loop.path, stages, interval, first, steady, last, short, bounds(group), zeroed(group))
+
+
+def _short(group: Group):
+    flat = replace(group, flat=True)
+    return straight(group.code, _flat(steps(flat, ordered(flat, [*events(flat), *releases(flat)]))))
+
+
+def bounds(group: Group) -> tuple[Read, ...]:
+    """Where the loop's bounds and step are."""
+    code, loop = group.code, group.scheduled.loop
+    values = [value for value in (loop.lower, loop.upper, loop.step) if value is not None]
+    makers = [(value, code.maker(value)) for value in values]
+    return tuple(Read(value.id, Register(group.names[value.id])) for value, maker in makers if maker and maker.name != "arith.constant")
+
+
+def zeroed(group: Group) -> tuple[Register, ...]:
+    """Accumulators whose initial zeros no product reads."""
+    found = dict[str, Register]()
+    for task in group.own:
+        if is_product(group.code, task):
+            initial = group.code.ops[task.ops[-1]].operands[2]
+            if any(carry.arg.id == initial.id and zero(group.code, carry.init) for carry in group.scheduled.loop.carried):
+                found[group.names[initial.id]] = Register(group.names[initial.id])
+    return tuple(found.values())
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+
+def _sequence(group: Group) -> list[Event]:
+    """The group's events with its releases, each at the first wait that covers it anyway, if the ring's slots allow that delay."""
+    found = events(group)
+    made = steps(group, found)
+    owner = [i for i, part in enumerate(made) for _ in part]
+    flat = _flat(made)
+    stages = 1 + max((step.stage for step in flat), default=0)
+    waits = pending(group.code, Parts(prologue(flat, stages), flat, epilogue(flat, stages), stages))
+    moved = [_release(group, event, found, flat, owner, waits) for event in releases(group)]
+    return ordered(group, [*found, *moved])
+
+
+def _release(
+    group: Group, event: Event, found: Sequence[Event], flat: Sequence[Step], owner: Sequence[int], waits: Mapping[int, int]
+) -> Event:
+    task = group.tasks[event.index]
+    if not is_product(group.code, task):
+        return event
+    interval = group.scheduled.solution.interval
+    issued = max(i for i, step in enumerate(flat) if isinstance(step.statement, MmaIssue) and step.statement.node == task.id)
+    began = found[owner[issued]].time
+    for ahead in range(1, len(flat) + 1):
+        position = (issued + ahead) % len(flat)
+        younger = sum(isinstance(flat[(issued + i) % len(flat)].statement, MmaIssue) for i in range(1, ahead))
+        if position in waits and younger >= waits[position]:
+            time = began + (found[owner[position]].time - began) % interval
+            if time >= event.time:
+                return replace(event, time=time, rank=-1) if time <= _latest(group, event, task) else event
+    return event
+
+
+def _latest(group: Group, event: Event, task: Task) -> Time:
+    """When a slot must be released so that what is loaded into it next arrives in time for its first reader."""
+    assert event.ring is not None
+    readers = [other.start for other in group.own for leaf in other.leaves if (place := group.ring(leaf)) and place[0] == event.ring]
+    return min(readers) + event.ring.depth * group.scheduled.solution.interval - int(group.settings.arrival / group.scale)

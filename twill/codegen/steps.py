@@ -1,0 +1,406 @@
+"""One interval of the steady state of one group: its statements in schedule order.
+
+Takes the tasks of a loop, its rings and hand-overs; gives `Step`s. From them `parts` makes the prologue (the steps of iterations that have
+begun), the steady state and the epilogue (those of iterations that have not ended), and `waits` puts in the waits for products.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twill.codegen.channels import Ring
+from twill.codegen.code import DOT, LOAD, STORES, Code, zero
+from twill.codegen.nodes import Leaf, Scheduled, Task, root
+from twill.codegen.order import Handover
+from twill.ir.loop import NvidiaMma, Tensor
+from twill.ir.problem import Time
+from twill.ir.program import (
+    ONCE,
+    Accumulate,
+    At,
+    Compute,
+    Consumed,
+    Get,
+    Iteration,
+    MmaIssue,
+    Move,
+    OrderSignal,
+    OrderWait,
+    Place,
+    PutLoad,
+    PutTile,
+    Read,
+    Register,
+    Slot,
+    Statement,
+    StoreTile,
+    TileLoad,
+    Write,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement in its steady form (`Iteration("newest", ...)`)."""
+
+    statement: Statement
+    stage: int
+    always: bool = False
+    """Executed in every interval of prologue and epilogue too."""
+    sources: tuple[tuple[int, int | None], ...] = ()
+    """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many intervals back its iteration began;
+    None for one from outside of the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How statements are placed; times in cycles."""
+
+    split: bool = True
+    """Issue a product in parts where others of its group wait meanwhile."""
+    ahead: int = 300
+    """How far the issue of a product runs ahead of the tensor core before it holds the warps (measured, benchmarks/notebook.md)."""
+    arrival: int = 1000
+    """From the release of a slot to the arrival of what is loaded into it next (measured, benchmarks/notebook.md)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """All that the steps of one group are made from."""
+
+    code: Code
+    scheduled: Scheduled
+    tasks: tuple[Task, ...]
+    """Of the whole loop."""
+    id: int
+    rings: tuple[Ring, ...]
+    """Of the whole kernel."""
+    handovers: tuple[tuple[str, Handover], ...]
+    """With the ids of their orders."""
+    names: Mapping[int, str]
+    """Variables, by value id."""
+    buffers: Mapping[int, tuple[str, int]]
+    """Staging buffer and parts, by the index of a store."""
+    settings: Settings
+    flat: bool = False
+    """One iteration at a time: no overlap, no order of groups."""
+
+    @property
+    def own(self) -> tuple[Task, ...]:
+        return tuple(task for task in self.tasks if task.group == self.id)
+
+    @property
+    def scale(self) -> float:
+        return self.scheduled.problem.resolution.cycles_per_unit
+
+    def when(self, time: Time) -> tuple[int, Time]:
+        """Stage, and time in the interval."""
+        return (0, time) if self.flat else divmod(time, self.scheduled.solution.interval)
+
+    def ring(self, leaf: Leaf) -> tuple[Ring, int] | None:
+        """Where this group finds a value of another group, or one that was loaded."""
+        for ring in self.rings:
+            tensor = ring.holds(leaf.source)
+            if tensor is not None and (ring.by_tma or self.id in ring.consumers):
+                return ring, tensor
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What stands at one point of the schedule; `rank` orders what happens at the same time."""
+
+    time: Time
+    rank: int
+    index: int
+    task: Task | None = None
+    span: tuple[int, int] | None = None
+    """Of K, for a part of a product."""
+    ring: Ring | None = None
+    """Of which a slot is released (no task) or filled (task)."""
+
+
+def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
+    """By place in the interval; of what happens at once, older iterations first, then the order of the text."""
+
+    def key(event: Event) -> tuple[int, int, int, int, int]:
+        stage, cycle = group.when(event.time)
+        return cycle, -stage, event.rank, event.index, event.span[0] if event.span else 0
+
+    return sorted(events, key=key)
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def events(group: Group) -> list[Event]:
+    """Everything that the group does but releases, in the order of the steady state."""
+    found = [event for index, task in enumerate(group.tasks) if task.group == group.id for event in _events(group, index, task)]
+    return ordered(group, found)
+
+
+def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
+    ring = _filled(group, task)
+    if ring is not None and ring.by_tma:
+        first = min(other.start for other in group.tasks if _filled(group, other) == ring)
+        if task == next(other for other in group.tasks if _filled(group, other) == ring):
+            yield Event(first, 0, index, task, ring=ring)
+        return
+    if is_product(group.code, task):
+        yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
+    else:
+        yield Event(task.start, 0, index, task)
+    if ring is not None:
+        latency = group.scheduled.problem.operation(task.id).latency
+        yield Event(task.start + latency, 1, index, task, ring=ring)
+
+
+def is_product(code: Code, task: Task) -> bool:
+    return code.ops[task.ops[-1]].name == DOT
+
+
+def _filled(group: Group, task: Task) -> Ring | None:
+    """The ring in which a task's result goes to other groups."""
+    made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
+    for ring in group.rings:
+        if not ring.once and ring.producer == task.group and any(value.id in made for place in ring.sources for value in place):
+            return ring
+    return None
+
+
+def depth_of(group: Group, task: Task) -> tuple[int, int]:
+    """K of a product, and of one instruction of it."""
+    (_, _, k) = task.node.work[-1].mnk or (0, 0, 16)
+    result = root(group.code, task.node).result.type
+    step = result.encoding.instr_shape[2] if isinstance(result, Tensor) and isinstance(result.encoding, NvidiaMma) else 16
+    return k, step
+
+
+def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
+    """The parts of a product with their times: cut where another operation of the group waits for an earlier product meanwhile."""
+    k, step = depth_of(group, task)
+    problem, scale = group.scheduled.problem, group.scale
+    taken = max(
+        (r.cycles for r in problem.operation(task.id).reservations if r.unit == problem.unit(problem.operation(task.id))), default=0
+    )
+    steps, ahead = k // step, group.settings.ahead / scale
+    cuts = [(task.start, 0)]
+    for offset in _waiting(group, task, taken) if group.settings.split and not group.flat and steps > 1 and taken else ():
+        issued = -int(-(offset + ahead) * steps // taken)
+        if cuts[-1][1] < issued < steps:
+            cuts.append((task.start + max(offset, int(issued * taken / steps - ahead)), issued))
+    ends = [*(cut for _, cut in cuts[1:]), steps]
+    return [(time, (cut * step, end * step)) for (time, cut), end in zip(cuts, ends, strict=True)]
+
+
+def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
+    """How long after a product starts operations of the group start that wait for another product, while it is under way."""
+    interval = group.scheduled.solution.interval
+    products = {other.id for other in group.own if is_product(group.code, other) and other != task}
+    waiting = {edge.dst for edge in group.scheduled.problem.edges if edge.src in products and edge.blocking}
+    offsets = ((other.start - task.start) % interval for other in group.own if other.id in waiting and other.id not in products)
+    return sorted(offset for offset in offsets if 0 < offset < taken)
+
+
+def releases(group: Group) -> list[Event]:
+    """When the group needs a slot of each ring of the loop no more."""
+    holds = {(use.op, value.src): use.hold for value in group.scheduled.problem.values for use in value.uses}
+    sources = {value.id: task for task in group.tasks for index in task.node.ops for value in group.code.ops[index].results}
+    found: dict[str, Event] = {}
+    for index, task in enumerate(group.tasks):
+        for leaf in task.leaves if task.group == group.id else ():
+            place = group.ring(leaf)
+            if place is None or leaf.distance is None:
+                continue
+            end = task.start + max(holds.get((task.id, sources[leaf.source.id].id), 0), group.scheduled.problem.operation(task.id).issue)
+            if place[0].id not in found or found[place[0].id].time < end:
+                found[place[0].id] = Event(end, 2, index, ring=place[0])
+    return [found[ring] for ring in sorted(found)]
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
+    """The statements of each of a sequence of events, waits for products excepted."""
+    got = set[str]()
+    firsts = {event.task.id: i for i, event in reversed([*enumerate(sequence)]) if event.task and not _puts(event)}
+    writers = {value.id: task for task in group.own for value in task.writes}
+    return tuple(tuple(_steps(group, sequence, i, got, firsts, writers)) for i in range(len(sequence)))
+
+
+def _steps(
+    group: Group, sequence: Sequence[Event], i: int, got: set[str], firsts: Mapping[str, int], writers: Mapping[int, Task]
+) -> Iterable[Step]:
+    event = sequence[i]
+    stage, cycle = group.when(event.time)
+    at = At(Iteration("newest", stage), round(cycle * group.scale), stage)
+    if event.task is None:
+        assert event.ring is not None
+        yield Step(Consumed(event.ring.id, at), stage)
+        return
+    yield from _before(group, event, at)
+    yield from _gets(group, event, at, got)
+    yield from _moves(group, event, at, i, sequence, firsts, writers)
+    places = {leaf.value.id: _place(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
+    yield _step(group, event, at, places)
+    yield from _after(group, event, at)
+
+
+def _puts(event: Event) -> bool:
+    return event.ring is not None
+
+
+def _gets(group: Group, event: Event, at: At, got: set[str]) -> Iterable[Step]:
+    """Gets of the slots that an event is the first to read."""
+    if _puts(event) or event.task is None:
+        return
+    for leaf in event.task.leaves:
+        place = group.ring(leaf)
+        if place is not None and leaf.distance is not None and place[0].id not in got:
+            got.add(place[0].id)
+            yield Step(Get(place[0].id, at), at.stage)
+
+
+def _place(
+    group: Group,
+    leaf: Leaf,
+    position: int,
+    stage: int,
+    firsts: Mapping[str, int],
+    writers: Mapping[int, Task],
+    sequence: Sequence[Event],
+) -> tuple[Place, tuple[int, int | None]]:
+    """Where a leaf is found by an event of `stage` at `position`, and where it comes from."""
+    ring = group.ring(leaf)
+    if leaf.distance is None:
+        place = Slot(ring[0].id, ring[1], ONCE) if ring else Register(group.names[leaf.source.id])
+        return place, (leaf.source.id, None)
+    back = stage + leaf.distance
+    if ring is not None:
+        return Slot(ring[0].id, ring[1], Iteration("newest", back)), (leaf.source.id, back)
+    writer = writers[leaf.source.id]
+    defined = firsts[writer.id]
+    made, _ = group.when(sequence[defined].time)
+    age = back - made - (0 if defined < position else 1)
+    if age < 0:
+        raise group.code.refuse(f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]])
+    return Register(group.names[leaf.source.id], age), (leaf.source.id, back)
+
+
+def _moves(
+    group: Group,
+    event: Event,
+    at: At,
+    position: int,
+    sequence: Sequence[Event],
+    firsts: Mapping[str, int],
+    writers: Mapping[int, Task],
+) -> Iterable[Step]:
+    """Moves of older instances, just before the event assigns a variable that has some."""
+    assert event.task is not None
+    if _puts(event) or firsts[event.task.id] != position:
+        return
+    for value in event.task.writes:
+        oldest = 0
+        for i, other in enumerate(sequence):
+            for leaf in other.task.leaves if other.task and not _puts(other) else ():
+                if leaf.source.id == value.id and group.ring(leaf) is None:
+                    stage, _ = group.when(other.time)
+                    place, _ = _place(group, leaf, i, stage, firsts, writers, sequence)
+                    oldest = max(oldest, place.age if isinstance(place, Register) else 0)
+        yield from (Step(Move(group.names[value.id], age, at), at.stage) for age in range(oldest, 0, -1))
+
+
+def _step(group: Group, event: Event, at: At, places: Mapping[int, tuple[Place, tuple[int, int | None]]]) -> Step:
+    assert event.task is not None
+    task, reads = event.task, tuple(Read(value, place) for value, (place, _) in places.items())
+    sources = tuple(source for _, source in places.values())
+    last = group.code.ops[task.ops[-1]]
+    if event.ring is not None and event.ring.by_tma:
+        return _load(group, event.ring, at)
+    if event.ring is not None:
+        value = next(value for place in event.ring.sources for value in place if value in task.writes)
+        return Step(PutTile(event.ring.id, (Register(group.names[value.id]),), at), at.stage, sources=((value.id, at.stage),))
+    if event.span is not None:
+        accumulator = Register(group.names[last.result.id])
+        return Step(MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at), at.stage, sources=sources)
+    if last.name in STORES:
+        buffer, parts = group.buffers[last.index]
+        return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
+    writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
+    return Step(Compute(task.id, task.ops, reads, writes, at), at.stage, sources=sources)
+
+
+def _load(group: Group, ring: Ring, at: At) -> Step:
+    loads = list[TileLoad]()
+    for task in group.tasks:
+        op = next((group.code.ops[index] for index in task.ops if group.code.ops[index].name == LOAD), None)
+        tensor = ring.holds(op.result) if op else None
+        if tensor is not None:
+            reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
+            loads.append(TileLoad(tensor, task.ops, reads))
+    return Step(PutLoad(ring.id, tuple(loads), sum(tensor.bytes for tensor in ring.tensors), at), at.stage)
+
+
+def _accumulate(group: Group, task: Task) -> Accumulate:
+    initial = root(group.code, task.node).operands[2]
+    if zero(group.code, initial):
+        return "never"
+    carried = next((carry for carry in group.scheduled.loop.carried if carry.arg.id == initial.id), None)
+    return "not_first" if carried is not None and zero(group.code, carried.init) else "always"
+
+
+def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
+    """Waits for the group's turn."""
+    if event.span is None or event.span[0] or group.flat or event.task is None:
+        return
+    for order, handover in group.handovers:
+        if handover.before == event.task.id:
+            yield Step(OrderWait(order, at), at.stage, always=True)
+
+
+def _after(group: Group, event: Event, at: At) -> Iterable[Step]:
+    if event.span is None or group.flat or event.task is None or event.span[1] != depth_of(group, event.task)[0]:
+        return
+    for order, handover in group.handovers:
+        if handover.after == event.task.id:
+            yield Step(OrderSignal(order, at), at.stage, always=True)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def prologue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
+    """Intervals 0 to stages - 2: the steps of iterations that have begun."""
+    return tuple(_rebased(step, "first", t) for t in range(stages - 1) for step in sequence if step.always or step.stage <= t)
+
+
+def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
+    """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases may come later than all."""
+    last = max((step.stage for step in sequence), default=0)
+    return tuple(_rebased(step, "last", t) for t in range(last) for step in sequence if (t < stages - 1 if step.always else step.stage > t))
+
+
+def _rebased(step: Step, base: str, t: int) -> Step:
+    """The step as it is in interval `t` of the prologue or epilogue."""
+
+    def iteration(it: Iteration) -> Iteration:
+        if it.base != "newest":
+            return it
+        return Iteration("first", t - it.offset) if base == "first" else Iteration("last", it.offset - 1 - t)
+
+    def place(p: Place, back: int | None) -> Place:
+        match p:
+            case Slot(channel, tensor, it):
+                return Slot(channel, tensor, iteration(it))
+            case Register(variable, age) if base == "last" and back is not None:
+                return Register(variable, min(age, back - 1 - t))
+            case _:
+                return p
+
+    statement = step.statement
+    at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
+    if isinstance(statement, Compute | MmaIssue | StoreTile):
+        reads = tuple(Read(r.value, place(r.place, b)) for r, (_, b) in zip(statement.reads, step.sources, strict=True))
+        return replace(step, statement=replace(statement, at=at, reads=reads))
+    return replace(step, statement=replace(statement, at=at))  # pyright: ignore

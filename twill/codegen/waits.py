@@ -1,0 +1,215 @@
+"""Waits for products: the fewest, each with the exact number of younger products in flight.
+
+Takes the prologue, steady state and epilogue of one group; gives the same with `MmaWait`s. It runs them symbolically for small trip
+counts, with a queue of the products in flight: a statement that needs the result of one, overwrites what one still reads, or releases its
+slot, waits for it and so for all older ones; nothing else waits. What a variable holds is followed too, so that a value overwritten
+before its last reader is an error here and not a wrong number later.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill.codegen.code import Code
+from twill.codegen.steps import Step
+from twill.ir.program import (
+    Compute,
+    Consumed,
+    Iteration,
+    MmaIssue,
+    MmaWait,
+    Move,
+    PutTile,
+    Register,
+    Slot,
+    Statement,
+    StoreTile,
+)
+
+Location = tuple[str, str, int]
+"""("register", variable, age) or ("slot", channel, sequence number relative to the loop's first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A pipelined loop of one group."""
+
+    prologue: tuple[Step, ...]
+    steady: tuple[Step, ...]
+    epilogue: tuple[Step, ...]
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Before which step of which part."""
+
+    part: int
+    position: int
+
+
+@dataclass(slots=True)
+class _Run:
+    """One symbolic execution."""
+
+    code: Code
+    flying: list[tuple[frozenset[Location], frozenset[Location]]] = field(
+        default_factory=list[tuple[frozenset[Location], frozenset[Location]]]
+    )
+    """Reads and writes of the products in flight, oldest first."""
+    held: dict[Location, tuple[int, int]] = field(default_factory=dict[Location, tuple[int, int]])
+    """Value and iteration of what registers hold."""
+    needs: dict[Key, int] = field(default_factory=dict[Key, int])
+    """How many products may stay in flight before a step."""
+
+
+def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[Statement, ...], tuple[Statement, ...]]:
+    """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten too early."""
+    needs, left = dict[Key, int](), False
+    for repeats in range(parts.stages + 3):
+        run = _execute(code, parts, repeats)
+        left = left or bool(run.flying)
+        for key, pending in run.needs.items():
+            needs[key] = min(pending, needs.get(key, pending))
+    prologue, steady, epilogue = (
+        _inserted(part, {key.position: pending for key, pending in needs.items() if key.part == index})
+        for index, part in enumerate((parts.prologue, parts.steady, parts.epilogue))
+    )
+    return prologue, steady, (*epilogue, MmaWait(0)) if left else epilogue
+
+
+def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
+    """One iteration on its own, with its waits; nothing is in flight after it."""
+    return with_waits(code, Parts(steps, (), (), 1))[0]
+
+
+def pending(code: Code, parts: Parts) -> Mapping[int, int]:
+    """By position in the steady state: how many products may stay in flight there, where it waits."""
+    run = _execute(code, parts, 2 * parts.stages + 2)
+    return {key.position: number for key, number in run.needs.items() if key.part == 1}
+
+
+def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statement, ...]:
+    """A wait that only lets slots be released just before a stronger one is left to that."""
+    found, waits = list[Statement](), dict(waits)
+    for position in sorted(waits, reverse=True):
+        later = position
+        while isinstance(steps[later].statement, Consumed) and later + 1 < len(steps):
+            later += 1
+            if later in waits and waits[later] <= waits[position]:
+                waits[position] = waits.pop(later)
+                break
+    for position, step in enumerate(steps):
+        if position in waits:
+            found.append(MmaWait(waits[position], getattr(step.statement, "at")))  # noqa: B009
+        found.append(step.statement)
+    return tuple(found)
+
+
+def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
+    """All parts, the steady state `repeats` times: N = stages - 1 + repeats iterations."""
+    run, total = _Run(code), parts.stages - 1 + repeats
+    for position, step in enumerate(parts.prologue):
+        _step(run, Key(0, position), step, 0, total)
+    for i in range(parts.stages - 1, total):
+        for position, step in enumerate(parts.steady):
+            _step(run, Key(1, position), step, i, total)
+    for position, step in enumerate(parts.epilogue):
+        _step(run, Key(2, position), step, 0, total)
+    return run
+
+
+def _number(iteration: Iteration, i: int, total: int) -> int:
+    match iteration.base:
+        case "first":
+            return iteration.offset
+        case "newest":
+            return i - iteration.offset
+        case "last":
+            return total - 1 - iteration.offset
+        case "once":
+            return 0
+
+
+def _step(run: _Run, key: Key, step: Step, i: int, total: int) -> None:
+    reads, writes = _touched(step.statement, i, total)
+    accumulator = writes if isinstance(step.statement, MmaIssue) else frozenset[Location]()
+    needed = [
+        position
+        for position, (read, written) in enumerate(run.flying)
+        if (reads - accumulator) & written or writes & read or (writes - accumulator) & written or _releases(step.statement, read, i, total)
+    ]
+    if needed:
+        run.needs[key] = min(len(run.flying) - 1 - needed[-1], run.needs.get(key, len(run.flying)))
+        del run.flying[: needed[-1] + 1]
+    _check(run, step, i, total)
+    _assign(run, step, i, total)
+    if isinstance(step.statement, MmaIssue):
+        run.flying.append((reads - writes, writes))
+
+
+def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Location], frozenset[Location]]:
+    """What a statement reads and writes."""
+    match statement:
+        case Compute(reads=reads, writes=writes):
+            return _places((r.place for r in reads), i, total), _places((w.register for w in writes), i, total)
+        case MmaIssue(reads=reads, accumulator=accumulator):
+            return _places((r.place for r in reads), i, total), _places([accumulator], i, total)
+        case StoreTile(reads=reads):
+            return _places((r.place for r in reads), i, total), frozenset()
+        case PutTile(registers=registers):
+            return _places(registers, i, total), frozenset()
+        case Move(variable=variable, age=age):
+            return _places([Register(variable, age - 1)], i, total), _places([Register(variable, age)], i, total)
+        case _:
+            return frozenset(), frozenset()
+
+
+def _places(places: Iterable[Register | Slot], i: int, total: int) -> frozenset[Location]:
+    return frozenset(
+        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, _number(p.iteration, i, total)) for p in places
+    )
+
+
+def _releases(statement: Statement, read: frozenset[Location], i: int, total: int) -> bool:
+    return isinstance(statement, Consumed) and ("slot", statement.channel, _number(statement.at.iteration, i, total)) in read
+
+
+# --- what registers hold ----------------------------------------------------------------------------------------------
+
+
+def _check(run: _Run, step: Step, i: int, total: int) -> None:
+    """Every register read holds the instance that is meant; before the loop's first assignment, whatever was there."""
+    statement = step.statement
+    if not isinstance(statement, Compute | MmaIssue | StoreTile):
+        return
+    own = _number(statement.at.iteration, i, total)
+    for read, (source, back) in zip(statement.reads, step.sources, strict=True):
+        if not isinstance(read.place, Register) or back is None:
+            continue
+        wanted = own + step.stage - back
+        held = run.held.get(("register", read.place.variable, read.place.age))
+        if wanted >= 0 and held != (source, wanted) and not _partial(statement, held):
+            op = run.code.ops[statement.ops[-1]]
+            name = op.name
+            raise run.code.refuse(f"{read.place.variable} is overwritten before {name} has read it", op)
+
+
+def _partial(statement: Statement, held: tuple[int, int] | None) -> bool:
+    """A later part of a product finds its own result begun in its accumulator."""
+    return isinstance(statement, MmaIssue) and statement.begin > 0 and held is not None
+
+
+def _assign(run: _Run, step: Step, i: int, total: int) -> None:
+    match step.statement:
+        case Compute(writes=writes, at=at):
+            for write in writes:
+                run.held["register", write.register.variable, write.register.age] = (write.value, _number(at.iteration, i, total))
+        case MmaIssue(ops=ops, accumulator=accumulator, at=at):
+            result = run.code.ops[ops[-1]].result.id
+            run.held["register", accumulator.variable, accumulator.age] = (result, _number(at.iteration, i, total))
+        case Move(variable=variable, age=age):
+            moved = run.held.get(("register", variable, age - 1))
+            if moved is not None:
+                run.held["register", variable, age] = moved
+        case _:
+            pass
