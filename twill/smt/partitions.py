@@ -6,6 +6,7 @@ a schedule, a partition that fails proves nothing.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import networkx as nx
@@ -111,3 +112,13 @@ def _small_joined(problem: Problem, shares: list[list[int]]) -> list[list[int]]:
 def _labels(problem: Problem, split: Iterable[Sequence[int]]) -> Labels:
     label = {op: g for g, ops in enumerate(part for part in split if part) for op in ops}
     return tuple(label[i] for i in range(len(problem.operations)))
+
+
+def under(problem: Problem, labels: Labels) -> Problem:
+    """The problem with this partition as part of its rules."""
+    members: dict[int, list[str]] = {}
+    for op, label in zip(problem.operations, labels, strict=True):
+        members.setdefault(label, []).append(op.id)
+    heads = [ops[0] for ops in members.values()]
+    apart = [(a, b) for i, a in enumerate(heads) for b in heads[i + 1 :]]
+    return replace(problem, together=(*problem.together, *map(tuple, members.values())), apart=(*problem.apart, *apart))

@@ -51,11 +51,11 @@ class Model:
         return None if places is None else decode.solution(self.problem, self.interval, begins, labels, places)
 
 
-def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool, addressed: bool) -> Model | None:
+def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool, addressed: bool, grace: Time = 0) -> Model | None:
     """The formula that holds exactly for solutions of length <= copies * interval; None where the dependences alone exclude any.
 
-    Without `addressed` it holds for more: what is live fits the memories at every residue, wherever it lies. Raises `TooLargeError` where
-    it would not fit a solver.
+    Without `addressed` it holds for more: what is live fits the memories at every residue, wherever it lies; with `grace` too (see
+    `concurrency.state`). Raises `TooLargeError` where it would not fit a solver.
     """
     formula = Formula()
     begins = starts.state(formula, problem, interval, copies)
@@ -67,7 +67,7 @@ def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool, add
     timing.units(formula, problem, table)
     places: tuple[addresses.Address, ...] | None = None
     if joint and problem.operations:
-        concurrency.state(formula, problem, table, assigned)
+        concurrency.state(formula, problem, table, assigned, grace)
         registers.state(formula, problem, begins, assigned)
         lodgings = memory.state(formula, problem, begins, assigned)
         places = addresses.state(formula, lodgings) if addressed else None

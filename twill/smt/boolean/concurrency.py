@@ -1,18 +1,21 @@
 """Rule CONCURRENCY: where an operation starts with a blocking wait, its group issues nothing else."""
 
-from twill.ir.problem import Problem
+from twill.ir.problem import Problem, Time
 from twill.smt.boolean.formula import FALSE, TRUE, Formula
 from twill.smt.boolean.groups import Groups
 from twill.smt.boolean.timing import Timetable
 
 
-def state(formula: Formula, problem: Problem, table: Timetable, groups: Groups) -> None:
-    """For every operation that may wait and every other that may be issuing in its group."""
+def state(formula: Formula, problem: Problem, table: Timetable, groups: Groups, grace: Time = 0) -> None:
+    """For every operation that may wait and every other that may be issuing in its group.
+
+    With `grace`, the wait may fall on the other's first units of time (where times were rounded down, their order is lost).
+    """
     for op in range(len(problem.operations)):
         waits = _waits(formula, problem, groups, op)
         for other in range(len(problem.operations)):
             if other != op and waits != FALSE and not _exclusive(problem, op, other):
-                _keep_clear(formula, problem, table, op, other, [waits, groups.same(op, other)])
+                _keep_clear(formula, problem, table, op, other, [waits, groups.same(op, other)], grace)
 
 
 def _waits(formula: Formula, problem: Problem, groups: Groups, op: int) -> int:
@@ -37,10 +40,10 @@ def _exclusive(problem: Problem, op: int, other: int) -> bool:
     )
 
 
-def _keep_clear(formula: Formula, problem: Problem, table: Timetable, op: int, other: int, given: list[int]) -> None:
+def _keep_clear(formula: Formula, problem: Problem, table: Timetable, op: int, other: int, given: list[int], grace: Time) -> None:
     issue = problem.operations[other].issue
     clash = formula.equivalent_all(given)
     if issue >= table.starts.interval:
         formula.imply([clash], FALSE)
-    elif issue > 0 and clash != FALSE:
-        formula.imply([clash, table.during(op, 0, 1), table.during(other, 0, issue)], FALSE)
+    elif issue > grace and clash != FALSE:
+        formula.imply([clash, table.during(op, 0, 1), table.during(other, grace, issue - grace)], FALSE)

@@ -5,6 +5,6 @@
 solver and reads the answer off.
 """
 
-from twill.smt.cpsat.solve import attempt, shortest, simplest
+from twill.smt.cpsat.solve import Goal, attempt, improve
 
-__all__ = ["attempt", "shortest", "simplest"]
+__all__ = ["Goal", "attempt", "improve"]

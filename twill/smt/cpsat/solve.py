@@ -6,7 +6,9 @@ Deterministic: one worker, a fixed seed; only a wall-clock limit that strikes ca
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from ortools.sat.python import cp_model
 
@@ -17,6 +19,9 @@ from twill.smt.cpsat import groups, memory, registers, timing
 from twill.smt.cpsat.memory import Room
 from twill.smt.cpsat.variables import Variables
 from twill.smt.engine import Attempt, Verdict
+
+Goal = Literal["channels", "length", "lateness"]
+"""Fewest channels between groups; least length; latest starts (which keeps loads and values short of their use)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,8 @@ def _hint(built: Built, hint: Solution | None) -> None:
                 v.model.add_hint(x, int(hint.group[members[0]] == g))
 
 
-def shortest(
+def improve(
+    goal: Goal,
     problem: Problem,
     interval: Time,
     copies: int,
@@ -143,45 +149,39 @@ def shortest(
     effort: float | None = None,
     stop: threading.Event | None = None,
 ) -> tuple[Solution, bool]:
-    """The answer of least length, and whether that is proven; `found` itself where nothing shorter turns up."""
-    return _least("length", problem, interval, copies, found, joint=joint, time_limit=time_limit, effort=effort, stop=stop)
-
-
-def simplest(
-    problem: Problem,
-    interval: Time,
-    copies: int,
-    found: Solution,
-    *,
-    time_limit: float,
-    effort: float | None = None,
-    stop: threading.Event | None = None,
-) -> tuple[Solution, bool]:
-    """The answer with the fewest channels between groups, and whether that is proven."""
-    return _least("channels", problem, interval, copies, found, joint=True, time_limit=time_limit, effort=effort, stop=stop)
-
-
-def _least(
-    what: str,
-    problem: Problem,
-    interval: Time,
-    copies: int,
-    found: Solution,
-    *,
-    joint: bool,
-    time_limit: float,
-    effort: float | None,
-    stop: threading.Event | None,
-) -> tuple[Solution, bool]:
+    """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is."""
     began = time.monotonic()
     built = build(problem, interval, copies, joint)
-    goal = built.variables.length if what == "length" else cp_model.LinearExpr.sum(built.channels)
-    if joint and what == "length":
-        channels = len(decode.channels(problem, found.group))
-        built.variables.model.add(cp_model.LinearExpr.sum(built.channels) <= channels)
     _hint(built, found)
-    built.variables.model.minimize(goal)
+    built.variables.model.minimize(_GOALS[goal](built, found))
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, False
     return _read(built, solver), status == cp_model.OPTIMAL
+
+
+def _channels(built: Built, found: Solution) -> cp_model.LinearExpr:
+    return cp_model.LinearExpr.sum(built.channels)
+
+
+def _length(built: Built, found: Solution) -> cp_model.LinearExpr:
+    """At most as many channels as found."""
+    v = built.variables
+    if v.joint:
+        v.model.add(_channels(built, found) <= len(decode.channels(v.problem, found.group)))
+    return 1 * v.length
+
+
+def _earliness(built: Built, found: Solution) -> cp_model.LinearExpr:
+    """Starts, negated, counted from the first; no longer than found."""
+    v = built.variables
+    v.model.add(v.length <= found.length(v.problem))
+    _length(built, found)
+    return len(v.start) * v.first - cp_model.LinearExpr.sum(v.start)
+
+
+_GOALS: dict[Goal, Callable[[Built, Solution], cp_model.LinearExpr]] = {
+    "channels": _channels,
+    "length": _length,
+    "lateness": _earliness,
+}

@@ -1,6 +1,8 @@
 # pyright: basic
 """Rules DEPENDENCE, UNITS, PINNED and the length: what plain modulo scheduling asks."""
 
+from itertools import combinations
+
 from ortools.sat.python import cp_model
 
 from twill.ir.problem import Edge, Problem, Reservation, Unit
@@ -46,11 +48,22 @@ def occupancy(v: Variables, unit: Unit) -> None:
     parts = [(part, use.amount) for i, use in uses for part in _rectangles(v, i, use)]
     if unit.capacity == 1:
         v.model.add_no_overlap([interval for interval, _ in parts])
+        _in_turn(v, uses)
     elif parts:
         v.model.add_cumulative([interval for interval, _ in parts], [amount for _, amount in parts], unit.capacity)
     for whole, amount in ((use.cycles // v.interval, use.amount) for _, use in uses):
         if whole * amount > unit.capacity:
             v.model.add_bool_or([])  # overlaps itself too often at this interval
+
+
+def _in_turn(v: Variables, uses: list[tuple[int, Reservation]]) -> None:
+    """Implied, by the order literals that waits and registers share: of two reservations each starts when the other is over."""
+    plain = [(op, use.cycles) for op, use in uses if use.offset == 0]
+    for (a, long), (b, other) in combinations(plain, 2):
+        if a != b:
+            gap = v.residue[b] - v.residue[a] + v.interval * v.before(v.residue[b], v.residue[a])
+            v.model.add(gap >= long)
+            v.model.add(gap <= v.interval - other)
 
 
 def _rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.IntervalVar]:
