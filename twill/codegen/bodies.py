@@ -166,7 +166,7 @@ def _converted(body: Body, op: Op) -> Iterable[Op]:
 
 def _loop(body: Body, op: Op) -> Iterable[Statement]:
     loop, pipelined = body.loops[op.index]
-    unread = {register.variable for register in pipelined.zeroed}
+    unread = {copy.register.variable for copy in pipelined.zeroed}
     for carried in loop.carried:
         register = Register(body.names[carried.arg.id])
         same = body.names[carried.init.id] == register.variable

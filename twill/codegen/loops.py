@@ -12,7 +12,7 @@ from twill.codegen.nodes import Task
 from twill.codegen.steps import Event, Group, Step, epilogue, events, is_product, ordered, prologue, releases, steps
 from twill.codegen.waits import Parts, pending, straight, with_waits
 from twill.ir.problem import Time
-from twill.ir.program import Consumed, MmaIssue, Pipelined, Read, Register
+from twill.ir.program import Consumed, Copy, MmaIssue, Pipelined, Read, Register
 
 
 def pipelined(groups: Sequence[Group]) -> tuple[Pipelined, ...]:
@@ -55,14 +55,14 @@ def bounds(group: Group) -> tuple[Read, ...]:
     return tuple(Read(value.id, Register(group.names[value.id])) for value, maker in makers if maker and maker.name != "arith.constant")
 
 
-def zeroed(group: Group) -> tuple[Register, ...]:
+def zeroed(group: Group) -> tuple[Copy, ...]:
     """Accumulators whose initial zeros no product reads."""
-    found = dict[str, Register]()
+    found = dict[str, Copy]()
     for task in group.own:
-        if is_product(group.code, task):
-            initial = group.code.ops[task.ops[-1]].operands[2]
-            if any(carry.arg.id == initial.id and zero(group.code, carry.init) for carry in group.scheduled.loop.carried):
-                found[group.names[initial.id]] = Register(group.names[initial.id])
+        initial = group.code.ops[task.ops[-1]].operands[2] if is_product(group.code, task) else None
+        for carry in group.scheduled.loop.carried:
+            if initial is not None and carry.arg.id == initial.id and zero(group.code, carry.init):
+                found[group.names[initial.id]] = Copy(carry.init.id, None, Register(group.names[initial.id]))
     return tuple(found.values())
 
 

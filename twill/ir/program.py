@@ -297,8 +297,8 @@ class Pipelined:
     """Empty where s - 1 <= 1: nothing is to be done for N = 0."""
     bounds: tuple[Read, ...] = ()
     """Where lower bound, upper bound and step are, for those that are no arguments or constants."""
-    zeroed: tuple[Register, ...] = ()
-    """Accumulators that no product reads before writing: they are zero where N = 0, and need no initial value otherwise."""
+    zeroed: tuple[Copy, ...] = ()
+    """Zeros for accumulators that products write without reading (`not_first`): executed where N = 0, needless otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,97 @@
+"""A group's program, unfolded: its statements one by one as they are executed, with their iterations and slots worked out.
+
+Takes a group's statements and the trip counts of its loops; gives `Action`s. The other parts of the simulator work on these alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from twill.ir.program import Advance, For, If, Iteration, Pipelined, Statement
+
+Trips = Callable[[Pipelined | For], int]
+"""How often a loop runs; asked when it is reached."""
+Taken = Callable[[If], bool]
+"""Whether the condition of an `If` holds; asked when it is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One execution of a statement."""
+
+    statement: Statement
+    counters: tuple[tuple[str, int], ...] = ()
+    """What the group's counters of channels stood at; absent ones at 0."""
+    loop: int | None = None
+    """The pipelined loop around it, by operation."""
+    newest: int = 0
+    """i of the steady state."""
+    total: int = 0
+    """N of the loop."""
+    outer: tuple[tuple[int, int], ...] = ()
+    """Iterations of the loops outside of it, by operation."""
+
+    def iteration(self, iteration: Iteration) -> int:
+        """Number of the iteration that is meant; 0 outside of pipelined loops."""
+        match iteration.base:
+            case "first":
+                return iteration.offset
+            case "newest":
+                return self.newest - iteration.offset
+            case "last":
+                return self.total - 1 - iteration.offset
+            case "once":
+                return 0
+
+    def sequence(self, channel: str, iteration: Iteration) -> int:
+        """Sequence number of a slot."""
+        return dict(self.counters).get(channel, 0) + self.iteration(iteration)
+
+
+@dataclass(slots=True)
+class _Walk:
+    trips: Trips
+    taken: Taken
+    counters: dict[str, int]
+    counts: dict[int, int]
+    """Trip count of the latest run of each pipelined loop."""
+
+
+def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken = lambda branch: True) -> Iterator[Action]:
+    """The actions of a group, in order; trip counts are asked for as late as possible, so that values computed before are known."""
+    yield from _list(_Walk(trips, taken, {}, {}), statements, Action(statements[0]) if statements else None)
+
+
+def _list(walk: _Walk, statements: tuple[Statement, ...], place: Action | None) -> Iterator[Action]:
+    for statement in statements:
+        assert place is not None
+        here = Action(statement, tuple(sorted(walk.counters.items())), place.loop, place.newest, place.total, place.outer)
+        match statement:
+            case Pipelined():
+                yield from _pipelined(walk, statement, here)
+            case For(op=op, body=body):
+                for k in range(walk.trips(statement)):
+                    yield from _list(walk, body, Action(statement, outer=(*place.outer, (op, k))))
+            case If(then=then, otherwise=otherwise):
+                yield from _list(walk, then if walk.taken(statement) else otherwise, here)
+            case Advance(channel=channel, loop=loop):
+                walk.counters[channel] = walk.counters.get(channel, 0) + (1 if loop is None else walk.counts[loop])
+            case _:
+                yield here
+
+
+def _pipelined(walk: _Walk, loop: Pipelined, here: Action) -> Iterator[Action]:
+    total = walk.counts[loop.op] = walk.trips(loop)
+
+    def at(newest: int) -> Action:
+        return Action(loop, here.counters, loop.op, newest, total, here.outer)
+
+    if total == 0:
+        yield from _list(walk, loop.zeroed, at(0))
+    if total < loop.stages - 1:
+        for i in range(total):
+            yield from _list(walk, loop.short, at(i))
+        return
+    yield from _list(walk, loop.prologue, at(0))
+    for i in range(loop.stages - 1, total):
+        yield from _list(walk, loop.steady, at(i))
+    yield from _list(walk, loop.epilogue, at(total))

@@ -1,0 +1,94 @@
+"""A program beside the TTGIR that it was made from: the same arguments, the same memory, the same results?
+
+Takes a program and the values of its scalar arguments; gives the relative error of every array that the kernel has, for one program of
+the grid. Pointer arguments get random memory (`memory`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Function, Pointer, Value
+from twill.ir.program import Program
+from twill.simulate.execute import run
+from twill.simulate.interpret import interpret
+from twill.simulate.memory import Memory
+from twill.simulate.values import Array, Pointers, dtype, element, known
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One array after both runs."""
+
+    argument: str
+    error: float
+    """Norm of the difference by the norm of the reference; infinite where one has a NaN that the other has not."""
+    changed: bool
+    """The kernel wrote to it."""
+
+
+LARGE, SMALL, FLOAT = 512, 2, 0.125
+"""What scalar arguments are unless told: integers that a multiple of 16 is promised for, other integers, floats."""
+
+
+def scalars(function: Function, given: Mapping[str, float]) -> dict[str, float]:
+    """A value for every scalar argument. Raises TwillError for names that the function does not have."""
+    found = dict[str, float]()
+    for value, attributes in zip(function.args, function.arg_attributes, strict=True):
+        if isinstance(value.type, Pointer):
+            continue
+        wide = LARGE if attributes.get("tt.divisibility") else SMALL
+        found[_name(value)] = FLOAT if element(value.type).startswith(("f", "bf")) else wide
+    unknown = sorted(set(given) - set(found))
+    if unknown:
+        raise TwillError(f"{function.name} has no scalar argument {unknown[0]!r}", help=f"it has {', '.join(found) or 'none'}")
+    return found | dict(given)
+
+
+def _name(value: Value) -> str:
+    return value.name.lstrip("%")
+
+
+def arguments(function: Function, numbers: Mapping[str, float], seed: int = 0) -> tuple[dict[int, Any], Memory]:
+    """The arguments by value id, and the memory behind the pointers. Raises TwillError for a type that can not be simulated."""
+    values, types = dict[int, Any](), dict[str, str]()
+    for value in function.args:
+        name = element(value.type.pointee if isinstance(value.type, Pointer) else value.type)
+        if not known(name):
+            raise TwillError(f"{_name(value)} has type {name}, which can not be simulated", function.location)
+        if isinstance(value.type, Pointer):
+            types[_name(value)] = name
+            values[value.id] = Pointers(_name(value), np.asarray(0, np.int64))
+        else:
+            values[value.id] = np.asarray(numbers[_name(value)], dtype(name))
+    return values, Memory(types, seed)
+
+
+def compare(
+    program: Program, numbers: Mapping[str, float], grid: Mapping[str, int], seed: int = 0, prefer: tuple[int, ...] = ()
+) -> tuple[Compared, ...]:
+    """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by itself."""
+    values, expected = arguments(program.function, numbers, seed)
+    interpret(program.function, values, expected, grid)
+    values, found = arguments(program.function, numbers, seed)
+    run(program, values, found, grid, prefer)
+    _, untouched = arguments(program.function, numbers, seed)
+    return tuple(_compared(name, expected, found, untouched) for name in expected.types)
+
+
+def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
+    size = max(len(memory.arrays.get(name, ())) for memory in (expected, found))
+    one, other, before = (memory.array(name, size).astype(np.float64) for memory in (expected, found, untouched))
+    return Compared(name, error(one, other), bool(np.any((one != before) & ~(np.isnan(one) & np.isnan(before)))))
+
+
+def error(expected: Array, found: Array) -> float:
+    """Relative error in the 2-norm; infinite where one is not a number and the other is."""
+    if not np.array_equal(np.isfinite(expected), np.isfinite(found)):
+        return float("inf")
+    good = np.isfinite(expected)
+    difference, size = np.linalg.norm(expected[good] - found[good]), np.linalg.norm(expected[good])
+    return float(difference / size) if size else float(difference)

@@ -1,0 +1,246 @@
+"""Warp programs, executed on arrays.
+
+Takes a program, its arguments and a program id; changes the memory as the thread block would. Whatever is asynchronous happens as late
+as it may: tiles arrive when somebody gets them, products are computed when somebody waits for them, and until then slot and accumulator
+hold NaN; so a statement that does not wait computes with NaN.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twill.ir.program import (
+    Compute,
+    Copy,
+    For,
+    Get,
+    If,
+    MmaIssue,
+    MmaWait,
+    Move,
+    OrderSignal,
+    OrderWait,
+    Pipelined,
+    Place,
+    Program,
+    PutLoad,
+    PutTile,
+    Read,
+    Register,
+    StoreTile,
+    TileLoad,
+    WarpProgram,
+    walk,
+)
+from twill.simulate.actions import Action, unfold
+from twill.simulate.explore import describe
+from twill.simulate.interpret import Scope, execute
+from twill.simulate.memory import Memory
+from twill.simulate.operations import product
+from twill.simulate.protocol import HazardError, Protocol, State
+
+Slots = dict[tuple[str, int, int], Any]
+"""What lies in shared memory, by channel, slot and tensor: an array, or a function that gives it when it arrives."""
+
+
+@dataclass(slots=True)
+class _Block:
+    """The thread block."""
+
+    program: Program
+    scope: Callable[[], Scope]
+    memory: Memory
+    grid: Mapping[str, int]
+    slots: Slots = field(default_factory=Slots)
+
+
+@dataclass(slots=True)
+class _Group:
+    """One group at work."""
+
+    block: _Block
+    warps: WarpProgram
+    registers: dict[Register, Any] = field(default_factory=dict[Register, Any])
+    flying: list[tuple[Action, MmaIssue]] = field(default_factory=list[tuple[Action, MmaIssue]])
+    hidden: dict[Register, Any] = field(default_factory=dict[Register, Any])
+    """Accumulators of products in flight, as they were."""
+
+
+def run(program: Program, arguments: Mapping[int, Any], memory: Memory, grid: Mapping[str, int], prefer: tuple[int, ...] = ()) -> None:
+    """Execute one thread block; of the groups that can go on, the first in `prefer` does. Raises HazardError and TwillError."""
+    ops = {op.index: op for op in program.function.walk()}
+    block = _Block(program, lambda: Scope(ops, arguments, memory, grid), memory, grid)
+    protocol = Protocol.of(program)
+    groups = {warps.id: _Group(block, warps) for warps in program.groups}
+    streams = {key: _stream(group) for key, group in groups.items()}
+    pending = {key: next(stream, None) for key, stream in streams.items()}
+    order = [*(key for key in prefer if key in groups), *(key for key in groups if key not in prefer)]
+    state = protocol.initial()
+    while any(pending.values()):
+        key = _next(protocol, state, pending, order)
+        action = pending[key]
+        assert action is not None
+        if protocol.concerns(action):
+            state = protocol.after(state, key, action)
+        _act(groups[key], action)
+        pending[key] = next(streams[key], None)
+
+
+def _next(protocol: Protocol, state: State, pending: Mapping[int, Action | None], order: list[int]) -> int:
+    for key in order:
+        action = pending[key]
+        if action is not None and (not protocol.concerns(action) or protocol.ready(state, action)):
+            return key
+    waits = "; ".join(f"group {key} at {describe(action)}" for key, action in pending.items() if action)
+    raise HazardError(f"deadlock: {waits}")
+
+
+def _stream(group: _Group) -> Iterator[Action]:
+    return unfold(group.warps.body, lambda loop: _trips(group, loop), lambda branch: _taken(group, branch))
+
+
+def _trips(group: _Group, loop: Pipelined | For) -> int:
+    values = _scope(group, None, loop.bounds)
+    lower, upper, step = (int(values[value.id]) for value in group.block.program.op(loop.op).operands[:3])
+    return max(0, -(-(upper - lower) // step))
+
+
+def _taken(group: _Group, branch: If) -> bool:
+    values = _scope(group, None, [branch.condition] if branch.condition else [])
+    return bool(values[group.block.program.op(branch.op).operands[0].id])
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+def _act(group: _Group, action: Action) -> None:
+    match action.statement:
+        case Compute(ops=ops, reads=reads, writes=writes):
+            values = _computed(group, action, ops, reads)
+            group.registers.update((write.register, values[write.value]) for write in writes)
+        case StoreTile(ops=ops, reads=reads):
+            _computed(group, action, ops, reads)
+        case Copy(value=value, source=source, register=register):
+            group.registers[register] = _scope(group, action, [Read(value, source)] if source else [])[value]
+        case Move(variable=variable, age=age):
+            group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
+        case PutLoad() as put:
+            _put(group, action, put)
+        case PutTile(channel=channel, registers=registers, at=at):
+            slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
+            group.block.slots.update({(channel, slot, i): group.registers[register] for i, register in enumerate(registers)})
+        case Get(channel=channel, at=at):
+            _arrive(group, channel, action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth)
+        case MmaIssue() as issue:
+            _issue(group, action, issue)
+        case MmaWait(pending=pending):
+            while len(group.flying) > pending:
+                _complete(group, *group.flying.pop(0))
+        case OrderWait() | OrderSignal():
+            pass
+        case _:
+            pass
+
+
+def _scope(group: _Group, action: Action | None, reads: Any) -> Scope:
+    """What a statement finds: its reads, the arguments and the induction variables."""
+    values = group.block.scope()
+    for read in reads:
+        values[read.value] = _found(group, action, read.place)
+    for op, count in (*action.outer, *(((action.loop, _iteration(action)),) if action.loop is not None else ())) if action else ():
+        _induct(group, values, op, count)
+    return values
+
+
+def _iteration(action: Action) -> int:
+    return action.iteration(getattr(action.statement, "at").iteration)  # noqa: B009
+
+
+def _induct(group: _Group, values: Scope, index: int, count: int) -> None:
+    """The induction variable of a loop in its iteration `count`."""
+    op = group.block.program.op(index)
+    bounds = group.block.scope()
+    for operand in op.operands[:3]:
+        register = _bound(group, index, operand.id)
+        if register is not None:
+            bounds[operand.id] = group.registers[register]
+    lower, step = bounds[op.operands[0].id], bounds[op.operands[2].id]
+    values[op.regions[0].blocks[0].args[0].id] = np.asarray(int(lower) + count * int(step), np.asarray(lower).dtype)
+
+
+def _bound(group: _Group, index: int, value: int) -> Register | None:
+    """Where a group keeps a bound of a loop."""
+    for statement in walk(group.warps.body):
+        if isinstance(statement, Pipelined | For) and statement.op == index:
+            for read in statement.bounds:
+                if read.value == value and isinstance(read.place, Register):
+                    return read.place
+    return None
+
+
+def _found(group: _Group, action: Action | None, place: Place) -> Any:
+    if isinstance(place, Register):
+        return group.registers.get(place)
+    assert action is not None
+    slot = action.sequence(place.channel, place.iteration) % group.block.program.channel(place.channel).depth
+    return _value(group, place.channel, slot, place.tensor)
+
+
+def _value(group: _Group, channel: str, slot: int, tensor: int) -> Any:
+    """What lies in shared memory; NaN where it has not arrived."""
+    held = group.block.slots.get((channel, slot, tensor))
+    shape = group.block.program.channel(channel).tensors[tensor].shape
+    return np.full(shape, np.nan, np.float32) if held is None or callable(held) else held
+
+
+def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Any) -> Scope:
+    values = _scope(group, action, reads)
+    for index in ops:
+        execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
+    return values
+
+
+def _put(group: _Group, action: Action, put: PutLoad) -> None:
+    slot = action.sequence(put.channel, put.at.iteration) % group.block.program.channel(put.channel).depth
+
+    def tile(load: TileLoad) -> Callable[[], Any]:
+        result = group.block.program.op(load.ops[-1]).result.id
+        values = _computed(group, action, load.ops, load.reads)
+        return lambda: values[result]
+
+    group.block.slots.update({(put.channel, slot, load.tensor): tile(load) for load in put.loads})
+
+
+def _arrive(group: _Group, channel: str, slot: int) -> None:
+    for tensor in range(len(group.block.program.channel(channel).tensors)):
+        held = group.block.slots.get((channel, slot, tensor))
+        if callable(held):
+            group.block.slots[channel, slot, tensor] = held()
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
+    if not any(other.accumulator == issue.accumulator for _, other in group.flying):
+        group.hidden[issue.accumulator] = group.registers.get(issue.accumulator)
+    shape = group.block.program.op(issue.ops[-1]).result.type
+    group.registers[issue.accumulator] = np.full(getattr(shape, "shape"), np.nan, np.float32)  # noqa: B009
+    group.flying.append((action, issue))
+
+
+def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
+    """Compute a part of a product from what its operands are now."""
+    dot = group.block.program.op(issue.ops[-1])
+    values = _scope(group, action, [read for read in issue.reads if read.place != issue.accumulator])
+    for index in issue.ops[:-1]:
+        execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
+    a, b = (np.asarray(values[operand.id]) for operand in dot.operands[:2])
+    fresh = issue.begin == 0 and (issue.accumulate == "never" or (issue.accumulate == "not_first" and _iteration(action) == 0))
+    part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
+    old = np.zeros_like(part) if fresh else group.hidden[issue.accumulator]
+    group.hidden[issue.accumulator] = part + (np.nan if old is None else old)
+    if not any(other.accumulator == issue.accumulator for _, other in group.flying):
+        group.registers[issue.accumulator] = group.hidden[issue.accumulator]

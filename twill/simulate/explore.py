@@ -1,0 +1,100 @@
+"""Every order in which the groups of a program may run.
+
+Takes a program and trip counts; raises `HazardError` for a deadlock, a slot overwritten before it is consumed, a read before its write, a
+wrong phase, a signal lost. What a group does between two meetings with others concerns no one else (`local` checks it), so the
+interleavings of the meetings are all there are; states are hashed, so that each is looked at once. Larger counts are run by adversaries:
+each order of preference among the groups, and random choices.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from random import Random
+
+from twill.ir.program import For, Pipelined, Program
+from twill.simulate.actions import Action, unfold
+from twill.simulate.local import check
+from twill.simulate.protocol import HazardError, Protocol, State
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """How much was looked at."""
+
+    states: int
+    complete: bool
+    """Every interleaving was; otherwise those of the adversaries."""
+
+
+Counts = Callable[[Pipelined | For], int]
+
+
+def same(trips: int, outer: int = 2) -> Counts:
+    """Every pipelined loop runs `trips` times, every loop around it `outer` times."""
+    return lambda loop: trips if isinstance(loop, Pipelined) else outer
+
+
+def meetings(program: Program, counts: Counts) -> tuple[tuple[int, tuple[Action, ...]], ...]:
+    """For each group, the actions in which it meets others, after its own rules have been checked. Raises HazardError."""
+    protocol = Protocol.of(program)
+    found = list[tuple[int, tuple[Action, ...]]]()
+    for group in program.groups:
+        actions = tuple(unfold(group.body, counts))
+        check(program, group.id, actions)
+        found.append((group.id, tuple(action for action in actions if protocol.concerns(action))))
+    return tuple(found)
+
+
+def explore(program: Program, counts: Counts, limit: int = 200_000) -> Explored:
+    """All interleavings, up to `limit` states. Raises HazardError."""
+    protocol, groups = Protocol.of(program), meetings(program, counts)
+    begin = (protocol.initial(), (0,) * len(groups))
+    seen, todo = {begin}, [begin]
+    while todo:
+        state, done = todo.pop()
+        for position in _ready(protocol, groups, state, done):
+            group, actions = groups[position]
+            after = protocol.after(state, group, actions[done[position]])
+            item = (after, (*done[:position], done[position] + 1, *done[position + 1 :]))
+            if item not in seen:
+                if len(seen) >= limit:
+                    return Explored(len(seen), complete=False)
+                seen.add(item)
+                todo.append(item)
+    return Explored(len(seen), complete=True)
+
+
+def _ready(protocol: Protocol, groups: Sequence[tuple[int, Sequence[Action]]], state: State, done: Sequence[int]) -> list[int]:
+    """The groups that can go on. Raises HazardError where none can and some should."""
+    unfinished = [i for i, (_, actions) in enumerate(groups) if done[i] < len(actions)]
+    ready = [i for i in unfinished if protocol.ready(state, groups[i][1][done[i]])]
+    if unfinished and not ready:
+        waits = "; ".join(f"group {groups[i][0]} at {describe(groups[i][1][done[i]])}" for i in unfinished)
+        raise HazardError(f"deadlock: {waits}")
+    return ready
+
+
+def describe(action: Action) -> str:
+    """A meeting in words."""
+    statement = action.statement
+    name = getattr(statement, "channel", getattr(statement, "order", ""))
+    iteration = action.iteration(getattr(statement, "at").iteration)  # noqa: B009
+    return f"{type(statement).__name__} {name}, iteration {iteration}"
+
+
+def adversaries(program: Program, counts: Counts, rounds: int = 20, seed: int = 0) -> int:
+    """Each preference among the groups, then `rounds` random runs; how many runs there were. Raises HazardError."""
+    protocol, groups = Protocol.of(program), meetings(program, counts)
+    random = Random(seed)
+    choices: list[Callable[[list[int]], int]] = [
+        lambda ready, order=order: min(ready, key=order.index) for order in permutations(range(len(groups)))
+    ]
+    choices += [random.choice] * rounds
+    for choose in choices:
+        state, done = protocol.initial(), [0] * len(groups)
+        while ready := _ready(protocol, groups, state, done):
+            position = choose(ready)
+            group, actions = groups[position]
+            state = protocol.after(state, group, actions[done[position]])
+            done[position] += 1
+    return len(choices)

@@ -1,0 +1,86 @@
+"""TTGIR, executed as it stands: the reference for warp programs.
+
+Takes a function, its arguments and a program id; changes the memory as the kernel would.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Block, Function, Op, Value
+from twill.simulate.memory import Memory
+from twill.simulate.operations import evaluate
+
+IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
+"""What needs no statement of its own: constants, and descriptors, which the host makes."""
+
+
+class Scope(dict[int, Any]):
+    """Values by id; constants and descriptors are made when they are asked for."""
+
+    def __init__(self, ops: Mapping[int, Op], arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]) -> None:
+        super().__init__(arguments)
+        self._ops, self._memory, self._program = ops, memory, program
+        self._makers = {result.id: op for op in ops.values() if op.name in IMPLICIT for result in op.results}
+
+    def __missing__(self, value: int) -> Any:
+        if value not in self._makers:
+            maker = next((op for op in self._ops.values() if any(result.id == value for result in op.results)), None)
+            raise TwillError(f"a value of {maker.name if maker else 'an argument'} is read before it is computed", maker and maker.location)
+        op = self._makers[value]
+        operands = [self._operand(operand) for operand in op.operands]
+        self[value] = evaluate(op, operands, self._memory, self._program)[0]
+        return self[value]
+
+    def _operand(self, value: Value) -> Any:
+        """Of a descriptor: what follows from arguments is computed whether or not somebody has done so."""
+        if value.id in self or value.id in self._makers or value.producer is None:
+            return self[value.id]
+        op = self._ops[value.producer]
+        return evaluate(op, [self._operand(operand) for operand in op.operands], self._memory, self._program)[0]
+
+
+def interpret(function: Function, arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]) -> None:
+    """Execute one program of the grid. `arguments` by value id; `program` has `pid.x`, `grid.x` and so on.
+
+    Raises TwillError for an operation that is not known.
+    """
+    ops = {op.index: op for op in function.walk()}
+    if function.body:
+        block(function.body.blocks[0], Scope(ops, arguments, memory, program), memory, program)
+
+
+def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Any]:
+    """Execute a block; what it yields."""
+    for op in code.ops:
+        if op.name in ("scf.yield", "tt.return"):
+            return [values[operand.id] for operand in op.operands]
+        execute(op, values, memory, program)
+    return ()
+
+
+def execute(op: Op, values: Scope, memory: Memory, program: Mapping[str, int]) -> None:
+    """Execute an operation, with its regions."""
+    operands = [values[operand.id] for operand in op.operands]
+    match op.name:
+        case "scf.for":
+            results = _for(op, operands, values, memory, program)
+        case "scf.if":
+            taken = next(iter(op.regions[0 if operands[0] else 1 :]), None)
+            results = block(taken.blocks[0], values, memory, program) if taken and taken.blocks else ()
+        case "scf.while":
+            raise TwillError("scf.while can not be simulated", op.location)
+        case _:
+            results = evaluate(op, operands, memory, program)
+    values.update(zip((result.id for result in op.results), results, strict=True))
+
+
+def _for(op: Op, operands: Sequence[Any], values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Any]:
+    lower, upper, step, *carried = operands
+    body = op.regions[0].blocks[0]
+    for index in range(int(lower), int(upper), int(step)):
+        values.update(zip((arg.id for arg in body.args), [np.asarray(index, lower.dtype), *carried], strict=True))
+        carried = list(block(body, values, memory, program))
+    return carried

@@ -1,0 +1,80 @@
+"""Global memory behind a kernel's pointers.
+
+Every argument has memory that grows where it is touched, filled with random numbers that follow from the seed and the place alone, so
+that two runs see the same. Out-of-bounds parts of a tile read as zero and are not written, as by TMA.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from twill.simulate.values import Array, Pointers, dtype, rounded
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A TMA descriptor: where its tensor begins, its shape and strides in elements, and the block it moves."""
+
+    pointers: Pointers
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block: tuple[int, ...]
+
+    def offsets(self, corner: tuple[int, ...]) -> tuple[Array, Array]:
+        """Element offsets of a block at `corner`, and which of them are inside the tensor."""
+        flat, inside = np.asarray(self.pointers.offset, np.int64), np.ones((), bool)
+        for axis, (begin, size) in enumerate(zip(corner, self.block, strict=True)):
+            index = (begin + np.arange(size)).reshape([-1 if i == axis else 1 for i in range(len(self.block))])
+            flat = flat + index * self.strides[axis]
+            inside = inside & (index >= 0) & (index < self.shape[axis])
+        return flat, np.broadcast_to(inside, self.block)
+
+
+@dataclass(slots=True)
+class Memory:
+    """The arrays behind the pointer arguments, by name."""
+
+    types: dict[str, str]
+    """Element type of each argument's memory."""
+    seed: int = 0
+    arrays: dict[str, Array] = field(default_factory=dict[str, Array])
+
+    def array(self, argument: str, size: int) -> Array:
+        """The memory of an argument, at least `size` elements of it."""
+        have = self.arrays.get(argument, np.zeros(0, dtype(self.types[argument])))
+        while len(have) < size:
+            have = np.concatenate([have, self._fresh(argument, len(have) // _CHUNK)])
+        self.arrays[argument] = have
+        return have
+
+    def _fresh(self, argument: str, chunk: int) -> Array:
+        random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk))
+        name = self.types[argument]
+        values: Any = random.integers(0, 3, _CHUNK) if name.startswith("i") else random.standard_normal(_CHUNK)
+        return rounded(values, name)
+
+    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
+        """Elements at `offsets` where `mask` holds, `other` elsewhere."""
+        flat = np.asarray(offsets, np.int64)
+        valid = np.broadcast_to(True if mask is None else mask, flat.shape)
+        if not valid.any():
+            return np.full(flat.shape, other, dtype(self.types[pointers.argument]))
+        array = self.array(pointers.argument, int(flat[valid].max()) + 1)
+        return np.where(valid, array[np.where(valid, flat, 0)], np.asarray(other, array.dtype))
+
+    def write(self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False) -> None:
+        """Store, or add to, the elements at `offsets` where `mask` holds."""
+        flat = np.asarray(offsets, np.int64)
+        valid = np.broadcast_to(True if mask is None else mask, flat.shape)
+        if not valid.any():
+            return
+        array = self.array(pointers.argument, int(flat[valid].max()) + 1)
+        new = rounded(np.broadcast_to(values, flat.shape)[valid], self.types[pointers.argument])
+        if add:
+            np.add.at(array, flat[valid], new)
+        else:
+            array[flat[valid]] = new

@@ -1,0 +1,140 @@
+"""The state of channels and orders, and what Put, Get, Consumed, OrderWait and OrderSignal do to it.
+
+Barriers are modelled as the hardware has them: a phase bit that flips when all arrivals are in, and waits for a parity. What a slot really
+holds and who has still to read it is kept beside them, so that a wait that passes when it should not is found out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twill.ir.program import Channel, Consumed, Get, Order, OrderSignal, OrderWait, Program, PutLoad, PutTile
+from twill.simulate.actions import Action
+
+
+class HazardError(Exception):
+    """A program does what it must not; the message says what, where and in which iteration."""
+
+
+Ring = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
+"""For each slot: completed phases of full; groups that arrived on empty; completed phases of empty; groups that read what it holds."""
+
+_FRESH = (0, frozenset[int](), 0, frozenset[int]())
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where all channels and orders stand; hashable."""
+
+    rings: tuple[Ring, ...]
+    holds: tuple[tuple[int, ...], ...]
+    """Sequence number that each slot of each channel holds; -1 before the first put."""
+    signals: tuple[bool, ...]
+    """Which orders have a signal that nobody has taken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Protocol:
+    """The channels and orders of a program, by name."""
+
+    channels: Mapping[str, tuple[int, Channel]]
+    orders: Mapping[str, tuple[int, Order]]
+
+    @staticmethod
+    def of(program: Program) -> "Protocol":
+        channels = {channel.id: (i, channel) for i, channel in enumerate(program.channels)}
+        return Protocol(channels, {order.id: (i, order) for i, order in enumerate(program.orders)})
+
+    def initial(self) -> State:
+        channels = [channel for _, channel in self.channels.values()]
+        rings = tuple((_FRESH,) * channel.depth for channel in channels)
+        holds = tuple((-1,) * channel.depth for channel in channels)
+        return State(rings, holds, tuple(order.signalled for _, order in self.orders.values()))
+
+    def concerns(self, action: Action) -> bool:
+        """Whether an action waits for, or changes, what groups share."""
+        if isinstance(action.statement, Consumed) and action.iteration(action.statement.at.iteration) < 0:
+            return False
+        return isinstance(action.statement, PutLoad | PutTile | Get | Consumed | OrderWait | OrderSignal)
+
+    def ready(self, state: State, action: Action) -> bool:
+        """Whether an action need not wait."""
+        match action.statement:
+            case PutLoad(channel=name) | PutTile(channel=name):
+                number, slot, ring, channel = self._slot(state, name, action)
+                return ring[slot][2] % 2 != (number // channel.depth + 1) % 2
+            case Get(channel=name):
+                number, slot, ring, channel = self._slot(state, name, action)
+                return ring[slot][0] % 2 != number // channel.depth % 2
+            case OrderWait(order=name):
+                return state.signals[self.orders[name][0]]
+            case _:
+                return True
+
+    def after(self, state: State, group: int, action: Action) -> State:
+        """The state after an action that is ready. Raises HazardError."""
+        match action.statement:
+            case PutLoad(channel=name) | PutTile(channel=name):
+                return self._put(state, group, name, action)
+            case Get(channel=name):
+                return self._get(state, group, name, action)
+            case Consumed(channel=name):
+                return self._consumed(state, group, name, action)
+            case OrderWait(order=name):
+                return self._signal(state, name, False)
+            case OrderSignal(order=name):
+                if state.signals[self.orders[name][0]]:
+                    raise HazardError(f"group {group} signals {name} twice before it is taken")
+                return self._signal(state, name, True)
+            case _:
+                return state
+
+    def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, Ring, Channel]:
+        position, channel = self.channels[name]
+        number = action.sequence(name, action.statement.at.iteration)  # pyright: ignore
+        return number, number % channel.depth, state.rings[position], channel
+
+    def _put(self, state: State, group: int, name: str, action: Action) -> State:
+        number, slot, ring, channel = self._slot(state, name, action)
+        position = self.channels[name][0]
+        held = state.holds[position][slot]
+        full, arrived, empty, readers = ring[slot]
+        unread = sorted(set(channel.consumers) - arrived) if held >= 0 and empty * channel.depth <= held else []
+        if unread or readers:
+            who = ", ".join(map(str, sorted({*unread, *readers})))
+            raise HazardError(f"group {group} overwrites tile {held} of {name} with tile {number} before group {who} has consumed it")
+        if held >= 0 and number != held + channel.depth:
+            raise HazardError(f"group {group} puts tile {number} of {name} where tile {held + channel.depth} belongs")
+        return self._changed(state, position, slot, (full + 1, arrived, empty, readers), number)
+
+    def _get(self, state: State, group: int, name: str, action: Action) -> State:
+        number, slot, ring, channel = self._slot(state, name, action)
+        position = self.channels[name][0]
+        held = state.holds[position][slot]
+        if held != number:
+            what = "nothing" if held < 0 else f"tile {held}"
+            raise HazardError(f"group {group} gets tile {number} of {name}, but the slot holds {what}: read before its write")
+        full, arrived, empty, readers = ring[slot]
+        if group in readers or group in arrived or group not in channel.consumers:
+            raise HazardError(f"group {group} gets tile {number} of {name} twice, or is no consumer of it")
+        return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
+
+    def _consumed(self, state: State, group: int, name: str, action: Action) -> State:
+        number, slot, ring, channel = self._slot(state, name, action)
+        position = self.channels[name][0]
+        full, arrived, empty, readers = ring[slot]
+        if group not in readers or state.holds[position][slot] != number:
+            raise HazardError(f"group {group} releases tile {number} of {name} without having got it")
+        arrived = arrived | {group}
+        if arrived == frozenset(channel.consumers):
+            arrived, empty = frozenset[int](), empty + 1
+        return self._changed(state, position, slot, (full, arrived, empty, readers - {group}), number)
+
+    def _changed(self, state: State, position: int, slot: int, ring: tuple[int, frozenset[int], int, frozenset[int]], held: int) -> State:
+        rings, holds = list(state.rings), list(state.holds)
+        rings[position] = (*rings[position][:slot], ring, *rings[position][slot + 1 :])
+        holds[position] = (*holds[position][:slot], held, *holds[position][slot + 1 :])
+        return State(tuple(rings), tuple(holds), state.signals)
+
+    def _signal(self, state: State, name: str, value: bool) -> State:
+        position = self.orders[name][0]
+        return State(state.rings, state.holds, (*state.signals[:position], value, *state.signals[position + 1 :]))
