@@ -81,7 +81,7 @@ def counted(work: Work, machine: Machine, count: int, dtype: str, what: str) -> 
     slow = ceil(count / cost.latency_rate) if cost.latency_rate else 0
     held = ceil(count / cost.issue_rate) if cost.issue_rate else 0
     held = max(held, ceil(busy * (1 - cost.staging / count))) if cost.asynchronous and 0 < cost.staging < count else held
-    queued = max(0, busy - cost.queue) if cost.queue is not None else 0
+    queued = max(0, busy - cost.queue * work.warps // 4) if cost.queue is not None else 0
     terms = [f"{unit} {count}/{rate:g}" for unit, rate in rates.items()]
     tail = f"max({count}/{cost.latency_rate:g}, occupancy)" if cost.latency_rate else "occupancy"
     launch = f"; holds the warp {max(cost.issue + held, queued)}" if cost.asynchronous else ""

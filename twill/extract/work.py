@@ -31,7 +31,8 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
     match kind:
         case "mma":
             a, b, accumulator = inputs[:3]
-            work = Work(op.name, kind, (a, b), made or (accumulator,), fixed, mnk=_mnk(a, b), location=op.location)
+            width = body.module.num_warps
+            work = Work(op.name, kind, (a, b), made or (accumulator,), fixed, mnk=_mnk(a, b), warps=width, location=op.location)
         case "reduce":
             exchange, combine = _exchange(op), _combine(op)
             work = Work(op.name, kind, inputs, outputs, fixed, exchange=exchange, combine=combine, location=op.location)

@@ -98,6 +98,8 @@ class Work:
     """Of a reduction."""
     combine: tuple[str, ...] = ()
     """Of a reduction: the operations that join two elements."""
+    warps: int = 4
+    """That its register tiles are spread over."""
     location: Location | None = None
 
     @property

@@ -36,7 +36,8 @@ class Cost:
     issue: int = 0
     """Cycles that the launch of an asynchronous operation holds the warp."""
     queue: int | None = None
-    """Cycles of work that an asynchronous unit takes in advance; more of it holds the warp until the unit gets to it. None: any."""
+    """Cycles of work that an asynchronous unit takes in advance from each four warps; more of it holds them until the unit gets
+    to it. None: any."""
     issue_rate: float | None = None
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
     step: float = 0.0
