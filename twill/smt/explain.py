@@ -7,7 +7,7 @@ the same engines answer; a smallest set of families whose relaxation together le
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from twill.ir.problem import Problem, Time
+from twill.ir.problem import Limits, Problem, Time
 from twill.ir.schedule import Reason, Result, Solution
 from twill.smt import decode
 
@@ -24,6 +24,18 @@ class Family:
     name: str
     lift: Callable[[Problem], Problem]
     needs: Callable[[Problem, Solution], str]
+    amounts: Callable[[Problem], tuple[Limits, ...]] = lambda problem: ()
+    """Limits from little to much, where the family has an amount."""
+
+    def sparing(self, problem: Problem, target: Time, decide: Decide) -> Solution | None:
+        """A schedule with as little of the family's amount as a bisection finds, so that the number in words means something."""
+        choices, found = self.amounts(problem), None
+        low, high = 0, len(choices)
+        while low < high:
+            middle = (low + high) // 2
+            word = decide(replace(problem, limits=choices[middle]), target)
+            low, high, found = (low, middle, word) if word else (middle + 1, high, found)
+        return found
 
 
 def explain(result: Result, target: Time, decide: Decide) -> tuple[Reason, ...]:
@@ -41,6 +53,8 @@ def explain(result: Result, target: Time, decide: Decide) -> tuple[Reason, ...]:
         again = decide(_lift(result.problem, fewer), target)
         if again is not None:
             lifted, found = fewer, again
+    for family in lifted:
+        found = family.sparing(_lift(result.problem, [other for other in lifted if other is not family]), target, decide) or found
     return tuple(Reason(family.name, family.needs(result.problem, found)) for family in lifted)
 
 
@@ -94,6 +108,25 @@ def _unpinned(problem: Problem) -> Problem:
     return replace(problem, starts=())
 
 
+def _register_amounts(problem: Problem) -> tuple[Limits, ...]:
+    """More per thread, in steps of the machine, up to three times what it has; the file as large as it takes."""
+    has, step = problem.limits.registers_per_thread, problem.limits.register_step
+    counts = range(has, 3 * has, step)
+    return tuple(replace(problem.limits, registers_per_thread=count, registers_total=PLENTY * 1024) for count in counts)
+
+
+def _tensor_amounts(problem: Problem) -> tuple[Limits, ...]:
+    """More columns, an eighth of the memory at a time, up to twice what there is."""
+    has = problem.limits.tensor
+    return tuple(replace(problem.limits, tensor=has + has * eighths // 8) for eighths in range(1, 9))
+
+
+def _shared_amounts(problem: Problem) -> tuple[Limits, ...]:
+    """More bytes, a sixteenth of the memory at a time, up to twice what there is."""
+    has = problem.limits.shared
+    return tuple(replace(problem.limits, shared=has + has * parts // 16) for parts in range(1, 17))
+
+
 # --- in words -----------------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +145,7 @@ def _memory_in_words(memory: str, unit: str) -> Callable[[Problem, Solution], st
     def words(problem: Problem, found: Solution) -> str:
         top = max((p.address + p.size * p.copies for p in found.places if p.memory == memory), default=0)
         has = problem.limits.shared if memory == "shared" else problem.limits.tensor
-        return f"an allocation found uses {top} {unit}, has {has}"
+        return f"needs {top} {unit} in the least allocation found, has {has}"
 
     return words
 
@@ -155,8 +188,8 @@ FAMILIES = (
     Family("hand-over", _free_hand_over, _hand_over_in_words),
     Family("synchronization", _no_waits, _waits_in_words),
     Family("groups", _more_groups, _groups_in_words),
-    Family("shared memory", _more_shared, _memory_in_words("shared", "bytes of shared memory")),
-    Family("tensor memory", _more_tensor, _memory_in_words("tensor", "columns of tensor memory")),
-    Family("registers", _more_registers, _registers_in_words),
+    Family("shared memory", _more_shared, _memory_in_words("shared", "bytes of shared memory"), _shared_amounts),
+    Family("tensor memory", _more_tensor, _memory_in_words("tensor", "columns of tensor memory"), _tensor_amounts),
+    Family("registers", _more_registers, _registers_in_words, _register_amounts),
 )
 """In the order in which they are put back: the first is kept lifted only if nothing else will do."""

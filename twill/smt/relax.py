@@ -21,6 +21,8 @@ class Projection:
     name: str
     at: Callable[[Time], Problem]
     """The projected problem at an interval (path weights depend on it)."""
+    quick: bool
+    """So small that it is worth asking before anything else."""
 
 
 def projections(problem: Problem) -> tuple[Projection, ...]:
@@ -28,11 +30,11 @@ def projections(problem: Problem) -> tuple[Projection, ...]:
     found: list[Projection] = []
     tensor = _touched(value for value in problem.values if value.tensor)
     if tensor:
-        found.append(Projection("tensor memory", lambda interval: _tensor_memory(problem, interval, tensor)))
+        found.append(Projection("tensor memory", lambda interval: _tensor_memory(problem, interval, tensor), quick=True))
     tile = max((value.registers for value in problem.values), default=0)
     wide = _touched(value for value in problem.values if 4 * value.registers > tile)
     if tile and wide:
-        found.append(Projection("registers", lambda interval: _registers(problem, interval, wide)))
+        found.append(Projection("registers", lambda interval: _registers(problem, interval, wide), quick=False))
     return tuple(found)
 
 

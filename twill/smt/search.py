@@ -45,9 +45,9 @@ class _State:
     refuted: list[Refutation] = field(default_factory=list[Refutation])
     undecided: set[Time] = field(default_factory=set[Time])
     tried: set[Time] = field(default_factory=set[Time])
-    share: float = FIRST_SHARE
     misses: int = 0
-    projected: bool = False
+    hope: Time | None = None
+    """The smallest interval that a projection allowed."""
     binding: list[Projection] = field(default_factory=list[Projection])
     """Projections that refuted something."""
     notes: list[str] = field(default_factory=list[str])
@@ -56,6 +56,7 @@ class _State:
     def __post_init__(self) -> None:
         self.began = time.monotonic()
         self.joint = not self.options.modulo_only
+        self.share = min(FIRST_SHARE, self.options.time_limit / 20)
         self.low = self.bounds.value
         self.top = largest_needed(self.problem, self.low)
         self.candidates = partitions(self.problem) if self.joint else ()
@@ -72,17 +73,23 @@ class _State:
 
     def run(self) -> None:
         """Decide intervals until the gap is closed or the time is up."""
+        pending = list(projections(self.problem)) if self.joint and self.problem.monotone else []
+        while pending and pending[0].quick:
+            self.project(pending.pop(0))
         while self.low < self.high and self.remaining() > 0:
             self.decide(self.target())
-            if self.low < self.high and not self.projected and self.joint and self.problem.monotone:
-                self.project()
+            while pending and self.low < self.high:
+                self.project(pending.pop(0))
         if self.best and self.remaining() > 0:
             self.polish(self.best)
         self.explain()
 
     def target(self) -> Time:
-        """The next interval to decide: the lowest when it is new, then far above until something works, then the middle of the gap."""
-        if not self.problem.monotone or self.low not in self.tried:
+        """The next interval to decide: the lowest when it is new (or what projections leave of it), then far above until something
+        works, then the middle of the gap."""
+        if self.best is None and self.hope and self.hope not in self.tried:
+            return max(self.low, self.hope)
+        if not self.problem.monotone or not self.tried:
             return self.low
         floor = max([self.low, *(i + 1 for i in self.undecided if i < self.high)])
         if floor >= self.high:  # everything between was tried: again with a larger share
@@ -110,30 +117,32 @@ class _State:
         else:
             self.undecided.add(interval)
 
-    def project(self) -> None:
-        """Raise the lower end to the smallest interval at which no projection of the problem is refuted."""
-        self.projected = True
-        for projection in projections(self.problem):
-            refutation = self._rise(projection)
-            if refutation:
-                self.binding.append(projection)
-                self.refute(refutation)
+    def project(self, projection: Projection) -> None:
+        """Raise the lower end to the smallest interval at which the projection is not refuted."""
+        refutation = self._rise(projection)
+        if refutation:
+            self.binding.append(projection)
+            self.refute(refutation)
 
     def _rise(self, projection: Projection) -> Refutation | None:
-        """The largest interval at which a projection is refuted, by growing steps, then bisection; None if never."""
+        """The largest interval at which a projection is refuted, by growing steps, then bisection; None if never.
+
+        With no answer yet it stops at a part of the time limit: an answer comes first.
+        """
         last: Refutation | None = None
         low, high, step = self.low, self.high, 0
-        while low < high and self.remaining() > 0:
+        while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
             interval = min(low + step, high - 1) if high == self.high else (low + high) // 2
             self._tell("trying", projection.name, interval)
             small, copies = projection.at(interval), self.options.copies
-            word = cpsat.attempt(small, interval, copies, time_limit=self.remaining(), effort=PROJECTION_SHARE)
+            effort = PROJECTION_SHARE if last else FIRST_SHARE
+            word = cpsat.attempt(small, interval, copies, time_limit=self.remaining(), effort=effort)
             self._tell(word.verdict, projection.name, interval)
             if word.verdict == "infeasible":
                 last = Refutation(interval, copies, f"cpsat on the {projection.name} projection", word.seconds, below=True)
                 low, step = interval + 1, max(4 * step, interval // 256, 1)
             else:
-                high = interval
+                high = self.hope = interval
         return last
 
     def refute(self, refutation: Refutation) -> None:

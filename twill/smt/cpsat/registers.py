@@ -131,8 +131,6 @@ def _alive(v: Variables, other: Held, born: Held, same: Literal, top: int) -> li
     literals: list[Literal] = [v.model.new_bool_var("") for _ in range(most)]
     for older, newer in pairwise(reversed(literals)):
         v.model.add_implication(older, newer)
-    if other is born and literals:
-        v.model.add(literals[0] == 1)
     behind = born.residue + v.interval * (0 if other is born else v.before(born.residue, other.residue))
     for k in range(most + (most == top // other.size)):
         dead = [negate(literals[k])] if k < most else []

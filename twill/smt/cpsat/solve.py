@@ -151,10 +151,11 @@ def improve(
 ) -> tuple[Solution, bool]:
     """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is."""
     began = time.monotonic()
-    built = build(problem, interval, copies, joint)
+    most = copies if goal == "channels" else found.copies(problem)
+    built = build(problem, interval, most, joint)
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
-    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort)
+    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 0)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, False
     return _read(built, solver), status == cp_model.OPTIMAL
