@@ -70,7 +70,8 @@ def zeroed(group: Group) -> tuple[Copy, ...]:
 
 
 def _sequence(group: Group) -> list[Event]:
-    """The group's events with its releases, each at the first wait that covers it anyway, if the ring's slots allow that delay."""
+    """The group's events with its releases, each at the first wait that covers it anyway, or behind the next product, if the ring's
+    slots allow that delay."""
     found = events(group)
     made = steps(group, found)
     owner = [i for i, part in enumerate(made) for _ in part]
@@ -97,7 +98,15 @@ def _release(
             time = began + (found[owner[position]].time - began) % interval
             if time >= event.time:
                 return replace(event, time=time, rank=-1) if time <= _latest(group, event, task) else event
-    return event
+    return _behind(group, event, task, found, began)
+
+
+def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], began: Time) -> Event:
+    """A release with a wait of its own stands behind the group's next product, which keeps the tensor core busy meanwhile."""
+    interval = group.scheduled.solution.interval
+    products = [(began + ((other.time - began) % interval or interval)) for other in found if other.span is not None and not other.span[0]]
+    after = min(products) + 1
+    return replace(event, time=after) if event.time <= after <= _latest(group, event, task) else event
 
 
 def _latest(group: Group, event: Event, task: Task) -> Time:

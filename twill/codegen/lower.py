@@ -121,26 +121,31 @@ def aligned(code: Code, loops: Sequence[Scheduled], names: Mapping[int, str]) ->
     homes = dict[str, int]()
     found = list[Scheduled]()
     for one in loops:
-        carried = _carried(code, one, names)
+        kept = carried(code, one, names)
         mapping = dict[int, int]()
-        for name, group in carried.items():
+        for name, group in kept.items():
             if mapping.setdefault(group, homes.get(name, group)) != homes.get(name, mapping[group]):
                 raise _torn(code, one, name)
         if len(set(mapping.values())) < len(mapping):
-            raise _torn(code, one, next(iter(carried)))
+            raise _torn(code, one, next(iter(kept)))
         free = [group.id for group in loops[0].solution.groups if group.id not in mapping.values()]
         rest = sorted(group.id for group in one.solution.groups if group.id not in mapping)
         mapping.update(zip(rest, [*free, *range(100, 100 + len(rest))], strict=False))
         found.append(_renumbered(one, mapping))
-        homes |= {name: mapping[group] for name, group in carried.items()}
+        homes |= {name: mapping[group] for name, group in kept.items()}
     return tuple(found)
 
 
-def _torn(code: Code, one: Scheduled, name: str) -> TwillError:
-    return code.refuse(f"{name} would change its group between two loops", one.loop.op, "schedule this loop with the first one's partition")
+class TornError(TwillError):
+    """A variable carried through several loops would change its group between them."""
 
 
-def _carried(code: Code, one: Scheduled, names: Mapping[int, str]) -> dict[str, int]:
+def _torn(code: Code, one: Scheduled, name: str) -> TornError:
+    line = code.module.text.splitlines()[one.loop.location.line - 1]
+    return TornError(f"{name} would change its group between two loops", one.loop.location, text=line)
+
+
+def carried(code: Code, one: Scheduled, names: Mapping[int, str]) -> dict[str, int]:
     """The group of every variable that the loop carries."""
     writers = {value.id: node.id for node in one.graph.nodes for index in node.ops for value in code.ops[index].results}
     return {names[c.arg.id]: one.group(writers[c.yielded.id]) for c in one.loop.carried if c.yielded.id in writers}

@@ -89,7 +89,7 @@ def _owner(code: Code, op: Op, holders: Mapping[int, int], otherwise: int) -> in
     held = {holders[value] for value in _closed(code, op.operands, holders) if value in holders}
     if len(held) > 1:
         raise code.refuse(
-            f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold", op, "schedule with --no-hand-over"
+            f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold", op, "schedule with --no-cross-group"
         )
     return held.pop() if held else otherwise
 

@@ -193,11 +193,16 @@ def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
 
 
 def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
-    """How long after a product starts operations of the group start that wait for another product, while it is under way."""
+    """How long after a product starts others of the group start that are the first to wait for another product, while it is under way."""
     interval = group.scheduled.solution.interval
-    products = {other.id for other in group.own if is_product(group.code, other) and other != task}
-    waiting = {edge.dst for edge in group.scheduled.problem.edges if edge.src in products and edge.blocking}
-    offsets = ((other.start - task.start) % interval for other in group.own if other.id in waiting and other.id not in products)
+    products = [other for other in group.own if is_product(group.code, other) and other != task]
+    starts = {other.id: other.start for other in group.own if not is_product(group.code, other)}
+    offsets = set[Time]()
+    for product in products:
+        edges = [e for e in group.scheduled.problem.edges if e.src == product.id and e.blocking and e.dst in starts]
+        first = min((starts[e.dst] + e.distance * interval for e in edges), default=None)
+        if first is not None:
+            offsets.add((first - task.start) % interval)
     return sorted(offset for offset in offsets if 0 < offset < taken)
 
 

@@ -28,7 +28,16 @@ class Compared:
     """Norm of the difference by the norm of the reference; infinite where one has a NaN that the other has not."""
     changed: bool
     """The kernel wrote to it."""
+    type: str
+    """Of its elements."""
 
+    @property
+    def good(self) -> bool:
+        return self.error <= TOLERANCE.get(self.type, 0.0)
+
+
+TOLERANCE: Mapping[str, float] = {"f32": 1e-4, "f64": 1e-4, "f16": 2e-3, "bf16": 1.6e-2, "f8E4M3FN": 0.13, "f8E5M2": 0.25}
+"""Relative error that the order of sums may make, by what the result is stored as; integers must be equal."""
 
 LARGE, SMALL, FLOAT = 512, 2, 0.125
 """What scalar arguments are unless told: integers that a multiple of 16 is promised for, other integers, floats."""
@@ -82,7 +91,8 @@ def compare(
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
     size = max(len(memory.arrays.get(name, ())) for memory in (expected, found))
     one, other, before = (memory.array(name, size).astype(np.float64) for memory in (expected, found, untouched))
-    return Compared(name, error(one, other), bool(np.any((one != before) & ~(np.isnan(one) & np.isnan(before)))))
+    changed = bool(np.any((one != before) & ~(np.isnan(one) & np.isnan(before))))
+    return Compared(name, error(one, other), changed, expected.types[name])
 
 
 def error(expected: Array, found: Array) -> float:

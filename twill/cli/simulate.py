@@ -1,0 +1,101 @@
+"""`twill simulate`: warp programs on the CPU."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from twill.cli.options import Pair, input_options, inputs, question_options
+
+if TYPE_CHECKING:
+    from twill.codegen.nodes import Scheduled
+    from twill.ir.program import Program
+
+
+def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
+    parts = value.split(",")
+    if len(parts) > 3 or not all(part.strip().isdigit() for part in parts):
+        raise click.BadParameter(f"{value!r} is not of the form X,Y,Z", ctx, param)
+    x, y, z = [*map(int, parts), *([0 if param.name == "pid" else 1] * (3 - len(parts)))]
+    return x, y, z
+
+
+@click.command(short_help="Run warp programs on the CPU: values, hazards, cycles.")
+@click.argument("spec")
+@input_options
+@question_options
+@click.option("--arg", "numbers", multiple=True, type=Pair("NAME=VALUE", float), help="Value of a scalar argument; repeatable.")
+@click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="How many programs are launched.")
+@click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Which of them is simulated.")
+@click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Iterations of a loop in the timed run.")
+@click.option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), help="Slots of a channel; repeatable.")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for scheduling each loop.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to write warps.txt and trace.json.")
+def simulate(spec: str, out: Path | None, **options: Any) -> None:
+    """Schedule the loops of SPEC, make a program for each warp group, and run these without a GPU.
+
+    Values are compared with the TTGIR executed as it stands, on random tensors; every interleaving of the groups is looked at for small
+    trip counts, adversarial and random ones for larger; and cycles per iteration are predicted. With --out, warps.txt is the program of
+    each group and trace.json its timeline (Perfetto, chrome://tracing).
+
+    \b
+    twill simulate kernel.ttgir --arch sm90
+    """
+    from twill.cli.output import write_all
+    from twill.codegen.listing import text
+    from twill.codegen.lower import Options
+    from twill.codegen.plan import program
+    from twill.inputs import cases
+    from twill.ir.search import Options as Search
+    from twill.pipeline import solve
+
+    search = Search(time_limit=options["time_limit"], explain=False)
+    found = cases(inputs(spec, options))
+    made, loops = program(found, lambda problem: solve(problem, search), Options(depths=dict(options["depths"])))
+    _values(made, options)
+    _interleavings(made)
+    drawn = _times(made, loops, options)
+    if out:
+        for path in write_all(out, {"warps.txt": lambda: text(made), "trace.json": lambda: drawn}):
+            click.echo(f"wrote {path}", err=True)
+
+
+def _values(made: "Program", options: Mapping[str, Any]) -> None:
+    from twill.diagnostics import TwillError
+    from twill.simulate.compare import compare, scalars
+
+    grid = {f"{what}.{axis}": value for what in ("grid", "pid") for axis, value in zip("xyz", options[what], strict=True)}
+    numbers = scalars(made.function, dict(options["numbers"]))
+    compared = compare(made, numbers, grid)
+    shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
+    click.echo(f"values         relative errors {shown or 'none: nothing is written'}")
+    wrong = next((one for one in compared if not one.good), None)
+    if wrong is not None:
+        raise TwillError(f"the warp programs compute another {wrong.argument}: relative error {wrong.error:.1e}", help="please report this")
+
+
+def _interleavings(made: "Program") -> None:
+    from twill.simulate.explore import adversaries, explore, same
+
+    explored = [explore(made, same(trips)) for trips in range(7)]
+    runs = sum(adversaries(made, same(trips)) for trips in (16, 33))
+    states = sum(one.states for one in explored)
+    every = "every interleaving" if all(one.complete for one in explored) else "as many interleavings as fit"
+    click.echo(f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs: no hazard")
+
+
+def _times(made: "Program", loops: "Sequence[Scheduled]", options: Mapping[str, Any]) -> str:
+    from twill.costs.machine import load
+    from twill.simulate.explore import same
+    from twill.simulate.report import lines, steady, trace
+    from twill.simulate.timed import Costs, simulate
+
+    machine = load(loops[0].problem.machine)
+    loading = machine.cost("tt.descriptor_load")
+    costs = Costs(machine.handover.barrier, loading.latency if loading else 0)
+    events = simulate(made, loops, same(options["trips"], 1), costs)
+    for one in loops:
+        interval = round(one.solution.interval * one.problem.resolution.cycles_per_unit)
+        click.echo("\n".join(lines(one.loop.path, steady(events, one.loop.op.index, options["trips"]), interval)))
+    return trace(events)

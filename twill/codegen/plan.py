@@ -1,0 +1,69 @@
+"""From what a user names to a program: every loop scheduled, then lowered together.
+
+Takes cases with a way to solve them; gives the program with the loops that it is made of. The loops of one kernel share its groups: where
+the best partition of a later loop would tear a carried variable from its group, the loop is solved again with the first one's partition
+of these variables, and the program's notes say what that costs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from twill.codegen.code import Code, read, variables
+from twill.codegen.lower import Options, TornError, aligned, carried, lower
+from twill.codegen.nodes import Scheduled
+from twill.diagnostics import TwillError
+from twill.inputs import Case
+from twill.ir.problem import Problem
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.whatif import Pins, pinned
+
+Solve = Callable[[Problem], Result]
+
+
+def program(cases: Sequence[Case], solve: Solve, options: Options | None = None) -> tuple[Program, tuple[Scheduled, ...]]:
+    """Raises TwillError where a loop has no schedule, or something can not be lowered."""
+    loops, notes = list[Scheduled](), list[str]()
+    for case in cases:
+        one = _scheduled(case, solve(case.problem))
+        if loops:
+            one, note = _fitting(case, one, loops, solve)
+            notes += note
+        loops.append(one)
+    module = cases[0].module
+    assert module is not None
+    made = lower(module, loops, options)
+    return replace(made, notes=(*made.notes, *notes)), tuple(loops)
+
+
+def _scheduled(case: Case, result: Result) -> Scheduled:
+    if case.module is None or case.loop is None or case.graph is None:
+        raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
+    if result.solution is None:
+        raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help="give it more time (--time-limit)")
+    return Scheduled(case.loop, case.graph, result.problem, result.solution)
+
+
+def _fitting(case: Case, one: Scheduled, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:
+    """The loop as it is, or solved again so that what it carries stays in its groups."""
+    assert case.module is not None
+    code = read(case.module, one.loop.function)
+    names = variables(code, [*(other.loop for other in loops), one.loop])
+    try:
+        aligned(code, [*loops, one], names)
+        return one, []
+    except TornError:
+        again = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, one, aligned(code, loops, names), names)))))
+    before, after = one.solution.interval, again.solution.interval
+    return again, [f"{one.loop.path}: interval {after} instead of {before} cycles, so that it shares the groups of the loops before it"]
+
+
+def _partition(code: Code, one: Scheduled, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
+    """The operations that make carried variables, by the group that holds these."""
+    homes = {name: group for other in before for name, group in carried(code, other, names).items()}
+    writers = {value.id: node.id for node in one.graph.nodes for index in node.ops for value in code.ops[index].results}
+    groups = dict[int, list[str]]()
+    for carry in one.loop.carried:
+        if (name := names[carry.arg.id]) in homes:
+            groups.setdefault(homes[name], []).append(writers[carry.yielded.id])
+    return tuple(tuple(members) for _, members in sorted(groups.items()))
