@@ -218,6 +218,15 @@ def test_index_arithmetic_is_folded_only_where_it_addresses() -> None:
     assert {n.kind for n in loop(LOAD + DOT + step, "%b = %start", "%t", row, before).nodes} == {"load", "mma"}
 
 
+def test_long_chains_of_addresses_that_meet_again_are_followed_once() -> None:
+    """Each operation reads the last one twice: following every path would take 2^500 steps."""
+    tile, pointers = "tensor<64x64xi32, #mma>", "tensor<64x64x!tt.ptr<f32>, #mma>"
+    chain = [f"%e0 = tt.splat %i : i32 -> {tile}\n"]
+    chain += [f"%e{i} = arith.addi %e{i - 1}, %e{i - 1} : {tile}\n" for i in range(1, 500)]
+    store = f"%at = tt.addptr %ptrs, %e499 : {pointers}, {tile}\ntt.store %at, %d : {pointers}\n"
+    assert [n.kind for n in loop(LOAD + DOT + "".join(chain) + store).nodes] == ["load", "mma", "store"]
+
+
 def test_a_pure_branch_is_one_node() -> None:
     then, otherwise = f"%w = math.exp2 %d : {T}\nscf.yield %w : {T}\n", f"scf.yield %d : {T}\n"
     branch = f"%c = arith.cmpi sgt, %i, %c64 : i32\n%s = scf.if %c -> ({T}) {{\n{then}}} else {{\n{otherwise}}}\n"

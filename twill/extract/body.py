@@ -76,11 +76,12 @@ class Body:
 
     def reads(self, op: Op) -> tuple[Value, ...]:
         """The values an operation needs, those that its regions take from around it included."""
-        own = {arg.id for region in op.regions for block in region.blocks for arg in block.args}
-        own |= {v.id for inner in op.inner() for v in inner.results}
-        own |= {arg.id for inner in op.inner() for region in inner.regions for block in region.blocks for arg in block.args}
-        captured = [v for inner in op.inner() for v in inner.operands if v.id not in own]
-        return tuple({v.id: v for v in (*op.operands, *captured)}.values())
+        return self._captured[op.index] if op.regions else tuple({v.id: v for v in op.operands}.values())
+
+    @cached_property
+    def _captured(self) -> Mapping[int, tuple[Value, ...]]:
+        """What the operations with regions read."""
+        return {op.index: _captures(op) for op in self.ops if op.regions}
 
     @cached_property
     def _readers(self) -> Mapping[int, list[Op]]:
@@ -112,7 +113,12 @@ class Body:
         """Read after the loop."""
         names = {name.id for name in self.names(value)}
         results = {carried.result.id for carried in self.loop.carried if carried.yielded.id in names}
-        return any(v.id in results for op in self.loop.function.walk() for v in op.operands)
+        return bool(results & self._operands)
+
+    @cached_property
+    def _operands(self) -> frozenset[int]:
+        """The values that any operation of the function reads."""
+        return frozenset(v.id for op in self.loop.function.walk() for v in op.operands)
 
     def constant(self, value: Value) -> object:
         """What a value is in every iteration but perhaps the first, where that is a constant; otherwise None."""
@@ -140,3 +146,10 @@ class Body:
     def flags(self, op: Op) -> tuple[Value, ...]:
         """The i1 operands of an operation, in order."""
         return tuple(v for v in op.operands if v.type == Scalar("i1"))
+
+
+def _captures(op: Op) -> tuple[Value, ...]:
+    blocks = [block for each in (op, *op.inner()) for region in each.regions for block in region.blocks]
+    own = {arg.id for block in blocks for arg in block.args} | {v.id for inner in op.inner() for v in inner.results}
+    outer = [v for inner in op.inner() for v in inner.operands if v.id not in own]
+    return tuple({v.id: v for v in (*op.operands, *outer)}.values())

@@ -9,6 +9,7 @@ between operations that share no buffer gives an edge of its own. The edge that 
 demand is left out: such a value is a new one in each iteration, and its room is bounded by capacity.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ from twill.extract.tiles import in_shared, tile
 from twill.extract.work import works
 from twill.ir import graph as ir
 from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use
-from twill.ir.loop import Loop, Module, Op, Scalar, Tensor, Token, Value
+from twill.ir.loop import Loop, Module, Op, Tensor, Token, Value
 from twill.ir.problem import Source
 
 
@@ -95,8 +96,8 @@ class Builder:
                 continue
             readers = [reader for value in op.results for reader in self.body.readers(value)]
             homes = [users.get(r.index, None if self.folding.away(r) else r.index) for r in readers]
-            makers = [o.op.index for value in self.body.reads(op) for o in self.body.origins(value, self.folding.away)]
-            home = next((h for h in (*homes, *makers) if h is not None), None)
+            makers = (o.op.index for value in self.body.reads(op) for o in self.body.origins(value, self.folding.away))
+            home = next((home for home in homes if home is not None), None) or next(makers, None)
             if home is not None:
                 users[op.index] = home
         return users
@@ -261,13 +262,18 @@ class Builder:
         elementwise = self.folding.kinds[reader.index] == "elementwise" and made.place == "registers"
         return elementwise and any(t and t.elements == made.elements for t in results)
 
-    def _readers(self, value: Value) -> Iterator[tuple[Op, int]]:
+    def _readers(self, value: Value) -> tuple[tuple[Op, int], ...]:
         """The nodes that read a result, seen through views, each with its distance."""
+        return tuple(self._reader_table.get(value.id, ()))
+
+    @cached_property
+    def _reader_table(self) -> Mapping[int, list[tuple[Op, int]]]:
+        table: defaultdict[int, list[tuple[Op, int]]] = defaultdict(list)
         for op in self.nodes:
-            if self.folding.moves_nothing(op):
-                continue
-            for operand in self.body.reads(op):
-                yield from ((op, o.distance) for o in self.body.origins(operand, self.folding.moves_nothing) if o.value is value)
+            for operand in () if self.folding.moves_nothing(op) else self.body.reads(op):
+                for origin in self.body.origins(operand, self.folding.moves_nothing):
+                    table[origin.value.id].append((op, origin.distance))
+        return table
 
     # --- from outside the loop ----------------------------------------------------------------------------------------
 
@@ -293,12 +299,17 @@ class Builder:
 
     def _remade(self, value: Value) -> bool:
         """Computed from scalars and constants alone: a splat, a range of indices, a row of offsets."""
-        op = self.body.definer(value)
-        if op is None:
-            return not isinstance(value.type, Tensor)
-        if row(op).kind not in ("view", "elementwise", "scalar"):
-            return all(isinstance(v.type, Scalar) for v in op.results)
-        return all(self._remade(v) for v in op.operands)
+        waiting, seen = [value], {value.id}
+        while waiting:
+            current = waiting.pop()
+            op = self.body.definer(current)
+            if op is None or row(op).kind not in ("view", "elementwise", "scalar"):
+                if isinstance(current.type, Tensor):
+                    return False
+                continue
+            waiting.extend(v for v in op.operands if v.id not in seen)
+            seen |= {v.id for v in op.operands}
+        return True
 
 
 def _merged(uses: list[Use]) -> tuple[Use, ...]:

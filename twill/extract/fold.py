@@ -5,7 +5,7 @@ rule. Guarantees that only operations that move and compute nothing, or whose wo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twill.extract.body import Body
 from twill.extract.distribution import distribution
@@ -63,6 +63,8 @@ def fold(body: Body, rules: tuple[str, ...]) -> Folding:
 class _Classifier:
     body: Body
     rules: tuple[str, ...]
+    addresses: set[int] = field(default_factory=set[int])
+    """Operations found so far that only serve addresses, by `Op.index`."""
 
     def classify(self, op: Op) -> tuple[Kind, str | None]:
         """The kind of an operation, and the rule under which it is no work of its own."""
@@ -106,24 +108,28 @@ class _Classifier:
         return len(origins) == 1 and row(origins[0].op).access == "load"
 
     def _address(self, op: Op) -> bool:
-        return _index_code(op) and (self._row_of_numbers(op) or self._only_addresses(op, frozenset()))
+        return _index_code(op) and (self._row_of_numbers(op) or self._only_addresses(op))
 
     def _row_of_numbers(self, op: Op) -> bool:
         """At most one dimension, and known from the loop counter alone, not from what the loop computes or keeps."""
         extents = [size for v in op.results if isinstance(v.type, Tensor) for size in v.type.shape if size > 1]
         return len(extents) <= 1 and not any(self.body.origins(v, _index_code) for v in op.operands)
 
-    def _only_addresses(self, op: Op, seen: frozenset[int]) -> bool:
-        """Every reader of its results takes them as an address or mask, or is itself index code for addresses only."""
-        if op.index in seen:
-            return True
-        if any(self.body.outlives(value) for value in op.results):
-            return False
-        return all(
-            _address_operand(reader, value) or (_index_code(reader) and self._only_addresses(reader, seen | {op.index}))
-            for value in op.results
-            for reader in self.body.readers(value)
-        )
+    def _only_addresses(self, op: Op) -> bool:
+        """Whatever becomes of its results, through index code, is an address or a mask in the end."""
+        waiting, seen = [op], {op.index}
+        while waiting and op.index not in self.addresses:
+            results = waiting.pop().results
+            if any(self.body.outlives(value) for value in results):
+                return False
+            for reader in (r for value in results for r in self.body.readers(value) if not _address_operand(r, value)):
+                if not _index_code(reader):
+                    return False
+                if reader.index not in seen and reader.index not in self.addresses:
+                    seen.add(reader.index)
+                    waiting.append(reader)
+        self.addresses.update(seen)
+        return True
 
 
 def _scalar(op: Op) -> bool:

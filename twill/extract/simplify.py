@@ -128,30 +128,37 @@ def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
     if not convex(graph, cluster):
         return graph
     new = dict.fromkeys(cluster, node.id)
-    takes_over = node.kind == "elementwise"
     nodes = tuple(node if n.id == cluster[-1] else n for n in graph.nodes if n.id not in cluster[:-1])
-    inside = frozenset(cluster)
-    edges = (
-        replace(e, src=new.get(e.src, e.src), dst=new.get(e.dst, e.dst))
-        for e in graph.edges
-        if not (e.src in inside and e.dst in inside and e.distance == 0)
-    )
-    values = (
-        _moved(v, new, takes_over) for v in graph.values if not (v.node in inside and {u.node for u in v.uses} <= inside and not v.resident)
-    )
+    edges = {(e.src, e.dst, e.kind, e.distance): e for e in (_redrawn(e, new) for e in graph.edges) if e is not None}
+    values = tuple(_moved(v, new, node) for v in graph.values if not _passes_inside(v, cluster))
     invariants = (replace(i, users=tuple(dict.fromkeys(new.get(u, u) for u in i.users))) for i in graph.invariants)
-    unique = {(e.src, e.dst, e.kind, e.distance): replace(e, value=new.get(e.value or "", e.value)) for e in edges}
-    return replace(graph, nodes=nodes, edges=tuple(unique.values()), values=tuple(values), invariants=tuple(invariants))
+    return replace(graph, nodes=nodes, edges=tuple(edges.values()), values=values, invariants=tuple(invariants))
 
 
-def _moved(value: Value, new: Mapping[str, str], takes_over: bool) -> Value:
+def _redrawn(edge: Edge, new: Mapping[str, str]) -> Edge | None:
+    """The edge with its ends renamed; None for one inside the cluster and one iteration."""
+    if edge.src in new and edge.dst in new and edge.distance == 0:
+        return None
+    if edge.src not in new and edge.dst not in new and edge.value not in new:
+        return edge
+    return replace(edge, src=new.get(edge.src, edge.src), dst=new.get(edge.dst, edge.dst), value=new.get(edge.value or "", edge.value))
+
+
+def _passes_inside(value: Value, cluster: tuple[str, ...]) -> bool:
+    """Made by one node of the cluster and read by later ones only."""
+    return value.node in cluster[:-1] and not value.resident and all(u.node in cluster and u.distance == 0 for u in value.uses)
+
+
+def _moved(value: Value, new: Mapping[str, str], node: Node) -> Value:
     """The value with its ends renamed, uses that fall together joined; only an elementwise node takes over its operand's place."""
+    if not (value.node in new or any(use.node in new for use in value.uses)):
+        return value
     uses: dict[tuple[str, int], Use] = {}
     for use in value.uses:
-        node = new.get(use.node, use.node)
-        seen = uses.get((node, use.distance))
-        keeps = use.keeps or bool(seen and seen.keeps) or (use.node in new and not takes_over)
-        uses[node, use.distance] = Use(node, use.distance, use.updates or bool(seen and seen.updates), keeps)
+        name = new.get(use.node, use.node)
+        seen = uses.get((name, use.distance))
+        keeps = use.keeps or bool(seen and seen.keeps) or (name == node.id and node.kind != "elementwise")
+        uses[name, use.distance] = Use(name, use.distance, use.updates or bool(seen and seen.updates), keeps)
     writers = tuple(dict.fromkeys(new.get(w, w) for w in value.writers))
     return replace(value, id=new.get(value.id, value.id), node=new.get(value.node, value.node), uses=tuple(uses.values()), writers=writers)
 
