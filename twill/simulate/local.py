@@ -43,7 +43,8 @@ class _Flight:
 @dataclass(slots=True)
 class _Group:
     flying: list[_Flight] = field(default_factory=list[_Flight])
-    borrowed: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    borrowed: dict[tuple[str, int], bool] = field(default_factory=dict[tuple[str, int], bool])
+    """Slots between Get and Consumed, and whether they were got in a pipelined loop: those must be given back."""
     assigned: set[Thing] = field(default_factory=set[Thing])
     leaving: set[str] = field(default_factory=set[str])
     """Buffers that stores may still read."""
@@ -58,6 +59,9 @@ def check(program: Program, group: int, actions: Iterable[Action]) -> None:
         _action(program, group, state, action)
     if state.flying:
         raise HazardError(f"group {group} ends with {state.flying[-1].node} in flight")
+    for (channel, number), looped in state.borrowed.items():
+        if looped:
+            raise HazardError(f"group {group} ends without having released tile {number} of {channel}")
     if any(state.parts.values()):
         raise HazardError(f"group {group} ends with a product issued in part")
     if state.leaving:
@@ -72,7 +76,7 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
         case MmaIssue() as issue:
             _issue(program, group, state, action, issue)
         case Get(channel=channel, at=at):
-            state.borrowed.add((channel, action.sequence(channel, at.iteration)))
+            state.borrowed[channel, action.sequence(channel, at.iteration)] = at.iteration.base != "once"
         case Consumed(channel=channel, at=at):
             if action.iteration(at.iteration) >= 0:
                 _consumed(program, group, state, channel, action.sequence(channel, at.iteration))
@@ -162,7 +166,7 @@ def _consumed(program: Program, group: int, state: _Group, channel: str, number:
     for buffer in program.buffers:
         if buffer.overlays == channel and buffer.id in state.leaving:
             raise HazardError(f"group {group} releases {channel} while a store reads {buffer.id}, which lies in it")
-    state.borrowed.discard((channel, number))
+    state.borrowed.pop((channel, number), None)
 
 
 def _stage(program: Program, group: int, state: _Group, name: str) -> None:

@@ -1,0 +1,42 @@
+"""`twill simulate` on a kernel: what it says, what it writes, what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.samples import figure1
+from twill.cli import run
+from twill.files import write_graph
+
+GEMM = "examples/ttgir/gemm.sm90.ttgir"
+
+
+def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", GEMM, "--arch", "sm90", "--out", str(tmp_path), "--arg", "K=192"]) == 0
+    out = capsys.readouterr().out
+    assert "values         relative errors c 0.0e+00" in out
+    assert "every interleaving of 0 to 6 iterations" in out
+    assert "gemm/for.0: 1024 cycles per iteration" in out
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert "MmaIssue dot.acc_9 k 0..64" in (tmp_path / "warps.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--arg", "L=1"], "no scalar argument 'L'"),
+        (["--depth", "z=2"], "no channel 'z'"),
+        (["--grid", "x"], "not of the form X,Y,Z"),
+    ],
+)
+def test_bad_questions(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", GEMM, "--arch", "sm90", *arguments]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_graph_has_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "loop.graph.json"
+    path.write_text(write_graph(figure1().problem))
+    assert run(["simulate", str(path)]) == 2
+    assert "only a kernel can become warp programs" in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""Correct programs have no hazard in any interleaving; programs with a mistake do, whatever the mistake."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.codegen.programs import EXAMPLES, program
+from tests.simulate.mutate import Edit, mutants, swapped
+from tests.simulate.test_values import ATTENTION, GEMM, grid
+from twill.diagnostics import TwillError
+from twill.ir.program import (
+    Consumed,
+    Get,
+    MmaIssue,
+    MmaWait,
+    Move,
+    OrderSignal,
+    OrderWait,
+    Program,
+    PutLoad,
+    Statement,
+    StoreWait,
+)
+from twill.simulate.compare import compare
+from twill.simulate.explore import adversaries, explore, same
+from twill.simulate.protocol import HazardError
+
+
+@pytest.mark.parametrize("kernel", EXAMPLES)
+def test_no_interleaving_of_a_program_goes_wrong(kernel: str) -> None:
+    for trips in range(6):
+        assert explore(program(kernel), same(trips)).complete
+    assert adversaries(program(kernel), same(17)) > 20
+
+
+def caught(mutant: Program) -> str:
+    """The complaint about a program; empty where there is none."""
+    try:
+        for trips in (2, 5):
+            explore(mutant, same(trips))
+        numbers = ATTENTION | {"length": 512} if "length" in mutant.module.text else GEMM
+        found = compare(mutant, numbers, grid(0, 0, (2, 2)))
+        return "" if all(one.good for one in found) else "other values"
+    except (HazardError, TwillError) as problem:
+        return str(problem)
+
+
+def dropped(kind: type[Statement]) -> Edit:  # pyright: ignore[reportGeneralTypeIssues]
+    return lambda statement: () if isinstance(statement, kind) else None
+
+
+def twice(kind: type[Statement]) -> Edit:  # pyright: ignore[reportGeneralTypeIssues]
+    return lambda statement: (statement, statement) if isinstance(statement, kind) else None
+
+
+def weaker(statement: Statement) -> tuple[Statement, ...] | None:
+    """A wait that lets one more product fly."""
+    return (replace(statement, pending=statement.pending + 1),) if isinstance(statement, MmaWait) else None
+
+
+def late(statement: Statement) -> tuple[Statement, ...] | None:
+    """A slot of the iteration before."""
+    if not isinstance(statement, Get | Consumed | PutLoad) or statement.at.iteration.base == "once":
+        return None
+    it = statement.at.iteration
+    return (replace(statement, at=replace(statement.at, iteration=replace(it, offset=it.offset + 1))),)
+
+
+MISTAKES: dict[str, tuple[Edit, str]] = {
+    "dropped arrive": (dropped(Consumed), "deadlock|twice|without"),
+    "dropped get": (dropped(Get), "outside of its Get|without having got"),
+    "dropped put": (dropped(PutLoad), "deadlock|belongs|read before"),
+    "dropped product": (dropped(MmaIssue), "values|before it is assigned|issued from|in part|releases"),
+    "dropped wait": (dropped(MmaWait), "in flight|while"),
+    "wrong wait count": (weaker, "in flight|while"),
+    "dropped move": (dropped(Move), "values|before it is assigned"),
+    "missing barrier": (dropped(OrderWait), "signals turn. twice"),
+    "missing signal": (dropped(OrderSignal), "deadlock"),
+    "double arrive": (twice(Consumed), "without having got"),
+    "double get": (twice(Get), "deadlock|twice"),
+    "wrong phase": (late, "belongs|deadlock|without having got|twice|outside|read before|overwrites|without having released"),
+    "store not waited for": (dropped(StoreWait), "a store may still read"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "fa_fwd_subtiled"])
+def test_every_mistake_is_caught(kernel: str, mistake: str) -> None:
+    edit, complaint = MISTAKES[mistake]
+    made = list(mutants(program(kernel), edit))
+    if not made:
+        assert kernel != "fa_fwd_subtiled", "it has statements of every kind"
+    for where, mutant in made:
+        found = caught(mutant)
+        assert found, f"not caught: {mistake}, {where}"
+        assert re.search(complaint, found), f"{where}: {found}"
+
+
+@pytest.mark.parametrize(("kind", "kernel"), [(Get, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd")])
+def test_exchanged_statements_are_caught(kind: type[Statement], kernel: str) -> None:  # pyright: ignore[reportGeneralTypeIssues]
+    made = list(swapped(program(kernel), kind))
+    assert made
+    assert not [where for where, mutant in made if not caught(mutant)]
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in EXAMPLES if kernel != "gemm_persistent"])
+def test_a_wait_one_statement_too_late_is_caught(kernel: str) -> None:
+    made = list(swapped(program(kernel), MmaWait, neighbours=True))
+    assert made
+    assert not [where for where, mutant in made if not caught(mutant)]
+
+
+def test_a_ring_too_shallow_is_caught() -> None:
+    """The slot of iteration i is released after iteration i + 1 has got its own."""
+    made = program("gemm")
+    shallow = replace(made, channels=tuple(replace(channel, depth=1) for channel in made.channels))
+    with pytest.raises(HazardError, match="deadlock: group 0 at PutLoad x_y, iteration 1; group 1 at Get x_y, iteration 1"):
+        explore(shallow, same(3))
+
+
+def test_a_release_while_a_store_reads_the_slot_is_caught() -> None:
+    made = program("fa_fwd_subtiled")
+    group = made.groups[1]
+    early = replace(group, body=(*group.body[:-1], Consumed("x0"), group.body[-1]))
+    with pytest.raises(HazardError, match="releases x0 while a store reads"):
+        explore(replace(made, groups=(made.groups[0], early, made.groups[2])), same(2))
+
+
+def test_exploring_stops_at_its_limit() -> None:
+    assert not explore(program("fa_fwd_subtiled"), same(5), limit=50).complete
+
+
+@pytest.mark.parametrize("choose", [explore, adversaries])
+def test_both_ways_of_running_find_a_deadlock(choose: Callable[..., object]) -> None:
+    """Group 1 never lets group 2 have its turn."""
+    made = next(mutant for where, mutant in mutants(program("fa_fwd_subtiled"), dropped(OrderSignal)) if where.startswith("group 1"))
+    with pytest.raises(HazardError, match=r"deadlock: .*OrderWait turn"):
+        choose(made, same(9))

@@ -1,0 +1,92 @@
+"""Warp programs compute what the TTGIR computes, and the TTGIR what the mathematics says."""
+
+import numpy as np
+import pytest
+
+from tests.codegen.programs import EXAMPLES, program
+from twill.diagnostics import TwillError
+from twill.simulate.compare import arguments, compare, error, scalars
+from twill.simulate.interpret import interpret
+from twill.simulate.values import rounded
+
+GEMM, ATTENTION = {"M": 512, "N": 512, "K": 256}, {"heads": 2, "length": 256, "scale": 0.09}
+
+
+def grid(x: int, y: int, of: tuple[int, int] = (4, 2)) -> dict[str, int]:
+    return {"pid.x": x, "pid.y": y, "pid.z": 0, "grid.x": of[0], "grid.y": of[1], "grid.z": 1}
+
+
+def numbers(kernel: str) -> dict[str, float]:
+    return dict(ATTENTION if kernel.startswith("fa") else GEMM)
+
+
+@pytest.mark.parametrize("kernel", EXAMPLES)
+@pytest.mark.parametrize("prefer", [(0, 1, 2), (2, 1, 0)])
+def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
+    place = grid(1, 1, (2, 2))
+    found = compare(program(kernel), numbers(kernel), place, prefer=prefer)
+    assert all(one.good for one in found), found
+    assert {one.argument for one in found if one.changed} & {"c", "o"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given"), [("gemm", {"K": 64}), ("gemm", {"K": 0}), ("fa_fwd_subtiled", {"length": 128}), ("fa_fwd_causal", {"length": 128})]
+)
+def test_one_and_no_iteration(kernel: str, given: dict[str, float]) -> None:
+    found = compare(program(kernel), numbers(kernel) | given, grid(0, 0, (1, 1)))
+    assert all(one.good for one in found), found
+    assert any(one.changed for one in found)
+
+
+def test_several_tiles_of_a_persistent_kernel() -> None:
+    found = compare(program("gemm_persistent"), numbers("gemm"), grid(0, 0, (3, 1)))
+    assert all(one.good for one in found)
+    assert any(one.changed for one in found)
+
+
+def test_the_direct_execution_is_right() -> None:
+    function = program("gemm").function
+    sizes = {"M": 128, "N": 256, "K": 192}
+    values, memory = arguments(function, sizes)
+    interpret(function, values, memory, grid(0, 0, (1, 1)))
+    a = memory.arrays["a"][: 128 * 192].reshape(128, 192).astype(np.float64)
+    b = memory.arrays["b"][: 256 * 192].reshape(256, 192).astype(np.float64)
+    c = memory.arrays["c"][: 128 * 256].reshape(128, 256).astype(np.float64)
+    assert error(a @ b.T, c) < 1e-3
+
+
+def test_attention_is_right() -> None:
+    function = program("fa_fwd_causal").function
+    values, memory = arguments(function, {"heads": 1, "length": 256, "scale": 0.09})
+    interpret(function, values, memory, grid(0, 0, (2, 1)))
+    q, k, v = (memory.arrays[name][: 256 * 128].reshape(256, 128).astype(np.float64) for name in "qkv")
+    scores = np.where(np.tril(np.ones((256, 256), bool)), q @ k.T * 0.09, -np.inf)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    expected = (weights / weights.sum(1, keepdims=True)) @ v
+    found = memory.arrays["o"][: 256 * 128].reshape(256, 128).astype(np.float64)
+    assert error(expected[128:], found[128:]) < 2e-3, "the first program has the last queries"
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "expected"),
+    [
+        ("bf16", 1.0 + 2**-8, 1.0),
+        ("bf16", 1.0 + 3 * 2**-8, 1.0 + 2**-6),
+        ("f16", 65519.0, 65504.0),
+        ("f16", 1e6, np.inf),
+        ("f8E4M3FN", 500.0, 448.0),
+        ("f8E4M3FN", 1.0625, 1.0),
+        ("f8E4M3FN", 2**-9, 2**-9),
+        ("f8E4M3FN", 2**-11, 0.0),
+        ("f8E5M2", 1.3, 1.25),
+        ("f8E5M2", -1e6, -57344.0),
+        ("i8", 7.0, 7),
+    ],
+)
+def test_rounding(type: str, value: float, expected: float) -> None:
+    assert rounded(np.asarray(value), type) == expected
+
+
+def test_unknown_arguments_are_refused() -> None:
+    with pytest.raises(TwillError, match="no scalar argument 'L'"):
+        scalars(program("gemm").function, {"L": 3})
