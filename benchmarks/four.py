@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false
+# pyright: basic, reportArgumentType=false, reportMissingImports=false
 """A loop larger than any example, for benchmarks/speed.py: attention forward with four query sub-tiles that share every
 key and value, scores clipped and biased by key.
 

@@ -249,9 +249,9 @@ def blackwell_forward(asker: Asker) -> Section:
     untiled = asker("no sub-tiling (128 rows)", whole)
     printed = asker("the paper's graph: no contraction, no streaming", replace(inputs, switched_off=AS_PRINTED))
     answer = joint.answer
-    tight = None if modulo.answer.interval is None else modulo.answer.interval
+    tight = modulo.answer.result.proved
     found = (
-        f"Smallest interval with timing alone {tight}; the joint problem there: {verdict(answer, tight)}.",
+        f"Timing alone is proven to need {tight}; the joint problem there: {verdict(answer, tight)}.",
         f"The joint answer uses {len(answer.solution.groups) if answer.solution else 0} groups, {wide_groups(answer)} of them "
         "wide; hoisted "
         f"first products, by sub-tile: {', '.join(yes(h) for h in hoisted(answer))}.",
@@ -298,7 +298,6 @@ def hopper_backward(asker: Asker) -> Section:
         f"{verdict(roomy.answer, modulo.answer.interval)}.",
         f"Pipelining across iterations, 128 x 128: {_across(answer)} With registers without limit: {_across(roomy.answer)}",
         f"With 64 x 128 tiles: {_across(small.answer)}",
-        f"Twice the rows in {answer.interval} cycles, against two iterations of {small.answer.interval} with 64 rows.",
     )
     return Section(
         "Hopper backward",
