@@ -13,6 +13,7 @@ from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
+from twill.smt.bracket import bracket
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
@@ -24,6 +25,9 @@ PROJECTION_SHARE = 2.0
 
 FIRST_SHARE = 0.5
 """Deterministic seconds a hunt and a complete engine get at an interval before the search looks elsewhere; doubled each round."""
+
+BRACKET_PART = 0.6
+"""Of the time left, what coarse times may take once the first interval has failed on exact ones."""
 
 
 def search(problem: Problem, options: Options, report: Report) -> Result:
@@ -50,6 +54,7 @@ class _State:
     """The smallest interval that a projection allowed."""
     binding: list[Projection] = field(default_factory=list[Projection])
     """Projections that refuted something."""
+    bracketed: bool = False
     notes: list[str] = field(default_factory=list[str])
     reasons: tuple[Reason, ...] = ()
 
@@ -78,6 +83,8 @@ class _State:
             self.project(pending.pop(0))
         while self.low < self.high and self.remaining() > 0:
             self.decide(self.target())
+            if self.low < self.high and not self.bracketed:
+                self.bracket()
             while pending and self.low < self.high:
                 self.project(pending.pop(0))
         if self.best and self.remaining() > 0:
@@ -116,6 +123,20 @@ class _State:
             self.refute(Refutation(interval, self.options.copies, verdict.engine, verdict.seconds, below=self.problem.monotone))
         else:
             self.undecided.add(interval)
+
+    def bracket(self) -> None:
+        """Close in from both sides in coarse time."""
+        self.bracketed = True
+        if self.options.engine != "auto" or not (self.joint and self.problem.monotone):
+            return
+        self._tell("trying", "sat", self.low, "coarse time, from both sides")
+        for word in bracket(self.problem, self.options.copies, lambda: (self.low, self.high), time_limit=BRACKET_PART * self.remaining()):
+            if isinstance(word, Solution):
+                self.best = word
+                self._tell("feasible", "sat", word.interval)
+            else:
+                self.refute(word)
+                self._tell("infeasible", "sat", word.interval)
 
     def project(self, projection: Projection) -> None:
         """Raise the lower end to the smallest interval at which the projection is not refuted."""

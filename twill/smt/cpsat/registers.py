@@ -88,7 +88,7 @@ def _away(v: Variables, value: Value, g: int) -> Held | None:
     """Group g holds a value that another group produced from its first use there to the end of its last; None if that takes no time."""
     src = v.problem.index(value.src)
     users = [(use, v.problem.index(use.op)) for use in value.uses if v.same(src, v.problem.index(use.op)) is not True]
-    if value.resident or not users or (len(users) == 1 and users[0][0].hold == 0):
+    if not users or (len(users) == 1 and users[0][0].hold == 0):
         return None
     here = [v.both(v.on(op, g), negate(v.on(src, g)), "") for _, op in users]
     begin = v.end_var(f"arrive[{value.id},{g}]")
