@@ -4,7 +4,7 @@ key and value, scores clipped and biased by key.
 
     twill extract benchmarks/four.py:fa_fwd_four --arch sm100 > benchmarks/fa_fwd_four.sm100.ttgir
 
-With a node for every operation (--no-rule) there are about 90; tiles are 64 x 64, so that four of them fit tensor memory.
+With a node for every operation (--no-rule) there are about 90; tiles and head dim are 64, so that four fit tensor memory.
 """
 
 import sys
@@ -71,4 +71,4 @@ def fa_fwd_four(
     store_rows(o_desc, lse, row + 3 * BLOCK_M, acc3, highest3, total3, BLOCK_M)
 
 
-TWILL = {"fa_fwd_four": {**FORWARD, "bias": "*fp32:16", "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4}}
+TWILL = {"fa_fwd_four": {**FORWARD, "bias": "*fp32:16", "HEAD_DIM": 64, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4}}
