@@ -10,7 +10,7 @@ from twill.inputs import Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
 
-EXAMPLES = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal")
+EXAMPLES = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd")
 _HERE = Path(__file__).parent
 
 

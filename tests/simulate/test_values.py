@@ -26,7 +26,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
     place = grid(1, 1, (2, 2))
     found = compare(program(kernel), numbers(kernel), place, prefer=prefer)
     assert all(one.good for one in found), found
-    assert {one.argument for one in found if one.changed} & {"c", "o"}
+    assert {one.argument for one in found if one.changed} & {"c", "o", "dq"}
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,8 @@ def program(cases: Sequence[Case], solve: Solve, options: Options | None = None)
     """Raises TwillError where a loop has no schedule, or something can not be lowered."""
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
-        one = _scheduled(case, solve(case.problem))
-        if loops:
-            one, note = _fitting(case, one, loops, solve)
-            notes += note
+        one, note = _fitting(case, solve(case.problem), loops, solve) if loops else (_scheduled(case, solve(case.problem)), [])
+        notes += note
         loops.append(one)
     module = cases[0].module
     assert module is not None
@@ -44,26 +42,33 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
     return Scheduled(case.loop, case.graph, result.problem, result.solution)
 
 
-def _fitting(case: Case, one: Scheduled, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:
-    """The loop as it is, or solved again so that what it carries stays in its groups."""
+def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:
+    """The loop as it is, or solved again so that what it carries stays in its groups (or because it has no schedule by itself yet)."""
     assert case.module is not None
-    code = read(case.module, one.loop.function)
-    names = variables(code, [*(other.loop for other in loops), one.loop])
-    try:
-        aligned(code, [*loops, one], names)
-        return one, []
-    except TornError:
-        again = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, one, aligned(code, loops, names), names)))))
-    before, after = one.solution.interval, again.solution.interval
-    return again, [f"{one.loop.path}: interval {after} instead of {before} cycles, so that it shares the groups of the loops before it"]
+    assert case.loop is not None
+    code = read(case.module, case.loop.function)
+    names = variables(code, [*(other.loop for other in loops), case.loop])
+    if result.solution is not None:
+        one = _scheduled(case, result)
+        try:
+            aligned(code, [*loops, one], names)
+        except TornError:
+            pass
+        else:
+            return one, []
+    again = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))))
+    alone = f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
+    return again, [f"{case.name}: interval {again.solution.interval} {alone}, so that it shares the groups of the loops before it"]
 
 
-def _partition(code: Code, one: Scheduled, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
+def _partition(code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
     """The operations that make carried variables, by the group that holds these."""
+    assert case.loop is not None
+    assert case.graph is not None
     homes = {name: group for other in before for name, group in carried(code, other, names).items()}
-    writers = {value.id: node.id for node in one.graph.nodes for index in node.ops for value in code.ops[index].results}
+    writers = {value.id: node.id for node in case.graph.nodes for index in node.ops for value in code.ops[index].results}
     groups = dict[int, list[str]]()
-    for carry in one.loop.carried:
+    for carry in case.loop.carried:
         if (name := names[carry.arg.id]) in homes:
             groups.setdefault(homes[name], []).append(writers[carry.yielded.id])
     return tuple(tuple(members) for _, members in sorted(groups.items()))

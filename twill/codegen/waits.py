@@ -14,6 +14,7 @@ from twill.codegen.steps import Step
 from twill.ir.program import (
     Compute,
     Consumed,
+    Get,
     Iteration,
     MmaIssue,
     MmaWait,
@@ -89,11 +90,11 @@ def pending(code: Code, parts: Parts) -> Mapping[int, int]:
 
 
 def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statement, ...]:
-    """A wait that only lets slots be released just before a stronger one is left to that."""
+    """A wait that only lets slots be released just before a stronger one is left to that, though slots are got between them."""
     found, waits = list[Statement](), dict(waits)
     for position in sorted(waits, reverse=True):
         later = position
-        while isinstance(steps[later].statement, Consumed) and later + 1 < len(steps):
+        while isinstance(steps[later].statement, Consumed | Get) and later + 1 < len(steps):
             later += 1
             if later in waits and waits[later] <= waits[position]:
                 waits[position] = waits.pop(later)
