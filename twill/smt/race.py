@@ -74,17 +74,17 @@ class Race:
 
     def _hunt(self) -> Attempt:
         """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
-        for copies, labels in self._looks():
+        for copies, problem in self._looks():
             if self.stop.is_set() or self.left <= 0:
                 break
-            fixed, effort = under(self.problem, labels), self.share / (1 if copies == 2 else 4)
             word = cpsat.attempt(
-                fixed,
+                problem,
                 self.interval,
                 copies,
+                joint=self.joint,
                 time_limit=self.left,
                 stop=self.stop,
-                effort=effort,
+                effort=self.share / (1 if copies == 2 else 4),
                 proving=False,
                 hint=self.best,
             )
@@ -92,13 +92,15 @@ class Race:
                 return word
         return self._nothing("cpsat")
 
-    def _looks(self) -> Iterator[tuple[int, Labels]]:
-        """(copies, partition) pairs: two iterations in flight first; one alone is what works at very large intervals."""
-        if self.options.engine in ("auto", "cpsat"):
-            best = (self.best.group,) if self.best else ()
-            for copies in (n for n in (2, 1, 3) if n <= self.options.copies):
-                for labels in dict.fromkeys((*best, *self.candidates)):
-                    yield copies, labels
+    def _looks(self) -> Iterator[tuple[int, Problem]]:
+        """(copies, problem) pairs: two iterations in flight first; one alone is what works at very large intervals."""
+        if self.options.engine not in ("auto", "cpsat"):
+            return
+        partitions = dict.fromkeys((*((self.best.group,) if self.best else ()), *self.candidates))
+        problems = [under(self.problem, labels) for labels in partitions] if self.joint else [self.problem]
+        for copies in (n for n in (2, 1, 3) if n <= self.options.copies):
+            for problem in problems:
+                yield copies, problem
 
     def _coarse(self) -> Attempt:
         """SAT on times rounded up, in about 100, then 200 units an interval: finds at or a little above this interval."""
