@@ -4,6 +4,8 @@
 // 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments of D):
 // a row lies in the four threads of a quad.
 #pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cstdint>
 
 namespace twill {
@@ -66,6 +68,15 @@ __device__ __forceinline__ uint16_t pack_e5m2(float low, float high) {
     uint16_t packed;
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
     return packed;
+}
+
+/// The low (0) or high (1) of two packed values.
+__device__ __forceinline__ float unpack_f16(uint32_t packed, int half) {
+    return __half2float(__ushort_as_half(static_cast<uint16_t>(packed >> 16 * half)));
+}
+
+__device__ __forceinline__ float unpack_bf16(uint32_t packed, int half) {
+    return __uint_as_float(half ? packed & 0xffff0000 : packed << 16);
 }
 
 // ---- matrices of 8 x 8 16-bit elements between registers and shared memory ---------------------------------------

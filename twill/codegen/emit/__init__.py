@@ -1,0 +1,1 @@
+"""CUDA C++ for sm_90a from warp programs: `kernel.source` is all of it."""

@@ -1,0 +1,51 @@
+// A ring of slots in shared memory, each with a full and an empty barrier: what one group hands to others.
+//
+// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Full barriers first, then empty ones.
+#pragma once
+#include "barrier.cuh"
+
+namespace twill {
+
+/// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots.
+template <uint32_t Depth, uint32_t Stride>
+struct Ring {
+    uint32_t slots, barriers;
+
+    __device__ __forceinline__ uint32_t slot(uint32_t n) const { return slots + n % Depth * Stride; }
+    __device__ __forceinline__ uint32_t full(uint32_t n) const { return barriers + n % Depth * 8; }
+    __device__ __forceinline__ uint32_t empty(uint32_t n) const { return barriers + (Depth + n % Depth) * 8; }
+    __device__ __forceinline__ void wait_full(uint32_t n) const { mbarrier_wait(full(n), n / Depth % 2); }
+    /// The first round does not wait.
+    __device__ __forceinline__ void wait_empty(uint32_t n) const { mbarrier_wait(empty(n), (n / Depth + 1) % 2); }
+
+    /// By all threads of a warp: it reads the slot no more.
+    __device__ __forceinline__ void release(uint32_t n) const {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(n));
+    }
+
+    /// One thread, once: a phase is full after `full_arrivals`, empty after `empty_arrivals`.
+    __device__ __forceinline__ void init(uint32_t full_arrivals, uint32_t empty_arrivals) const {
+        for (uint32_t i = 0; i < Depth; ++i) {
+            mbarrier_init(full(i), full_arrivals);
+            mbarrier_init(empty(i), empty_arrivals);
+        }
+    }
+};
+
+/// A thread's place in its group of warps: which warpgroup's 64 rows, and which elements of an accumulator it holds.
+struct Place {
+    uint32_t warpgroup, lane, row, column;
+    bool leader;
+
+    __device__ __forceinline__ explicit Place(uint32_t first_warp) {
+        const uint32_t thread = threadIdx.x - 32 * first_warp;
+        lane = threadIdx.x % 32;
+        warpgroup = (warp_index() - first_warp) / 4;
+        row = 16 * (warp_index() - first_warp) + lane / 4;
+        column = 2 * (lane % 4);
+        leader = thread == 0;
+    }
+};
+
+}  // namespace twill
