@@ -60,6 +60,7 @@ class _Clock:
     protocol: Protocol
     state: State
     problems: Mapping[int | None, Problem]
+    intervals: Mapping[int | None, float]
     costs: Costs
     k: Mapping[int, int]
     """K of products, by operation."""
@@ -79,7 +80,11 @@ def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs
     products = [op for op in program.function.walk() if op.name == "ttng.warp_group_dot"]
     k = {op.index: getattr(op.operands[0].type, "shape")[-1] for op in products}  # noqa: B009
     lines = {op.index: op.location.line for op in program.function.walk()}
-    clock = _Clock(protocol, protocol.initial(), {one.loop.op.index: one.problem for one in loops}, costs, k, lines)
+    problems: dict[int | None, Problem] = {one.loop.op.index: one.problem for one in loops}
+    intervals: dict[int | None, float] = {
+        one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit for one in loops
+    }
+    clock = _Clock(protocol, protocol.initial(), problems, intervals, costs, k, lines)
     groups = [_Group(warps.id, list(unfold(warps.body, counts))) for warps in program.groups]
     queue, parked = [(0.0, i) for i in range(len(groups))], set[int]()
     while queue:
@@ -172,12 +177,19 @@ def _scale(clock: _Clock, action: Action) -> float:
 
 
 def _units(clock: _Clock, action: Action, op: Operation, ready: float, part: float, iteration: int) -> float:
-    """Take an operation's units as soon as they are free; when it starts."""
+    """Take an operation's units as soon as they are free; when it starts. Of an aggregate unit, so much is left as the schedule's interval
+    has of it: only what goes beyond makes an operation wait."""
     problem, scale = clock.problems[action.loop], _scale(clock, action)
-    shared = {unit.name for unit in problem.units if unit.aggregate}
+    shared = {unit.name: unit.capacity for unit in problem.units if unit.aggregate}
     taken = [r for r in op.reservations if r.unit not in shared]
+    spare = clock.intervals[action.loop]
     begin = max([ready, *(clock.free.get(r.unit, 0.0) - r.offset * scale for r in taken)])
-    for r in taken:
+    begin = max([begin, *(clock.free.get(r.unit, 0.0) - spare for r in op.reservations if r.unit in shared)])
+    for r in op.reservations:
+        if r.unit in shared:
+            used = r.cycles * scale * part * r.amount / shared[r.unit]
+            clock.free[r.unit] = max(clock.free.get(r.unit, 0.0), begin) + used
+            continue
         end = begin + r.offset * scale + r.cycles * scale * part
         clock.free[r.unit] = end
         clock.events.append(Event(r.unit, op.id, begin + r.offset * scale, end, iteration, 0.0, action.loop))
