@@ -17,6 +17,8 @@ from twill.ir.program import Iteration, Program, Read, Register, Slot, WarpProgr
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
 UNROLL = "#pragma unroll"
+ONCE: Mapping[tuple[int, ...], str] = {(0,): "place.lane % 4 == 0", (1,): "place.row == 0", (0, 1): "true"}
+"""Which of the threads that hold the same element stores it."""
 
 
 def refuse(program: Program, op: Op, what: str) -> TwillError:
@@ -51,6 +53,11 @@ def iteration(where: Iteration) -> str:
 def sequence(channel: str, where: Iteration) -> str:
     """The sequence number of a slot."""
     return f"n_{channel}" if where.base == "once" else f"n_{channel} + {iteration(where)}"
+
+
+def matrix_address(rows: int) -> str:
+    """Bytes to this lane's row of sixteen columns, number j of a tile in shared memory, for stmatrix and ldmatrix."""
+    return f"j / 4 * {rows * 128} + swizzle_128((place.row - place.lane / 4 + place.lane % 16) * 128 + j % 4 * 32 + place.lane / 16 * 16)"
 
 
 def written(type: Tensor, name: str, elements: Elements) -> list[str]:
@@ -103,8 +110,9 @@ class Scope:
             raise TwillError(f"a tile of {type.dtype} is not read from shared memory into registers")
         name = f"read_{len(self.lines)}"
         self.lines += [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-        offset = f"j / 4 * {tile.rows * 128} + swizzle_128((place.row - place.lane / 4 + place.lane % 16) * 128 + j % 4 * 32 + place.lane / 16 * 16)"
-        self.lines.append(f"for (int j = 0; j < {type.shape[1] // 16}; ++j) ldmatrix_x4({name}[j], {name}_at + {offset});")
+        self.lines.append(
+            f"for (int j = 0; j < {type.shape[1] // 16}; ++j) ldmatrix_x4({name}[j], {name}_at + {matrix_address(tile.rows)});"
+        )
         return held(name, type)
 
     def scalar(self, value: Value) -> str:
@@ -206,7 +214,7 @@ class Scope:
             self.lines.append(f"if (place.leader) *{self.scalar(op.operands[0])} = {self.scalar(value)};")
             return
         point = Point(axes(value.type), "i_")
-        once = {(0,): "place.lane % 4 == 0", (1,): "place.row == 0", (0, 1): "true"}[point.axes]
+        once = ONCE[point.axes]
         mask = f" && {self.elements(op.operands[2])(point)}" if len(op.operands) > 2 else ""
         target, source = self.elements(op.operands[0])(point), self.elements(value)(point)
         self.lines += [UNROLL, f"for (int i_ = 0; i_ < {registers(value.type)}; ++i_)", f"    if ({once}{mask}) *{target} = {source};"]

@@ -13,8 +13,10 @@ from typing import TypeAlias
 
 from twill.ir.loop import Encoding, Pointer, Scalar, Slice, Tensor, Type
 
-C_TYPES = {"i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "f32": "float", "f64": "double"}
-C_TYPES |= {"f16": "__half", "bf16": "__nv_bfloat16", "f8E4M3FN": "__nv_fp8_e4m3", "f8E5M2": "__nv_fp8_e5m2", "index": "int64_t"}
+C_TYPES = {
+    **{"i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "f32": "float", "f64": "double"},
+    **{"f16": "__half", "bf16": "__nv_bfloat16", "f8E4M3FN": "__nv_fp8_e4m3", "f8E5M2": "__nv_fp8_e5m2", "index": "int64_t"},
+}
 PACK = {"f16": "pack_f16", "bf16": "pack_bf16"}
 """Element types kept packed in registers, with the word that packs two."""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
