@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from twill.api import annotate, draw_graph, draw_timeline, report_page, schedule, summary
+    from twill.codegen.load import compile  # noqa: A004 (as users say it)
     from twill.diagnostics import Location, TwillError
     from twill.emit.program import text as program_text
     from twill.files import read_graph, read_schedule, write_graph, write_schedule
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "twill.api": ("annotate", "draw_graph", "draw_timeline", "report_page", "schedule", "summary"),
+    "twill.codegen.load": ("compile",),
     "twill.diagnostics": ("Location", "TwillError"),
     "twill.files": ("read_graph", "read_schedule", "write_graph", "write_schedule"),
     "twill.inputs": ("Case", "Inputs", "cases"),
@@ -63,6 +65,7 @@ __all__ = [
     "annotate",
     "cases",
     "check",
+    "compile",
     "draw_graph",
     "draw_timeline",
     "png",

@@ -16,6 +16,7 @@ COMMANDS = {
     "schedule": "Find the provably best schedule of a loop.",
     "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
+    "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
     "check": "Verify a schedule independently, with no solver.",
     "machines": "List machines, or show one.",

@@ -32,8 +32,18 @@ FORMS = {
 CASTS = frozenset({"arith.extsi", "arith.trunci", "arith.sitofp", "arith.fptosi", "arith.index_cast", "arith.extf", "arith.truncf"})
 IDS = {"tt.get_program_id": "int32_t(blockIdx.{})", "tt.get_num_programs": "int32_t(gridDim.{})"}
 _COMPARE = {
-    **{"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">="},
-    **{"oeq": "==", "une": "!=", "olt": "<", "ole": "<=", "ogt": ">", "oge": ">="},
+    "eq": "==",
+    "ne": "!=",
+    "slt": "<",
+    "sle": "<=",
+    "sgt": ">",
+    "sge": ">=",
+    "oeq": "==",
+    "une": "!=",
+    "olt": "<",
+    "ole": "<=",
+    "ogt": ">",
+    "oge": ">=",
 }
 _IDENTITY = {"arith.addf": "0.0f", "arith.maxnumf": "-INFINITY", "arith.minnumf": "INFINITY", "arith.maximumf": "-INFINITY"}
 REDUCTIONS = {"arith.addf": "quad_sum", "arith.maxnumf": "quad_max", "arith.maximumf": "quad_max", "arith.minnumf": "quad_min"}

@@ -98,16 +98,20 @@ class Scope:
     def _tile(self, value: Value, channel: str, tensor: int, where: Iteration) -> Form:
         one = self.program.channel(channel).tensors[tensor]
         if len(one.shape) != 2 or not isinstance(one.encoding, NvmmaShared) or one.encoding.swizzle_bytes != 128:
-            raise TwillError(f"{value.name} in shared memory is not in 128-byte swizzle")
+            raise self._unreadable(value, "in shared memory is not in 128-byte swizzle")
         address = f"{channel}.slot({sequence(channel, where)}) + {one.offset}"
         assert isinstance(one.dtype, Scalar)
         shared = Shared(address, one.shape[0], one.shape[1], BITS[one.dtype.name])
         return self._loaded(value.type, shared) if isinstance(value.type, Tensor) else shared
 
+    def _unreadable(self, value: Value, why: str) -> TwillError:
+        op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
+        return refuse(self.program, op, f"{value.name} {why}")
+
     def _loaded(self, type: Tensor, tile: Shared) -> Elements:
         """From shared memory into registers, sixteen columns at a time."""
         if not packed(type):
-            raise TwillError(f"a tile of {type.dtype} is not read from shared memory into registers")
+            raise TwillError(f"a tile of {type.dtype} can not be read from shared memory into registers")
         name = f"read_{len(self.lines)}"
         self.lines += [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
         self.lines.append(

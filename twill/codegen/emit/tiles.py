@@ -14,8 +14,18 @@ from typing import TypeAlias
 from twill.ir.loop import Encoding, Pointer, Scalar, Slice, Tensor, Type
 
 C_TYPES = {
-    **{"i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "f32": "float", "f64": "double"},
-    **{"f16": "__half", "bf16": "__nv_bfloat16", "f8E4M3FN": "__nv_fp8_e4m3", "f8E5M2": "__nv_fp8_e5m2", "index": "int64_t"},
+    "i1": "bool",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "f32": "float",
+    "f64": "double",
+    "f16": "__half",
+    "bf16": "__nv_bfloat16",
+    "f8E4M3FN": "__nv_fp8_e4m3",
+    "f8E5M2": "__nv_fp8_e5m2",
+    "index": "int64_t",
 }
 PACK = {"f16": "pack_f16", "bf16": "pack_bf16"}
 """Element types kept packed in registers, with the word that packs two."""
@@ -46,12 +56,12 @@ class Point:
         """The element of the vector that is left when `axis` (of both) is dropped."""
         return Point((0,), f"({self.register}) / 2 % 2") if axis == 1 else Point((1,), f"({self.register}) / 4 * 2 + ({self.register}) % 2")
 
-    def coordinate(self, position: int = 0) -> str:
-        """Its row or column in the tile."""
-        i, both = self.register, len(self.axes) == 2
-        if self.axes[position] == 0:
-            return f"int32_t(place.row + 8 * {f'({i}) / 2 % 2' if both else f'({i})'})"
-        return f"int32_t(place.column + 8 * {f'(({i}) / 4) + ({i}) % 2' if both else f'(({i}) / 2) + ({i}) % 2'})"
+    def coordinate(self) -> str:
+        """The row or column of an element of a vector."""
+        i = self.register
+        if self.axes == (0,):
+            return f"int32_t(place.row + 8 * ({i}))"
+        return f"int32_t(place.column + 8 * (({i}) / 2) + ({i}) % 2)"
 
 
 Elements: TypeAlias = Callable[[Point], str]
