@@ -219,8 +219,8 @@ class Scope:
             return
         point = Point(axes(value.type), "i_")
         once = ONCE[point.axes]
-        mask = f" && {self.elements(op.operands[2])(point)}" if len(op.operands) > 2 else ""
         target, source = self.elements(op.operands[0])(point), self.elements(value)(point)
+        mask = f" && {self.elements(op.operands[2])(point)}" if len(op.operands) > 2 else ""
         self.lines += [UNROLL, f"for (int i_ = 0; i_ < {registers(value.type)}; ++i_)", f"    if ({once}{mask}) *{target} = {source};"]
 
     def assign(self, writes: Iterable[Write]) -> None:
