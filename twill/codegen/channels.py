@@ -138,9 +138,12 @@ def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str]]]) -> list[lis
 
 
 def _copies(scheduled: Scheduled, node: str) -> int:
-    """Slots that the schedule gives a load's value."""
-    held = {value.id for value in scheduled.problem.values if value.src == node}
-    return max((place.copies for place in scheduled.solution.places if place.value in held and not place.staging), default=1)
+    """Slots that the schedule gives a load's value; at least as many as its iterations overlap."""
+    held = [value for value in scheduled.problem.values if value.src == node]
+    interval, begin = scheduled.solution.interval, scheduled.start(node)
+    ends = [scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses]
+    given = [p.copies for p in scheduled.solution.places if p.value in {value.id for value in held} and not p.staging]
+    return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
 
 
 def _tile_rings(code: Code, tasks: tuple[Task, ...]) -> Iterable[Ring]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from twill.codegen.code import zero
 from twill.codegen.nodes import Task
-from twill.codegen.steps import Event, Group, Step, epilogue, events, is_product, ordered, prologue, releases, steps
+from twill.codegen.steps import Event, Group, Step, epilogue, events, filled, is_product, ordered, prologue, releases, steps
 from twill.codegen.waits import Parts, pending, straight, with_waits
 from twill.ir.problem import Time
 from twill.ir.program import Consumed, Copy, MmaIssue, Pipelined, Read, Register
@@ -110,7 +110,11 @@ def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], bega
 
 
 def _latest(group: Group, event: Event, task: Task) -> Time:
-    """When a slot must be released so that what is loaded into it next arrives in time for its first reader."""
+    """When a slot must be released: so that what is loaded into it next arrives in time for its first reader, and before the loader comes
+    to that load, which would hold up the loads behind it (in the order of the schedule, what is waited for comes before the wait).
+    """
     assert event.ring is not None
     readers = [other.start for other in group.own for leaf in other.leaves if (place := group.ring(leaf)) and place[0] == event.ring]
-    return min(readers) + event.ring.depth * group.scheduled.solution.interval - int(group.settings.arrival / group.scale)
+    puts = [other.start for other in group.tasks if filled(group, other) == event.ring]
+    again = event.ring.depth * group.scheduled.solution.interval
+    return min([min(readers) + again - int(group.settings.arrival / group.scale), *(put + again for put in puts)])

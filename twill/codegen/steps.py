@@ -139,10 +139,10 @@ def events(group: Group) -> list[Event]:
 
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
-    ring = _filled(group, task)
+    ring = filled(group, task)
     if ring is not None and ring.by_tma:
-        first = min(other.start for other in group.tasks if _filled(group, other) == ring)
-        if task == next(other for other in group.tasks if _filled(group, other) == ring):
+        first = min(other.start for other in group.tasks if filled(group, other) == ring)
+        if task == next(other for other in group.tasks if filled(group, other) == ring):
             yield Event(first, 0, index, task, ring=ring)
         return
     if is_product(group.code, task):
@@ -158,7 +158,7 @@ def is_product(code: Code, task: Task) -> bool:
     return code.ops[task.ops[-1]].name == DOT
 
 
-def _filled(group: Group, task: Task) -> Ring | None:
+def filled(group: Group, task: Task) -> Ring | None:
     """The ring in which a task's result goes to other groups."""
     made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
     for ring in group.rings:
@@ -227,15 +227,12 @@ def releases(group: Group) -> list[Event]:
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
     """The statements of each of a sequence of events, waits for products excepted."""
-    got = set[str]()
     firsts = {event.task.id: i for i, event in reversed([*enumerate(sequence)]) if event.task and not _puts(event)}
     writers = {value.id: task for task in group.own for value in task.writes}
-    return tuple(tuple(_steps(group, sequence, i, got, firsts, writers)) for i in range(len(sequence)))
+    return tuple(tuple(_steps(group, sequence, i, firsts, writers)) for i in range(len(sequence)))
 
 
-def _steps(
-    group: Group, sequence: Sequence[Event], i: int, got: set[str], firsts: Mapping[str, int], writers: Mapping[int, Task]
-) -> Iterable[Step]:
+def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str, int], writers: Mapping[int, Task]) -> Iterable[Step]:
     event = sequence[i]
     stage, cycle = group.when(event.time)
     at = At(Iteration("newest", stage), round(cycle * group.scale), stage)
@@ -244,7 +241,7 @@ def _steps(
         yield Step(Consumed(event.ring.id, at), stage)
         return
     yield from _before(group, event, at)
-    yield from _gets(group, event, at, got)
+    yield from _gets(group, sequence, i, at)
     yield from _moves(group, event, at, i, sequence, firsts, writers)
     places = {leaf.value.id: _place(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
     yield _step(group, event, at, places)
@@ -255,15 +252,19 @@ def _puts(event: Event) -> bool:
     return event.ring is not None
 
 
-def _gets(group: Group, event: Event, at: At, got: set[str]) -> Iterable[Step]:
-    """Gets of the slots that an event is the first to read."""
+def _gets(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[Step]:
+    """Gets of the slots of which an event is the first reader in time."""
+    for ring in sorted(_borrowed(group, sequence[i])):
+        readers = [k for k, event in enumerate(sequence) if ring in _borrowed(group, event)]
+        if i == min(readers, key=lambda k: (sequence[k].time, k)):
+            yield Step(Get(ring, at), at.stage)
+
+
+def _borrowed(group: Group, event: Event) -> set[str]:
+    """The rings of which an event reads a slot, those of tiles from outside of the loop excepted."""
     if _puts(event) or event.task is None:
-        return
-    for leaf in event.task.leaves:
-        place = group.ring(leaf)
-        if place is not None and leaf.distance is not None and place[0].id not in got:
-            got.add(place[0].id)
-            yield Step(Get(place[0].id, at), at.stage)
+        return set()
+    return {place[0].id for leaf in event.task.leaves if leaf.distance is not None and (place := group.ring(leaf))}
 
 
 def _place(
@@ -382,7 +383,7 @@ def prologue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
 
 def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
     """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases may come later than all."""
-    last = max((step.stage for step in sequence), default=0)
+    last = max([stages - 1, *(step.stage for step in sequence)])
     return tuple(_rebased(step, "last", t) for t in range(last) for step in sequence if (t < stages - 1 if step.always else step.stage > t))
 
 
