@@ -26,7 +26,7 @@ PROJECTION_SHARE = 2.0
 FIRST_SHARE = 0.5
 """Deterministic seconds a hunt and a complete engine get at an interval before the search looks elsewhere; doubled each round."""
 
-BRACKET_PART = 0.2
+BRACKET_PART = 0.3
 """Of the time left, what coarse times may take once the first interval has failed on exact ones."""
 
 
