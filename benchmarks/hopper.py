@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 # pyright: basic
 """Generated kernels on a Hopper GPU: values first, then time beside cuBLAS and cuDNN.
 
