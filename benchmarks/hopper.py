@@ -1,5 +1,5 @@
-# pyright: basic, reportMissingImports=false
 # pyright: basic
+# pyright: reportMissingImports=false
 """Generated kernels on a Hopper GPU: values first, then time beside cuBLAS and cuDNN.
 
     python benchmarks/hopper.py FOLDER [KERNEL ...]
