@@ -158,8 +158,9 @@ class _State:
             small, copies = projection.at(interval), self.options.copies
             effort = PROJECTION_SHARE if last else FIRST_SHARE
             word = cpsat.attempt(small, interval, copies, time_limit=self.remaining(), effort=effort)
-            self._tell(word.verdict, projection.name, interval)
-            if word.verdict == "infeasible":
+            refuted = word.verdict == "infeasible"
+            self._tell("infeasible" if refuted else "note", projection.name, interval, "" if refuted else "not refuted")
+            if refuted:
                 last = Refutation(interval, copies, f"cpsat on the {projection.name} projection", word.seconds, below=True)
                 low, step = interval + 1, max(4 * step, interval // 256, 1)
             else:
