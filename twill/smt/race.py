@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
-from twill.smt import cpsat
+from twill.smt import cpsat, sat
+from twill.smt.bracket import rounded_down
 from twill.smt.coarse import coarsen, stretch
 from twill.smt.engine import Attempt
 from twill.smt.partitions import Labels, under
@@ -21,6 +22,9 @@ from twill.smt.relax import Projection
 
 COARSE_UNITS = (100, 200)
 """Units of time per interval that the hunt in coarse time tries, one after the other."""
+
+ROUNDED_UNITS = 144
+"""Units of time per interval, about, of the refutation in coarse time."""
 
 COARSE_PATIENCE = 10.0
 """Seconds it gets for each, per share."""
@@ -118,8 +122,8 @@ class Race:
         return self._nothing("sat")
 
     def _prove(self) -> Attempt:
-        """Projections, then the complete engines on the whole; a proof ends the race for everyone."""
-        word = self._by_projection() or self._by_engines()
+        """Projections, times rounded down, then the complete engines on the whole; a proof ends the race for everyone."""
+        word = self._by_projection() or self._by_rounding() or self._by_engines()
         if word.verdict == "infeasible":
             self.stop.set()
         return word
@@ -133,6 +137,16 @@ class Race:
             if word.verdict == "infeasible":
                 return replace(word, engine=f"cpsat on the {projection.name} projection")
         return None
+
+    def _by_rounding(self) -> Attempt | None:
+        """SAT on times rounded down: what has no schedule there has none here (see `twill.smt.bracket`)."""
+        step = self.interval // ROUNDED_UNITS
+        turns = -(-self.interval // step) if step > 1 else 0
+        if not self.tricks or not turns or (self.best and turns * step >= self.best.interval):
+            return None
+        small, patience = rounded_down(self.problem, step), min(self.left, COARSE_PATIENCE * self.share)
+        word = sat.refutation(small, turns, self.options.copies, time_limit=patience, stop=self.stop)
+        return replace(word, engine=f"sat on times rounded down to multiples of {step}") if word.verdict == "infeasible" else None
 
     def _by_engines(self) -> Attempt:
         engines = complete_engines(self.problem, self.options, self.interval)
