@@ -7,7 +7,8 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.modulo.bounds import bounds
 from twill.smt import sat
-from twill.smt.bracket import bracket, rounded_down
+from twill.smt.bracket import bracket
+from twill.smt.coarse import rounded_down
 from twill.verify.check import check
 from twill.verify.tiny import tiny_problem
 

@@ -15,12 +15,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from twill.ir.problem import Edge, Operation, Problem, Time, Value
+from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 from twill.smt import sat
-from twill.smt.coarse import coarsen, stretch
+from twill.smt.coarse import coarsen, rounded_down, stretch
 from twill.smt.engine import Attempt, Engine
 
 Gap = Callable[[], tuple[Time, Time]]
@@ -141,26 +141,3 @@ def _relay(side: Iterator[Word], words: "queue.SimpleQueue[Word | None]") -> Non
             words.put(word)
     finally:
         words.put(None)
-
-
-def rounded_down(problem: Problem, step: Time) -> Problem:
-    """The problem in units of `step`, every time rounded down; aggregate units, which bound the interval alone, are left out."""
-    real = {unit.name for unit in problem.units if not unit.aggregate}
-
-    def operation(op: Operation) -> Operation:
-        uses = tuple(replace(use, cycles=use.cycles // step) for use in op.reservations if use.unit in real)
-        return replace(op, reservations=uses, latency=op.latency // step, issue=op.issue // step)
-
-    def edge(link: Edge) -> Edge:
-        return replace(link, delay=link.delay // step, cross_delay=None if link.cross_delay is None else link.cross_delay // step)
-
-    def value(held: Value) -> Value:
-        return replace(held, uses=tuple(replace(use, hold=use.hold // step) for use in held.uses))
-
-    return replace(
-        problem,
-        units=tuple(unit for unit in problem.units if not unit.aggregate),
-        operations=tuple(map(operation, problem.operations)),
-        edges=tuple(map(edge, problem.edges)),
-        values=tuple(map(value, problem.values)),
-    )

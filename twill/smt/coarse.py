@@ -1,9 +1,10 @@
-"""Coarse time: the same problem with times rounded up to multiples of a step, where the SAT engine finds schedules in a second.
+"""Coarse time: the same problem in units of a step, every time rounded one way, where the SAT engine answers in a second.
 
-Every delay, duration, hold and issue time is rounded up, so a schedule in coarse time, stretched again, keeps every rule of the exact
-problem; that none exists in coarse time proves nothing.
+Rounded up, a schedule in coarse time, stretched again, keeps every rule of the exact problem; that none exists proves nothing. Rounded
+down it is the other way about (`twill.smt.bracket`): that none exists is a proof, a schedule says nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from twill.ir.problem import Edge, Operation, Problem, Time, Value
@@ -12,22 +13,28 @@ from twill.smt import decode
 
 
 def coarsen(problem: Problem, step: Time) -> Problem:
-    """The problem in units of `step`; aggregate units, which bound the interval alone, are left out."""
+    """The problem in units of `step`, every time rounded up."""
+    return _in_units(problem, lambda time: -(-time // step))
 
-    def up(time: Time) -> Time:
-        return -(-time // step)
 
+def rounded_down(problem: Problem, step: Time) -> Problem:
+    """The problem in units of `step`, every time rounded down."""
+    return _in_units(problem, lambda time: time // step)
+
+
+def _in_units(problem: Problem, units: Callable[[Time], Time]) -> Problem:
+    """Every delay, duration, hold and issue time converted; aggregate units, which bound the interval alone, are left out."""
     real = {unit.name for unit in problem.units if not unit.aggregate}
 
     def operation(op: Operation) -> Operation:
-        uses = tuple(replace(use, cycles=up(use.cycles)) for use in op.reservations if use.unit in real)
-        return replace(op, reservations=uses, latency=up(op.latency), issue=up(op.issue))
+        uses = tuple(replace(use, cycles=units(use.cycles)) for use in op.reservations if use.unit in real)
+        return replace(op, reservations=uses, latency=units(op.latency), issue=units(op.issue))
 
     def edge(link: Edge) -> Edge:
-        return replace(link, delay=up(link.delay), cross_delay=None if link.cross_delay is None else up(link.cross_delay))
+        return replace(link, delay=units(link.delay), cross_delay=None if link.cross_delay is None else units(link.cross_delay))
 
     def value(held: Value) -> Value:
-        return replace(held, uses=tuple(replace(use, hold=up(use.hold)) for use in held.uses))
+        return replace(held, uses=tuple(replace(use, hold=units(use.hold)) for use in held.uses))
 
     return replace(
         problem,

@@ -13,8 +13,7 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.smt import cpsat, sat
-from twill.smt.bracket import rounded_down
-from twill.smt.coarse import coarsen, stretch
+from twill.smt.coarse import coarsen, rounded_down, stretch
 from twill.smt.engine import Attempt
 from twill.smt.partitions import Labels, under
 from twill.smt.portfolio import complete_engines, engine
