@@ -131,8 +131,8 @@ __device__ __forceinline__ void keep(const Site& site, float (&x)[Count]) {
             if (repeats == 0) return;                                                        \
             float d[N / 2];                                                                  \
             const uint32_t fragment[4] = {site.zero + 1u, site.zero + 2u, site.zero + 3u, 4u}; \
-            const uint64_t a = descriptor_128(site.shared + site.group * 8192);              \
-            const uint64_t b = descriptor_128(site.shared + 16384);                          \
+            const uint64_t a = matrix_descriptor(site.shared + site.group * 8192);              \
+            const uint64_t b = matrix_descriptor(site.shared + 16384);                          \
             auto issue = [&](int accumulate) {                                               \
                 wgmma_fence();                                                               \
                 if constexpr (FromRegisters) CALL(d, fragment, b, accumulate);               \

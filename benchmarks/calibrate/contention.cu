@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(384, 1)
         if (threadIdx.x < 256) {
             float d[N / 2];
             const uint32_t fragment[4] = {zero + 1u, zero + 2u, zero + 3u, 4u};
-            uint64_t a = descriptor_128(base + threadIdx.x / 128 * 8192), b = descriptor_128(base + 16384);
+            uint64_t a = matrix_descriptor(base + threadIdx.x / 128 * 8192), b = matrix_descriptor(base + 16384);
             long long start = clock64();
             for (int i = 0; i < WGMMAS; ++i) {
                 wgmma_fence();

@@ -10,14 +10,20 @@ from twill.inputs import Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
 
+FORMS = (
+    *("product_bf16", "product_e4m3", "product_e5m2_64", "product_e4m3_32", "product_tf32", "product_narrow", "product_bands"),
+    "product_across",
+)
+"""Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 EXAMPLES = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd")
 _HERE = Path(__file__).parent
 
 
 @cache
 def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
-    """The module of an example and its loops with their schedules."""
-    found = cases(Inputs(f"examples/ttgir/{kernel}.sm90.ttgir", arch="sm90"))
+    """The module of an example, or of one of the kernels in other forms, and its loops with their schedules."""
+    folder = "examples/ttgir" if kernel in EXAMPLES else "tests/codegen/ttgir"
+    found = cases(Inputs(f"{folder}/{kernel}.sm90.ttgir", arch="sm90"))
     scheduled = list[Scheduled]()
     for i, case in enumerate(found):
         path = str(_HERE / "schedules" / f"{kernel}.for.{i}.json")

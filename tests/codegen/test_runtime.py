@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(256, 1)
         registers_increase<232>();
         mbarrier_wait(s, 0);
         named_barrier_arrive(1, 256); named_barrier_sync(2, 256);
-        ldmatrix_x4(m, s + swizzle_128(threadIdx.x * 16));
+        ldmatrix_x4(m, s + swizzle<128>(threadIdx.x * 16));
         stmatrix_x4(s, m[3], m[2], m[1], m[0]); stmatrix_x4_transposed(s, m[0], m[1], m[2], m[3]);
         fence_async_shared();
         bits[0] = pack_f16(x, 1.0f); bits[1] = pack_bf16(x, 2.0f);
@@ -97,7 +97,7 @@ MATRIX_KERNEL = """
 __global__ void __launch_bounds__(128, 1) {name}_kernel(float* out, uint32_t x) {{
     float d[{n} / 2];
     const uint32_t a[4] = {{x, x + 1, x + 2, x + 3}};
-    uint64_t b = descriptor_advance(descriptor_128(x, 8192), 32);
+    uint64_t b = descriptor_advance(matrix_descriptor(x, 8192), 32);
     wgmma_fence();
     {calls}
     wgmma_commit();

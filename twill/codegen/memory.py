@@ -13,13 +13,11 @@ from twill.codegen.channels import ALIGNMENT, Ring, bits, deepen, tile_bytes
 from twill.codegen.code import LOAD, STORES, Code
 from twill.codegen.outside import Outside, home
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Tensor
+from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
 from twill.ir.program import Buffer, Channel, SharedMemory
 
 SPARE = 2048
 """Bytes set aside for barriers and for the alignment of the base."""
-_LINE = 128
-"""Least bytes of a row of a part: one line of the swizzle pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +83,18 @@ def _stores(code: Code) -> list[Op]:
 
 
 def _split(op: Op, parts: int) -> int:
-    """How many parts of at most `parts` the columns of a tile can be stored in."""
+    """How many parts of at most `parts` the columns of a tile can be stored in: whole lines of the swizzle pattern."""
     shape, dtype = _tile(op)
-    while parts > 1 and (shape[-1] % parts or shape[-1] // parts * bits(dtype) // 8 < _LINE):
+    while parts > 1 and (shape[-1] * bits(dtype) // 8) % (parts * _line(op)):
         parts //= 2
     return parts
+
+
+def _line(op: Op) -> int:
+    """Bytes of a line of the pattern that a store's descriptor has."""
+    kind = op.operands[0].type
+    encoding = kind.encoding if isinstance(kind, TensorDesc) else None
+    return encoding.swizzle_bytes if isinstance(encoding, NvmmaShared) else 1
 
 
 def _own(wants: Sequence[_Want], parts: int) -> dict[str, int]:

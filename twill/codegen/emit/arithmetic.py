@@ -29,7 +29,9 @@ FORMS = {
     "math.absf": "fabsf({0})",
     "math.fma": "fmaf({0}, {1}, {2})",
 }
-CASTS = frozenset({"arith.extsi", "arith.trunci", "arith.sitofp", "arith.fptosi", "arith.index_cast", "arith.extf", "arith.truncf"})
+CASTS = frozenset(
+    {"arith.extsi", "arith.trunci", "arith.sitofp", "arith.fptosi", "arith.index_cast", "arith.extf", "arith.truncf", "tt.fp_to_fp"}
+)
 IDS = {"tt.get_program_id": "int32_t(blockIdx.{})", "tt.get_num_programs": "int32_t(gridDim.{})"}
 _COMPARE = {
     "eq": "==",

@@ -5,8 +5,8 @@ can not be generated.
 """
 
 from twill.codegen.emit.scope import Scope, identifier, variable
-from twill.codegen.emit.statements import NAMES, Emitter, box_columns, indented
-from twill.codegen.emit.tiles import BITS, c_type, declaration
+from twill.codegen.emit.statements import NAMES, Emitter, indented, line_bytes
+from twill.codegen.emit.tiles import BITS, c_type, declaration, layout
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
 from twill.ir.program import Channel, MmaIssue, Pipelined, Program, Register, WarpProgram, walk
@@ -53,7 +53,7 @@ def _instruction(dot: Op) -> str:
     assert isinstance(result, Tensor)
     assert isinstance(left.dtype, Scalar)
     assert isinstance(right.dtype, Scalar)
-    bits, columns = BITS[left.dtype.name], result.shape[1]
+    bits, columns = BITS[left.dtype.name], result.shape[1] // layout(result).across
     if bits == 8:
         return f"TWILL_WGMMA_8({columns}, {NAMES[left.dtype.name]}, {NAMES[right.dtype.name]})"
     return f"TWILL_WGMMA_16({columns}, {NAMES[left.dtype.name]})" if bits == 16 else f"TWILL_WGMMA_32({columns})"
@@ -143,10 +143,18 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     kind = op.result.type
     assert isinstance(kind, TensorDesc)
     assert isinstance(kind.dtype, Scalar)
-    if len(kind.shape) != 2 or kind.shape[0] > MOST_ROWS:
+    try:
+        line = line_bytes(kind)
+    except ValueError as problem:
+        raise TwillError(f"a tile {problem}", op.location) from problem
+    if max(kind.shape[:-1]) > MOST_ROWS:
         raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
-    data, rows, columns, stride, _ = (scope.scalar(value) for value in op.operands)
-    name, size = _map(program, ops[-1]), BITS[kind.dtype.name] // 8
-    shape = f"(uint64_t)({columns}), (uint64_t)({rows}), (uint64_t)({stride}) * {size}, {box_columns(kind)}, {kind.shape[0]}"
-    call = f"const int status = tensor_map(&{name}, CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, {data}, {shape});"
+    rank, size = len(kind.shape), BITS[kind.dtype.name] // 8
+    data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
+    sizes, strides = reversed(numbers[:rank]), reversed(numbers[rank:-1])
+    extents = ", ".join(f"(uint64_t)({one})" for one in sizes)
+    pitches = ", ".join(f"(uint64_t)({one}) * {size}" for one in strides)
+    box = ", ".join(map(str, [line // size, *reversed(kind.shape[:-1])]))
+    name, form = _map(program, ops[-1]), f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{line}B"
+    call = f"const int status = tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}});"
     return [f"CUtensorMap {name};", "{", *indented([*scope.lines, call, "if (status) return status;"]), "}"]

@@ -5,20 +5,18 @@ pointers stay expressions; tiles of numbers become arrays, which the compiler ta
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from re import sub
 
 from twill.codegen.emit.arithmetic import REDUCTIONS, constant, expression, neutral
-from twill.codegen.emit.tiles import BITS, Elements, Packed, Point, Shared, axes, c_type, declaration, held, packed, registers
+from twill.codegen.emit.shared import UNROLL, Shared, loaded, shared
+from twill.codegen.emit.tiles import BITS, Elements, Held, Layout, Point, axes, c_type, declaration, held, layout, packed, registers
 from twill.diagnostics import TwillError
-from twill.ir.loop import NvmmaShared, Op, Scalar, Tensor, Value
+from twill.ir.loop import Op, Scalar, Tensor, Value
 from twill.ir.program import Iteration, Program, Read, Register, Slot, WarpProgram, Write
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
-UNROLL = "#pragma unroll"
-ONCE: Mapping[tuple[int, ...], str] = {(0,): "place.lane % 4 == 0", (1,): "place.row == 0", (0, 1): "true"}
-"""Which of the threads that hold the same element stores it."""
 
 
 def refuse(program: Program, op: Op, what: str) -> TwillError:
@@ -55,20 +53,27 @@ def sequence(channel: str, where: Iteration) -> str:
     return f"n_{channel}" if where.base == "once" else f"n_{channel} + {iteration(where)}"
 
 
-def matrix_address(rows: int) -> str:
-    """Bytes to this lane's row of sixteen columns, number j of a tile in shared memory, for stmatrix and ldmatrix."""
-    return f"j / 4 * {rows * 128} + swizzle_128((place.row - place.lane / 4 + place.lane % 16) * 128 + j % 4 * 32 + place.lane / 16 * 16)"
-
-
 def written(type: Tensor, name: str, elements: Elements) -> list[str]:
-    """Assign every element of a tile in registers."""
-    count = registers(type)
-    if isinstance(elements, Packed):
-        return [UNROLL, f"for (int i_ = 0; i_ < {count // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
-    if pack := packed(type):
-        low, high = (elements(Point(axes(type), f"2 * i_ + {half}")) for half in (0, 1))
-        return [UNROLL, f"for (int i_ = 0; i_ < {count // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
-    return [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {name}[i_] = {elements(Point(axes(type), 'i_'))};"]
+    """Assign every element of a tile in registers. Raises ValueError where another thread has them."""
+    form = layout(type)
+    pack = packed(type)
+    if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
+        return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
+    if pack:
+        low, high = (elements(Point(form, f"2 * i_ + {half}")) for half in (0, 1))
+        return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {name}[i_] = {elements(Point(form, 'i_'))};"]
+
+
+def once(form: Layout) -> str:
+    """Which of the threads that hold the same element stores it."""
+    match form.axes:
+        case (0,):
+            return "place.lane % 4 == 0" + (f" && place.row < {16 * form.down}" if form.across > 1 else "")
+        case (1,):
+            return f"place.row % {16 * form.down} == 0" if form.across > 1 else "place.row == 0"
+        case _:
+            return "true"
 
 
 @dataclass(slots=True)
@@ -97,27 +102,17 @@ class Scope:
 
     def _tile(self, value: Value, channel: str, tensor: int, where: Iteration) -> Form:
         one = self.program.channel(channel).tensors[tensor]
-        if len(one.shape) != 2 or not isinstance(one.encoding, NvmmaShared) or one.encoding.swizzle_bytes != 128:
-            raise self._unreadable(value, "in shared memory is not in 128-byte swizzle")
-        address = f"{channel}.slot({sequence(channel, where)}) + {one.offset}"
-        assert isinstance(one.dtype, Scalar)
-        shared = Shared(address, one.shape[0], one.shape[1], BITS[one.dtype.name])
-        return self._loaded(value.type, shared) if isinstance(value.type, Tensor) else shared
-
-    def _unreadable(self, value: Value, why: str) -> TwillError:
-        op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
-        return refuse(self.program, op, f"{value.name} {why}")
+        try:
+            tile = shared(f"{channel}.slot({sequence(channel, where)}) + {one.offset}", one.shape, one.dtype, one.encoding)
+            return self._loaded(value.type, tile) if isinstance(value.type, Tensor) else tile
+        except ValueError as problem:
+            op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
+            raise refuse(self.program, op, f"{value.name} {problem}") from problem
 
     def _loaded(self, type: Tensor, tile: Shared) -> Elements:
-        """From shared memory into registers, sixteen columns at a time."""
-        if not packed(type):
-            raise TwillError(f"a tile of {type.dtype} can not be read from shared memory into registers")
-        name = f"read_{len(self.lines)}"
-        self.lines += [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-        self.lines.append(
-            f"for (int j = 0; j < {type.shape[1] // 16}; ++j) ldmatrix_x4({name}[j], {name}_at + {matrix_address(tile.rows)});"
-        )
-        return held(name, type)
+        lines, found = loaded(type, tile, f"read_{len(self.lines)}")
+        self.lines += lines
+        return found
 
     def scalar(self, value: Value) -> str:
         form = self.form(value)
@@ -150,7 +145,13 @@ class Scope:
         return form
 
     def execute(self, op: Op) -> None:
-        """Append one operation."""
+        """Append one operation. Raises TwillError, with its line, for what can not be generated."""
+        try:
+            self._execute(op)
+        except ValueError as problem:
+            raise refuse(self.program, op, str(problem)) from problem
+
+    def _execute(self, op: Op) -> None:
         if op.name in VIEWS:
             self.values[op.result.id] = VIEWS[op.name](self, op)
         elif op.name == "tt.reduce":
@@ -172,7 +173,7 @@ class Scope:
         operands = [self.elements(value) for value in op.operands]
         elements: Elements = lambda point: expression(op, [operand(point) for operand in operands]) or ""  # noqa: E731
         assert isinstance(tile, Tensor)
-        number = isinstance(tile.dtype, Scalar) and tile.dtype.name in BITS
+        number = isinstance(tile.dtype, Scalar) and tile.dtype.name in BITS and 1 not in tile.shape
         self.values[op.result.id] = self.kept(op.result, elements) if number else elements
 
     def _scalar(self, op: Op, operands: list[str]) -> None:
@@ -198,18 +199,21 @@ class Scope:
     def _reduce(self, op: Op) -> None:
         combine = op.regions[0].blocks[0].ops[0]
         start, source = neutral(combine.name), op.operands[0].type
-        if op.attributes["axis"] != 1 or start is None or len(op.results) != 1 or not isinstance(source, Tensor):
+        if op.attributes["axis"] != 1 or start is None or len(op.results) != 1:
             raise refuse(self.program, op, "only sums, maxima and minima of rows can be generated")
+        assert isinstance(source, Tensor)
+        assert isinstance(op.result.type, Tensor)
         name, elements = self.name(op.result), self.elements(op.operands[0])
         if op.result.id not in self.targets:
             self.lines.append(declaration(op.result.type, name))
-        at = f"{name}[i_ / 2 % 2]"
-        self.lines += [f"{name}[0] = {name}[1] = {start};", UNROLL]
-        self.lines.append(
-            f"for (int i_ = 0; i_ < {registers(source)}; ++i_) {at} = {expression(combine, [at, elements(Point((0, 1), 'i_'))])};"
-        )
-        self.lines += [f"{name}[{r}] = {REDUCTIONS[combine.name]}({name}[{r}]);" for r in (0, 1)]
-        assert isinstance(op.result.type, Tensor)
+        form = layout(source)
+        if form.across > 1:
+            raise refuse(self.program, op, "rows shared by several warpgroups can not be reduced")
+        rows, point = registers(op.result.type), Point(form, "i_")
+        at = f"{name}[{point.along((0,)).register}]"
+        self.lines += [" = ".join([*(f"{name}[{r}]" for r in range(rows)), f"{start};"]), UNROLL]
+        self.lines.append(f"for (int i_ = 0; i_ < {form.registers}; ++i_) {at} = {expression(combine, [at, elements(point)])};")
+        self.lines += [f"{name}[{r}] = {REDUCTIONS[combine.name]}({name}[{r}]);" for r in range(rows)]
         self.values[op.result.id] = held(name, op.result.type)
 
     def _store(self, op: Op) -> None:
@@ -217,11 +221,11 @@ class Scope:
         if not isinstance(value.type, Tensor):
             self.lines.append(f"if (place.leader) *{self.scalar(op.operands[0])} = {self.scalar(value)};")
             return
-        point = Point(axes(value.type), "i_")
-        once = ONCE[point.axes]
+        point = Point(layout(value.type), "i_")
         target, source = self.elements(op.operands[0])(point), self.elements(value)(point)
         mask = f" && {self.elements(op.operands[2])(point)}" if len(op.operands) > 2 else ""
-        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {registers(value.type)}; ++i_)", f"    if ({once}{mask}) *{target} = {source};"]
+        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {point.layout.registers}; ++i_)"]
+        self.lines.append(f"    if ({once(point.layout)}{mask}) *{target} = {source};")
 
     def assign(self, writes: Iterable[Write]) -> None:
         """Keep results that are not in their variables yet."""
@@ -233,8 +237,8 @@ class Scope:
             if isinstance(form, str):
                 self.lines += [f"{name} = {form};"] if form != name else []
             elif isinstance(value.type, Tensor) and not isinstance(form, Shared):
-                point = form(Point(axes(value.type), "i_"))
-                if point != held(name, value.type)(Point(axes(value.type), "i_")):
+                point = Point(layout(value.type), "i_")
+                if form(point) != held(name, value.type)(point):
                     self.lines += written(value.type, name, form)
 
 
@@ -260,21 +264,16 @@ def _splat(scope: Scope, op: Op) -> Form:
 
 
 def _range(scope: Scope, op: Op) -> Form:
-    start = op.attributes["start"]
-    return lambda point: f"({start} + {point.coordinate()})"
-
-
-def _expand(scope: Scope, op: Op) -> Form:
-    elements, axis = scope.elements(op.operands[0]), op.attributes["axis"]
-    assert isinstance(axis, int)
-    return lambda point: elements(point.without(axis))
+    assert isinstance(op.result.type, Tensor)
+    start, along = op.attributes["start"], axes(op.result.type)
+    return lambda point: f"({start} + {point.along(along).coordinate()})"
 
 
 def _transpose(scope: Scope, op: Op) -> Form:
     tile = scope.form(op.operands[0])
     if not isinstance(tile, Shared):
         raise refuse(scope.program, op, "only a tile in shared memory can be transposed")
-    return Shared(tile.address, tile.rows, tile.columns, tile.bits, not tile.transposed)
+    return replace(tile, transposed=not tile.transposed)
 
 
 VIEWS = {
@@ -283,6 +282,6 @@ VIEWS = {
     "tt.broadcast": _same,
     "tt.splat": _splat,
     "tt.make_range": _range,
-    "tt.expand_dims": _expand,
+    "tt.expand_dims": _same,
     "ttg.memdesc_trans": _transpose,
 }

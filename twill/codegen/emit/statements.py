@@ -7,8 +7,9 @@ line of its operation.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from twill.codegen.emit.scope import UNROLL, Scope, identifier, iteration, matrix_address, refuse, sequence, variable, written
-from twill.codegen.emit.tiles import BITS, Packed, Shared, packed
+from twill.codegen.emit.scope import Scope, identifier, iteration, refuse, sequence, variable, written
+from twill.codegen.emit.shared import Shared, shared, stored
+from twill.codegen.emit.tiles import BITS, Held, Layout, held, layout, packed
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
 from twill.ir.program import (
     Advance,
@@ -39,6 +40,8 @@ from twill.ir.program import (
 
 NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
 """Of operand types in the words for wgmma."""
+REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
+"""How a tile leaves, by the kind of reduction."""
 Flying = tuple[str, ...]
 """Accumulators of the commit groups in flight, oldest first."""
 
@@ -128,9 +131,7 @@ class Emitter:
         kind = self.group.variable(name).type
         if not isinstance(kind, Tensor):
             return [f"{new} = {old};"]
-        if packed(kind):
-            return [UNROLL, f"for (int i_ = 0; i_ < {kind.shape[1] // 4}; ++i_) {new}[i_ / 4][i_ % 4] = {old}[i_ / 4][i_ % 4];"]
-        return written(kind, new, lambda point: f"{old}[{point.register}]")
+        return written(kind, new, held(old, kind))
 
     # --- tensor core ----------------------------------------------------------------------------------------------
 
@@ -141,41 +142,66 @@ class Emitter:
             op = self.program.op(index)
             if not isinstance(op.result.type, Tensor):
                 scope.execute(op)
-        left, right = dot.operands[0], dot.operands[1]
-        shape = dot.result.type
-        assert isinstance(shape, Tensor)
+        left, right, form = dot.operands[0], dot.operands[1], self._form(dot)
         assert isinstance(left.type, Tensor | MemDesc)
         assert isinstance(right.type, MemDesc)
-        if shape.shape[0] != 16 * self.group.warps or shape.shape[1] > 256:
-            raise refuse(self.program, dot, f"a product of {shape.shape} for {self.group.warps} warps can not be generated")
         assert isinstance(left.type.dtype, Scalar)
         assert isinstance(right.type.dtype, Scalar)
-        step = 256 // BITS[left.type.dtype.name]
-        word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{shape.shape[1]}"
+        step, columns = 256 // BITS[left.type.dtype.name], form.shape[1] // form.across
+        word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{columns}"
         b = scope.form(right)
         assert isinstance(b, Shared)
-        lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t b = {_descriptor(b, _major_b(b), 0)};"]
-        sixteen = step == 16
-        if isinstance(left.type, MemDesc):
-            a = scope.form(left)
+        lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t b = {self._second(dot, b, form)};"]
+        majors = [_major(not b.transposed)]
+        a = scope.form(left) if isinstance(left.type, MemDesc) else None
+        if a is not None:
             assert isinstance(a, Shared)
-            rows = a.rows * 128 if a.transposed else 8192
-            lines.append(f"    const uint64_t a = {_descriptor(a, a.transposed, rows)};")
-            majors = f"<{_major(a.transposed)}, {_major(_major_b(b))}>" if sixteen else ""
-        else:
-            majors = f"<{_major(_major_b(b))}>" if sixteen else ""
+            majors = [_major(a.transposed), *majors]
+            lines.append(f"    const uint64_t a = {self._first(dot, a, form)};")
+        if step != 16 and "MN_MAJOR" in majors:
+            raise refuse(self.program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
+        choice = f"<{', '.join(majors)}>" if step == 16 else ""
         lines.append("    wgmma_fence();")
         for k in range(it.begin, it.end, step):
             add = "1" if k else {"always": "1", "never": "0", "not_first": f"({iteration(it.at.iteration)}) != 0"}[it.accumulate]
-            other = f"descriptor_advance(b, {_advance(b, _major_b(b), k)})"
-            if isinstance(left.type, MemDesc):
-                assert isinstance(a, Shared)  # pyright: ignore[reportPossiblyUnboundVariable]
-                one = f"descriptor_advance(a, {_advance(a, a.transposed, k)})"
-            else:
-                one = f"{self._registers(it, dot)}[{k // step}]"
-            lines.append(f"    {word}{majors}({variable(it.accumulator)}, {one}, {other}, {add});")
+            other = f"descriptor_advance(b, {_advance(b, not b.transposed, k)})"
+            for band in range(form.bands):
+                into = variable(it.accumulator)
+                into = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
+                if a is not None:
+                    down = band * form.down // 4 * _rows(a)
+                    one = f"descriptor_advance(a, {_advance(a, a.transposed, k) + down})"
+                else:
+                    per = left.type.shape[1] // step
+                    one = f"{self._registers(it, dot)}[{band * per + k // step}]"
+                lines.append(f"    {word}{choice}({into}, {one}, {other}, {add});")
         self.flying = (*self.flying, variable(it.accumulator))
         return [*lines, "    wgmma_commit();", "}"]
+
+    def _form(self, dot: Op) -> Layout:
+        """How the group shares the result of a product."""
+        assert isinstance(dot.result.type, Tensor)
+        form = layout(dot.result.type)
+        columns = form.shape[1] // form.across
+        if form.down * form.across != self.group.warps or form.shape[0] % (16 * form.down) or columns > 256 or columns % 8:
+            raise refuse(self.program, dot, f"a product of {form.shape} for {self.group.warps} warps can not be generated")
+        return form
+
+    def _first(self, dot: Op, tile: Shared, form: Layout) -> str:
+        """The matrix descriptor of A: each warpgroup has its rows."""
+        groups, apart = form.down // 4, _rows(tile)
+        group = f"place.warpgroup % {groups}" if form.across > 1 else "place.warpgroup"
+        return _descriptor(tile, tile.transposed, f"{tile.address} + {group} * {apart}" if groups > 1 else tile.address)
+
+    def _second(self, dot: Op, tile: Shared, form: Layout) -> str:
+        """The matrix descriptor of B: warpgroups that share rows have their columns."""
+        if form.across == 1:
+            return _descriptor(tile, not tile.transposed, tile.address)
+        columns = form.shape[1] // form.across
+        apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
+        if not tile.transposed and columns * tile.bits // 8 % tile.width:
+            raise refuse(self.program, dot, "its columns are cut inside a line of the swizzle pattern")
+        return _descriptor(tile, not tile.transposed, f"{tile.address} + place.warpgroup / {form.down // 4} * {apart}")
 
     def _registers(self, it: MmaIssue, dot: Op) -> str:
         """The variable that holds A."""
@@ -207,12 +233,14 @@ class Emitter:
             scope.execute(self.program.op(index))
         tensor = self.program.channel(it.channel).tensors[load.tensor]
         n = sequence(it.channel, it.at.iteration)
-        row, column = (scope.scalar(value) for value in op.operands[1:])
-        wide = box_columns(op.operands[0].type)
-        for part in range(tensor.shape[1] // wide):
-            to = f"{it.channel}.slot({n}) + {tensor.offset + part * tensor.shape[0] * 128}"
-            at = f"{column} + {part * wide}, {row}"
-            scope.lines.append(f"tma_load({to}, &{map_name(op)}, {it.channel}.full({n}), {at});")
+        corner = [scope.scalar(value) for value in op.operands[1:]]
+        try:
+            tile = shared(f"{it.channel}.slot({n}) + {tensor.offset}", tensor.shape, tensor.dtype, tensor.encoding)
+        except ValueError as problem:
+            raise refuse(self.program, op, f"{op.result.name} {problem}") from problem
+        for box in range(tile.boxes):
+            at = _coordinates(corner, box * tile.width * 8 // tile.bits)
+            scope.lines.append(f"tma_load({tile.address}{_plus(box * tile.box)}, &{map_name(op)}, {it.channel}.full({n}), {at});")
         return ["{", *indented(scope.lines), "}"]
 
     def _consumed(self, channel: str, at: At) -> list[str]:
@@ -237,30 +265,36 @@ class Emitter:
         scope = self.scope(it.reads, at=it.at)
         for index in it.ops[:-1]:
             scope.execute(self.program.op(index))
-        tile = op.operands[1]
-        if op.name != "tt.descriptor_store" or not isinstance(tile.type, Tensor) or not packed(tile.type):
-            raise refuse(self.program, op, "only tiles of 16-bit numbers can be stored")
-        form = scope.elements(tile)
-        words = form if isinstance(form, Packed) else scope.kept(tile, form)
-        assert isinstance(words, Packed)
+        value = next(value for value in op.operands if isinstance(value.type, Tensor))
+        assert isinstance(value.type, Tensor)
+        form = scope.elements(value)
+        words = form if isinstance(form, Held) and form.pack == packed(value.type) else scope.kept(value, form)
+        assert isinstance(words, Held)
         buffer = next(buffer for buffer in self.program.buffers if buffer.id == it.buffer)
-        corner = [scope.scalar(value) for value in op.operands[2:]]
+        corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, Tensor)]
         for part in range(it.parts):
-            scope.lines += self._leave(op, words, (tile.type.shape[0], tile.type.shape[1] // it.parts), buffer.offset, part, corner)
+            scope.lines += self._leave(op, words, it.parts, buffer.offset, part, corner)
         return [self._comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 
-    def _leave(self, op: Op, words: Packed, shape: tuple[int, int], offset: int, part: int, corner: list[str]) -> list[str]:
+    def _leave(self, op: Op, words: Held, parts: int, offset: int, part: int, corner: list[str]) -> list[str]:
         """One part of a tile: registers to shared memory, then to global memory."""
-        (rows, columns), first = shape, part * shape[1]
-        at = f"memory + {offset} + {matrix_address(rows)}"
-        four = ", ".join(f"{words.name}[{first // 16} + j][{i}]" for i in range(4))
-        boxes = [
-            f"    tma_store(&{map_name(op)}, memory + {offset + box * rows * 128}, {corner[1]} + {first + 64 * box}, {corner[0]});"
-            for box in range(columns // 64)
-        ]
-        stored = [UNROLL, f"for (int j = 0; j < {columns // 16}; ++j)", f"    stmatrix_x4({at}, {four});"]
+        kind = op.operands[0].type
+        assert isinstance(kind, TensorDesc)
+        columns = kind.shape[-1] // parts
+        try:
+            tile = shared(f"memory + {offset}", (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
+            filled = stored(words, tile, part * columns)
+        except ValueError as problem:
+            raise refuse(self.program, op, f"a tile {problem}") from problem
+        word = REDUCTIONS.get(str(op.attributes.get("kind")))
+        if word is None:
+            raise refuse(self.program, op, f"a reduction {op.attributes['kind']} can not be generated")
+        boxes = list[str]()
+        for box in range(tile.boxes):
+            at = _coordinates(corner, part * columns + box * tile.width * 8 // tile.bits)
+            boxes.append(f"    {word}(&{map_name(op)}, {tile.address}{_plus(box * tile.box)}, {at});")
         free = ["if (place.leader) tma_wait_read<0>();", self._meet()]
-        return [*free, *stored, "fence_async_shared();", self._meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]
+        return [*free, *filled, "fence_async_shared();", self._meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]
 
     # --- structure ------------------------------------------------------------------------------------------------
 
@@ -315,30 +349,37 @@ def map_name(op: Op) -> str:
     return f"map_{identifier(op.operands[0].name)}"
 
 
-def box_columns(type: object) -> int:
-    """Elements in 128 bytes: the columns of one box."""
-    assert isinstance(type, TensorDesc)
-    assert isinstance(type.dtype, Scalar)
-    return 1024 // BITS[type.dtype.name]
+def line_bytes(type: TensorDesc) -> int:
+    """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of none."""
+    return shared("", type.shape, type.dtype, type.encoding).width
+
+
+def _coordinates(corner: list[str], column: int) -> str:
+    """Of a box, innermost first."""
+    *outer, inner = corner
+    return ", ".join([f"{inner}{_plus(column)}", *reversed(outer)])
+
+
+def _plus(number: int) -> str:
+    return f" + {number}" if number else ""
 
 
 def _major(outer: bool) -> str:
     return "MN_MAJOR" if outer else "K_MAJOR"
 
 
-def _major_b(tile: Shared) -> bool:
-    """B is K x N: contiguous along N unless it is seen transposed."""
-    return not tile.transposed
+def _rows(a: Shared) -> int:
+    """Bytes between the rows of A that two warpgroups have."""
+    return a.rows * 64 * a.bits // 8 if a.transposed else 64 * a.width
 
 
-def _descriptor(tile: Shared, outer: bool, warpgroup: int) -> str:
-    address = f"{tile.address} + place.warpgroup * {warpgroup}" if warpgroup else tile.address
-    return f"descriptor_128({address}, {tile.rows * 128}, 1024)" if outer else f"descriptor_128({address})"
+def _descriptor(tile: Shared, outer: bool, address: str) -> str:
+    return f"matrix_descriptor<{tile.width}>({address}{f', {tile.box}' if outer else ''})"
 
 
 def _advance(tile: Shared, outer: bool, k: int) -> int:
     """Bytes to element k of the contraction."""
     if outer:
-        return k * 128
-    column, inside = divmod(k * tile.bits // 8, 128)
-    return column * tile.rows * 128 + inside
+        return k * tile.width
+    column, inside = divmod(k * tile.bits // 8, tile.width)
+    return column * tile.box + inside

@@ -80,11 +80,40 @@ __device__ __forceinline__ float unpack_bf16(uint32_t packed, int half) {
     return __uint_as_float(half ? packed & 0xffff0000 : packed << 16);
 }
 
+__device__ __forceinline__ float unpack_e4m3(uint16_t packed, int half) {
+    const __half_raw wide = __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(packed >> 8 * half), __NV_E4M3);
+    return __half2float(__half(wide));
+}
+
+__device__ __forceinline__ float unpack_e5m2(uint16_t packed, int half) {
+    const __half_raw wide = __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(packed >> 8 * half), __NV_E5M2);
+    return __half2float(__half(wide));
+}
+
 // ---- matrices of 8 x 8 16-bit elements between registers and shared memory ---------------------------------------
 
-/// A byte offset in a tile of 128-byte rows, as 128-byte swizzle places it: 16-byte chunk c of row r goes to c ^ r%8.
-/// The tile starts at a multiple of 1024 bytes.
-__device__ __forceinline__ uint32_t swizzle_128(uint32_t offset) { return offset ^ ((offset >> 3) & 0x70); }
+/// A byte offset in a tile of rows of `Width` bytes, as the swizzle of that width places it: 16-byte chunk c of row r goes to
+/// c ^ r%8 for 128 bytes, c ^ r/2%4 for 64, c ^ r/4%2 for 32. The tile starts at a multiple of 8 * Width bytes.
+template <uint32_t Width>
+__device__ __forceinline__ uint32_t swizzle(uint32_t offset) { return offset ^ ((offset >> 3) & (Width - 16)); }
+
+// ---- neighbours in a row between registers and shared memory -----------------------------------------------------
+
+__device__ __forceinline__ void store_shared(uint32_t address, uint16_t pair) {
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(pair) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(uint32_t address, float low, float high) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(low), "f"(high) : "memory");
+}
+
+__device__ __forceinline__ void load_shared(uint32_t address, uint16_t& pair) {
+    asm volatile("ld.shared.b16 %0, [%1];" : "=h"(pair) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void load_shared(uint32_t address, float& low, float& high) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(address) : "memory");
+}
 
 /// Stores four matrices; lane l gives the address of row l%8 of matrix l/8 (stmatrix.x4).
 __device__ __forceinline__ void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {

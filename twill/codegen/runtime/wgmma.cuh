@@ -36,6 +36,12 @@ __device__ __forceinline__ void registers_fence(float (&d)[Count]) {
     for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+/// Part number `Part` of `Parts` equal ones of an accumulator: 64 of the rows that a warpgroup has.
+template <int Part, int Parts, int Count>
+__device__ __forceinline__ float (&part(float (&d)[Count]))[Count / Parts] {
+    return *reinterpret_cast<float(*)[Count / Parts]>(d + Part * (Count / Parts));
+}
+
 // ---- placing arithmetic between waits ----------------------------------------------------------------------------
 // ptxas moves arithmetic across waits, issues and empty asm as its own model of latencies suggests. What it keeps are
 // dependences: a value that a branch may have changed is not used before the branch.
@@ -62,14 +68,15 @@ __device__ __forceinline__ void pin(bool impossible, Float&... values) {
 /// Whether the contraction (K) or the row / column dimension (M of A, N of B) is contiguous in shared memory.
 enum Major : int { K_MAJOR = 0, MN_MAJOR = 1 };
 
-/// Descriptor of an operand in 128-byte swizzle, at `address` (PTX ISA, "Matrix Descriptor Format").
+/// Descriptor of an operand in a swizzle of `Width` bytes (128, 64, 32), at `address` (PTX ISA, "Matrix Descriptor Format").
 ///
-/// Rows of 128 bytes make atoms of 8 rows, 1024 bytes, aligned to 1024. `stride` bytes lie between atoms along the
-/// rows, 1024 where they are stacked. K-major: rows run along M or N, `leading` is unused, and a k-step inside the
-/// atom advances `address` by its bytes (32). MN-major: rows run along K, `leading` bytes lie between 128-byte columns
-/// of atoms, and a k-step of 16 advances `address` by 2048.
-__device__ __forceinline__ uint64_t descriptor_128(uint32_t address, uint32_t leading = 16, uint32_t stride = 1024) {
-    return uint64_t(1) << 62 | uint64_t(stride >> 4) << 32 | uint64_t(leading >> 4) << 16 | ((address & 0x3ffff) >> 4);
+/// Rows of Width bytes make atoms of 8 rows, aligned to their 8 * Width bytes and stacked along the rows. K-major: rows run along M or N,
+/// `leading` is unused, and a k-step inside the atom advances `address` by its bytes (32). MN-major: rows run along K, `leading` bytes lie
+/// between columns of atoms, and a k-step of 16 advances `address` by 16 * Width.
+template <uint32_t Width = 128>
+__device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, uint32_t leading = 16) {
+    constexpr uint64_t mode = Width == 128 ? 1 : Width == 64 ? 2 : 3;
+    return mode << 62 | uint64_t(8 * Width >> 4) << 32 | uint64_t(leading >> 4) << 16 | ((address & 0x3ffff) >> 4);
 }
 
 /// The descriptor of the same operand `bytes` further on (a k-step, a ring slot); `bytes` is a multiple of 16.
