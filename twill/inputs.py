@@ -24,6 +24,8 @@ class Inputs:
     machine: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
     """Arguments and constexprs of a Python kernel."""
+    persistent: bool = False
+    """Each thread block walks over programs of the grid, instead of being one."""
     loops: tuple[str, ...] = ()
     """Names, or ends of names; empty for every innermost loop with tensor core work."""
     switched_off: tuple[str, ...] = ()
@@ -80,8 +82,8 @@ def _asked(problem: Problem, inputs: Inputs) -> Problem:
 def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
-    if inputs.settings or inputs.loops or inputs.switched_off:
-        raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor loops nor rules to switch off")
+    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent:
+        raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules to switch off")
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
         groups=inputs.groups,
@@ -114,6 +116,10 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     module = load(inputs.spec, arch, dict(inputs.settings))
     if "twill.start" in module.text:
         module = read(bare(module.text), module.file)
+    if inputs.persistent:
+        from twill.extract.persistent import persistent
+
+        module = persistent(module)
     machine = named or _default_machine(arch, module)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
 

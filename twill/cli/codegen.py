@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from twill.cli.options import Pair, input_options, inputs, question_options
+from twill.cli.options import Pair, input_options, inputs, persistent_option, question_options
 
 
 @click.command(short_help="Generate CUDA C++ for Hopper.")
 @click.argument("spec")
 @input_options
+@persistent_option
 @question_options
 @click.option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), help="Slots of a channel; repeatable.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for scheduling each loop.")

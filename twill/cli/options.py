@@ -78,6 +78,10 @@ def input_options(command: Command) -> Command:
     return machine_options(command)
 
 
+persistent_option = click.option("--persistent", is_flag=True, help="As many thread blocks as fit walk over the programs of the grid.")
+"""Of commands that make kernels."""
+
+
 def question_options(command: Command) -> Command:
     """What if."""
     positive = click.IntRange(min=1)

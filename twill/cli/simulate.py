@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from twill.cli.options import Pair, input_options, inputs, question_options
+from twill.cli.options import Pair, input_options, inputs, persistent_option, question_options
 
 if TYPE_CHECKING:
     from twill.codegen.nodes import Scheduled
@@ -24,6 +24,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
 @click.command(short_help="Run warp programs on the CPU: values, hazards, cycles.")
 @click.argument("spec")
 @input_options
+@persistent_option
 @question_options
 @click.option("--arg", "numbers", multiple=True, type=Pair("NAME=VALUE", float), help="Value of a scalar argument; repeatable.")
 @click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="How many programs are launched.")

@@ -21,6 +21,7 @@ from twill.codegen.emit.kernel import source
 from twill.codegen.emit.scope import identifier
 from twill.codegen.plan import program
 from twill.diagnostics import TwillError
+from twill.extract.persistent import GRID
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Pointer, Scalar, Type
 from twill.ir.program import Program
@@ -45,7 +46,8 @@ class Kernel:
         x, y, z = (*grid, 1, 1)[:3]
 
         def call(*arguments: Any) -> None:
-            types = [arg.type for arg in self.program.function.args]
+            function = self.program.function
+            types = [arg.type for arg, marks in zip(function.args, function.arg_attributes, strict=True) if GRID not in marks]
             passed = [_passed(kind, value) for kind, value in zip(types, arguments, strict=True)]
             status = self.launch(*passed, x, y, z, ctypes.c_void_p(_stream()))
             if status:

@@ -8,6 +8,7 @@ from twill.codegen.emit.scope import Scope, identifier, variable
 from twill.codegen.emit.statements import NAMES, Emitter, indented, line_bytes
 from twill.codegen.emit.tiles import BITS, c_type, declaration, layout
 from twill.diagnostics import TwillError
+from twill.extract.persistent import GRID
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
 from twill.ir.program import Channel, MmaIssue, Pipelined, Program, Register, WarpProgram, walk
 
@@ -124,14 +125,24 @@ def _role(program: Program, group: WarpProgram) -> list[str]:
 # --- the launcher -----------------------------------------------------------------------------------------------------
 
 
+def _grid_axis(program: Program, position: int) -> int | None:
+    """Which extent of the grid an argument is, in a kernel that walks over it."""
+    axis = program.function.arg_attributes[position].get(GRID)
+    return axis if isinstance(axis, int) else None
+
+
 def _launcher(program: Program, name: str, bytes: int) -> list[str]:
     maps = [line for one in program.descriptors for line in _encode(program, one.ops)]
     passed = [_map(program, one.ops[-1]) for one in program.descriptors] + [identifier(arg.name) for arg in program.function.args]
-    signature = ", ".join([*_arguments(program), "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
-    lines = [f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"]
-    call = f"{name}_kernel<<<dim3(grid_x, grid_y, grid_z), {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
+    extents = [(axis, arg) for i, arg in enumerate(program.function.args) if (axis := _grid_axis(program, i)) is not None]
+    own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
+    signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
+    lines = [f"const int {identifier(arg.name)} = grid_{'xyz'[axis]};" for axis, arg in extents]
+    lines += [*maps, f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"]
+    grid = "dim3(resident_blocks(grid_x * grid_y * grid_z))" if extents else "dim3(grid_x, grid_y, grid_z)"
+    call = f"{name}_kernel<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     head = ["/// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.", 'extern "C" int']
-    return [*head, f"{name}_launch({signature}) {{", *indented([*maps, *lines, call, "return cudaGetLastError();"]), "}"]
+    return [*head, f"{name}_launch({signature}) {{", *indented([*lines, call, "return cudaGetLastError();"]), "}"]
 
 
 def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:

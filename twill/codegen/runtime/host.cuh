@@ -1,4 +1,4 @@
-// What the host side of a generated kernel needs: tensor maps.
+// What the host side of a generated kernel needs: tensor maps, and how many blocks to launch.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -20,6 +20,14 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
         map, type, Rank, const_cast<void*>(data), sizes, pitches, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
         swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/// How many thread blocks share `programs`, one on each multiprocessor of the current device.
+inline int resident_blocks(int programs) {
+    int device = 0, multiprocessors = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    return programs < multiprocessors ? programs : multiprocessors;
 }
 
 }  // namespace twill
