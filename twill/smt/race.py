@@ -18,6 +18,7 @@ from twill.smt.engine import Attempt
 from twill.smt.partitions import Labels, under
 from twill.smt.portfolio import complete_engines, engine
 from twill.smt.relax import Projection
+from twill.smt.symmetry import Family
 
 COARSE_UNITS = (100, 200)
 """Units of time per interval that the hunt in coarse time tries, one after the other."""
@@ -43,6 +44,8 @@ class Race:
     """An answer at a larger interval."""
     candidates: tuple[Labels, ...]
     binding: tuple[Projection, ...]
+    alike: tuple[Family, ...] = ()
+    """Sub-tiles (see `twill.smt.symmetry`)."""
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Attempt:
@@ -77,7 +80,7 @@ class Race:
 
     def _hunt(self) -> Attempt:
         """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
-        for copies, problem in self._looks():
+        for copies, problem, alike in self._looks():
             if self.stop.is_set() or self.left <= 0:
                 break
             word = cpsat.attempt(
@@ -87,23 +90,26 @@ class Race:
                 joint=self.joint,
                 time_limit=self.left,
                 stop=self.stop,
-                effort=self.share / (1 if copies == 2 else 4),
+                effort=self.share / (1 if copies == 2 or alike else 4),
                 proving=False,
                 hint=self.best,
+                shifted=alike,
             )
             if word.solution is not None:
                 return word
         return self._nothing("cpsat")
 
-    def _looks(self) -> Iterator[tuple[int, Problem]]:
-        """(copies, problem) pairs: two iterations in flight first; one alone is what works at very large intervals."""
+    def _looks(self) -> Iterator[tuple[int, Problem, tuple[Family, ...]]]:
+        """(copies, problem, parts that take turns): sub-tiles in turn first; then two iterations in flight before one alone, which works
+        at very large intervals."""
         if self.options.engine not in ("auto", "cpsat"):
             return
         partitions = dict.fromkeys((*((self.best.group,) if self.best else ()), *self.candidates))
         problems = [under(self.problem, labels) for labels in partitions] if self.joint else [self.problem]
+        for copies in (n for n in (2, 3) if self.alike and n <= self.options.copies):
+            yield from ((copies, problem, self.alike) for problem in problems)
         for copies in (n for n in (2, 1, 3) if n <= self.options.copies):
-            for problem in problems:
-                yield copies, problem
+            yield from ((copies, problem, ()) for problem in problems)
 
     def _coarse(self) -> Attempt:
         """SAT on times rounded up, in about 100, then 200 units an interval: finds at or a little above this interval."""

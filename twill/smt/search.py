@@ -19,6 +19,7 @@ from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
 from twill.smt.race import Race
 from twill.smt.relax import Projection, projections
+from twill.smt.symmetry import families
 
 PROJECTION_SHARE = 2.0
 """Deterministic seconds for a projection at one interval."""
@@ -28,6 +29,12 @@ FIRST_SHARE = 0.5
 
 BRACKET_PART = 0.3
 """Of the time left, what coarse times may take once the first interval has failed on exact ones."""
+
+TURN_PART = 0.3
+"""Of the time limit, what the look for sub-tiles in turn may take."""
+
+TURN_GRAIN = 64
+"""It ends where the gap is less than this part of the interval."""
 
 
 def search(problem: Problem, options: Options, report: Report) -> Result:
@@ -65,6 +72,7 @@ class _State:
         self.low = self.bounds.value
         self.top = largest_needed(self.problem, self.low)
         self.candidates = partitions(self.problem) if self.joint else ()
+        self.alike = families(self.problem)
         if self.low > 1:
             self.refuted.append(Refutation(self.low - 1, None, _bound_name(self.bounds), 0.0, below=True))
 
@@ -81,6 +89,7 @@ class _State:
         pending = list(projections(self.problem)) if self.joint and self.problem.monotone else []
         while pending and pending[0].quick:
             self.project(pending.pop(0))
+        self.take_turns()
         while self.low < self.high and self.remaining() > 0:
             self.decide(self.target())
             if self.low < self.high and not self.bracketed:
@@ -90,6 +99,30 @@ class _State:
         if self.best and self.remaining() > 0:
             self.polish(self.best)
         self.explain()
+
+    def take_turns(self) -> None:
+        """An early answer for a loop of sub-tiles: shifted copies of one schedule, two iterations in flight, at intervals that rise from
+        the lowest in growing steps; then nearer to the lowest, to within a small part."""
+        if not self.alike or self.options.engine not in ("auto", "cpsat"):
+            return
+        grain = max(1, self.low // TURN_GRAIN)
+        problems = [under(self.problem, labels) for labels in self.candidates] if self.joint else [self.problem]
+        floor, step, until = self.low, 0, (1 - TURN_PART) * self.options.time_limit
+        while floor < self.high and not (self.best and self.high - floor < grain) and self.remaining() > until:
+            interval = (floor + self.high - 1) // 2 if self.best else min(floor + step, self.top)
+            self._tell("trying", "cpsat", interval, "sub-tiles in turn")
+            found = next((word for problem in problems if (word := self._in_turn(problem, interval, until))), None)
+            if found:
+                self.best = found
+                self._tell("feasible", "cpsat", interval)
+            else:
+                floor, step = interval + 1, max(2 * step, grain)
+
+    def _in_turn(self, problem: Problem, interval: Time, until: float) -> Solution | None:
+        copies, limit = min(2, self.options.copies), max(0.0, self.remaining() - until)
+        return cpsat.attempt(
+            problem, interval, copies, joint=self.joint, time_limit=limit, effort=self.share, proving=False, shifted=self.alike
+        ).solution
 
     def target(self) -> Time:
         """The next interval to decide: the lowest when it is new (or what projections leave of it), then far above until something
@@ -111,7 +144,7 @@ class _State:
         """Try one interval with the current share."""
         self._tell("trying", "search", interval)
         self.tried.add(interval)
-        known = self.best, self.candidates, tuple(self.binding)
+        known = self.best, self.candidates, tuple(self.binding), self.alike
         verdict = Race(self.problem, self.options, interval, self.share, self.remaining, *known).run()
         if verdict.solution is not None:
             self.best = verdict.solution

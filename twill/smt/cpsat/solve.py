@@ -19,6 +19,7 @@ from twill.smt.cpsat import groups, memory, registers, timing
 from twill.smt.cpsat.memory import Room
 from twill.smt.cpsat.variables import Variables
 from twill.smt.engine import Attempt, Verdict
+from twill.smt.symmetry import Family
 
 Goal = Literal["channels", "length", "lateness"]
 """Fewest channels between groups; least length; latest starts (which keeps loads and values short of their use)."""
@@ -56,15 +57,18 @@ def attempt(
     effort: float | None = None,
     proving: bool = True,
     hint: Solution | None = None,
+    shifted: tuple[Family, ...] = (),
 ) -> Attempt:
     """Is there a schedule of at most `copies` iterations in flight at exactly this interval?
 
     `effort` limits the solver's deterministic time (about seconds), so that giving up does not depend on the machine's load.
     `proving` spends more on linear relaxations, which refute tight register budgets tenfold faster and find
-    slower. `hint` is an answer to start from, perhaps at another interval.
+    slower. `hint` is an answer to start from, perhaps at another interval. With families in `shifted` only schedules count in which their
+    parts are shifted copies of each other, so that "infeasible" speaks of those alone.
     """
     began = time.monotonic()
     built = build(problem, interval, copies, joint)
+    timing.shifted(built.variables, shifted)
     _hint(built, hint)
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 0)
     verdict = _VERDICT.get(status, "timeout")

@@ -8,6 +8,7 @@ from ortools.sat.python import cp_model
 from twill.ir.problem import Edge, Problem, Reservation, Unit
 from twill.modulo.bounds import work
 from twill.smt.cpsat.variables import Variables, negate
+from twill.smt.symmetry import Family, shifts
 
 
 def state(v: Variables) -> None:
@@ -91,6 +92,14 @@ def pins(v: Variables) -> None:
             v.model.add_bool_or([])
         else:
             v.model.add(v.start[v.problem.index(op)] == start)
+
+
+def shifted(v: Variables, families: tuple[Family, ...]) -> None:
+    """No rule, a narrower question: every part of a family is the first one, some time later."""
+    for family in families:
+        for part, shift in zip(family[1:], shifts(family, v.interval)[1:], strict=True):
+            for op, first in zip(part, family[0], strict=True):
+                v.model.add(v.start[op] == v.start[first] + shift)
 
 
 def span(v: Variables) -> None:

@@ -1,0 +1,68 @@
+"""Sub-tiles are found, and a schedule in which they take turns is a schedule."""
+
+from dataclasses import replace
+from random import Random
+
+from twill.ir.problem import Problem
+from twill.modulo.bounds import bounds
+from twill.smt import cpsat
+from twill.smt.symmetry import families, shifts
+from twill.verify.check import check
+from twill.verify.tiny import tiny_problem
+
+
+def _twice(problem: Problem) -> Problem:
+    """The loop beside a copy of itself; what is loaded is loaded once, for both."""
+    shared = {op.id for op in problem.operations if op.variable}
+
+    def other(op: str) -> str:
+        return op if op in shared else f"{op}'"
+
+    operations = tuple(replace(op, id=other(op.id)) for op in problem.operations if op.id not in shared)
+    edges = tuple(replace(edge, src=other(edge.src), dst=other(edge.dst)) for edge in problem.edges if edge.dst not in shared)
+    values = tuple(
+        replace(value, id=f"{value.id}'", src=other(value.src), uses=tuple(replace(use, op=other(use.op)) for use in value.uses))
+        for value in problem.values
+        if value.src not in shared
+    )
+    return replace(
+        problem,
+        operations=(*problem.operations, *operations),
+        edges=(*problem.edges, *edges),
+        values=(*problem.values, *values),
+        together=(*problem.together, *(tuple(map(other, ops)) for ops in problem.together if not shared.intersection(ops))),
+        apart=(),
+    )
+
+
+def test_a_loop_beside_its_copy_falls_into_pairs() -> None:
+    found = 0
+    for random in map(Random, range(60)):
+        problem = _twice(tiny_problem(random, 3))
+        ids = [op.id for op in problem.operations]
+        pairs = {tuple(sorted((ids[a], ids[b]))) for family in families(problem) if len(family) == 2 for a, b in zip(*family, strict=True)}
+        found += all((op, f"{op}'") in pairs for op in ids if f"{op}'" in ids)
+    assert found >= 40  # the others resemble themselves in more ways
+
+
+def test_schedules_in_turn_are_valid_and_shifted() -> None:
+    found = 0
+    for random in map(Random, range(40)):
+        problem = _twice(tiny_problem(random, 3))
+        alike, interval = families(problem), bounds(problem).value + random.randint(0, 4)
+        word = cpsat.attempt(problem, interval, 2, shifted=alike)
+        if word.solution is None:
+            continue
+        found += 1
+        assert check(problem, word.solution) == ()
+        for family in alike:
+            for part, shift in zip(family, shifts(family, interval), strict=True):
+                assert all(word.solution.start[op] == word.solution.start[first] + shift for op, first in zip(part, family[0], strict=True))
+    assert found >= 10
+
+
+def test_operations_that_differ_in_one_number_are_no_sub_tiles() -> None:
+    problem = _twice(tiny_problem(Random(1), 3))
+    last = problem.operations[-1]
+    changed = replace(problem, operations=(*problem.operations[:-1], replace(last, latency=last.latency + 1)))
+    assert last.id not in {changed.operations[i].id for family in families(changed) for part in family for i in part}
