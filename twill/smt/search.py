@@ -36,6 +36,9 @@ TURN_PART = 0.3
 TURN_GRAIN = 64
 """It ends where the gap is less than this part of the interval."""
 
+TURN_REACH = 4
+"""Times the lowest interval: further up it does not look."""
+
 
 def search(problem: Problem, options: Options, report: Report) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`."""
@@ -108,7 +111,7 @@ class _State:
         grain = max(1, self.low // TURN_GRAIN)
         problems = [under(self.problem, labels) for labels in self.candidates] if self.joint else [self.problem]
         floor, step, until = self.low, 0, (1 - TURN_PART) * self.options.time_limit
-        while floor < self.high and not (self.best and self.high - floor < grain) and self.remaining() > until:
+        while floor < min(self.high, TURN_REACH * self.low) and not (self.best and self.high - floor < grain) and self.remaining() > until:
             interval = (floor + self.high - 1) // 2 if self.best else min(floor + step, self.top)
             self._tell("trying", "cpsat", interval, "sub-tiles in turn")
             found = next((word for problem in problems if (word := self._in_turn(problem, interval, until))), None)

@@ -45,7 +45,8 @@ def _colours(problem: Problem) -> list[int]:
         size = (value.registers, value.shared, value.tensor, value.staging, value.resident, value.slots)
         for use in value.uses:
             _join(links, problem, value.src, use.op, (size, use.distance, use.hold))
-    work = [(op.name, op.reservations, op.latency, op.issue, op.warps, op.variable, op.streaming) for op in problem.operations]
+    pins = dict(problem.starts)
+    work = [(o.name, o.reservations, o.latency, o.issue, o.warps, o.variable, o.streaming, pins.get(o.id)) for o in problem.operations]
     colour = _ranks([repr(one) for one in work])
     while True:
         finer = _ranks([repr((mine, sorted((kind, colour[i]) for kind, i in links[op]))) for op, mine in enumerate(colour)])
