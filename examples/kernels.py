@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false
+# pyright: basic, reportArgumentType=false, reportMissingImports=false
 """Triton kernels to schedule: matrix products and attention, written with tensor descriptors.
 
     twill schedule examples/kernels.py:fa_fwd_subtiled --arch sm90
@@ -358,4 +358,143 @@ TWILL = {
     "fa_fwd_causal": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd": {**BACKWARD, "BLOCK_N": 128, "num_warps": 8, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd_subtiled": {**BACKWARD, "BLOCK_M": 64, "BLOCK_N": 128, "num_warps": 8},
+}
+
+# --- how twill measures them ------------------------------------------------------------------------------------------
+
+
+def normal(dtype, *shape):
+    """Random numbers of any type."""
+    import torch
+
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def empty(dtype, *shape):
+    import torch
+
+    return torch.empty(*shape, device="cuda", dtype=dtype)
+
+
+def matmul(x, y, dtype):
+    """cuBLAS, by PyTorch: x @ y.T."""
+    import torch
+
+    if x.element_size() > 1:
+        return torch.mm(x, y.T)
+    one = torch.ones((), device="cuda")
+    return torch._scaled_mm(x, y.T, scale_a=one, scale_b=one, out_dtype=dtype, use_fast_accum=True)
+
+
+def product_case(settings, M=8192, N=8192, K=4096):
+    """One matrix product, beside cuBLAS."""
+    a, b, c = normal(settings["a"], M, K), normal(settings["b"], N, K), empty(settings["c"], M, N)
+    return {
+        "arguments": {"a": a, "b": b, "c": c, "M": M, "N": N, "K": K},
+        "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+        "outputs": ["c"],
+        "flops": 2 * M * N * K,
+        "reference": lambda: {"c": (c, a.float() @ b.float().T)},
+        "peers": {"cublas": lambda: matmul(a, b, settings["c"])},
+    }
+
+
+def persistent_case(settings, M=8192, N=8192, K=4096):
+    """The same by as many programs as there are SMs."""
+    import torch
+
+    case = product_case(settings, M, N, K)
+    return {**case, "grid": (min(*case["grid"], torch.cuda.get_device_properties(0).multi_processor_count),)}
+
+
+def reduction_case(settings, M=8192, N=8192, K=4096):
+    case, sums = product_case(settings, M, N, K), empty(settings["sums"], M)
+    a, right = case["arguments"]["a"], case["reference"]
+    return {
+        **case,
+        "arguments": {**case["arguments"], "sums": sums},
+        "outputs": ["c", "sums"],
+        "reference": lambda: {**right(), "sums": (sums, a.double().sum(1))},
+    }
+
+
+def dual_case(settings, M=8192, N=4096, K=4096):
+    """Beside one product of as many operations."""
+    import torch
+
+    a, weights, c = normal(settings["a"], M, K), normal(settings["gate"], 2 * N, K) / K**0.5, empty(settings["c"], M, N)
+    gate, up = weights[:N], weights[N:]
+
+    def reference():
+        gated, linear = a.float() @ gate.float().T, a.float() @ up.float().T
+        return {"c": (c, torch.nn.functional.silu(gated) * linear)}
+
+    return {
+        "arguments": {"a": a, "gate": gate, "up": up, "c": c, "M": M, "N": N, "K": K},
+        "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+        "outputs": ["c"],
+        "flops": 4 * M * N * K,
+        "reference": reference,
+        "peers": {"cublas": lambda: matmul(a, weights, settings["c"])},
+    }
+
+
+def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
+    """Beside cuDNN, which sees one batch; as many heads are compared as are quickly computed in float64."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    width, dtype = settings["HEAD_DIM"], settings["q"]
+    q, k, v = (normal(dtype, heads, length, width) for _ in range(3))
+    o, lse = empty(dtype, heads, length, width), empty(settings["lse"], heads, length)
+    some = range(0, heads, max(1, -(-heads * length**2 >> 28)))
+
+    def right(head):
+        scores = q[head].double() @ k[head].double().T * width**-0.5
+        if causal:
+            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+        return scores.softmax(-1) @ v[head].double(), scores.logsumexp(-1) * LOG2_E.value
+
+    def reference():
+        outputs, sums = zip(*map(right, some), strict=True)
+        rows = list(some)
+        return {"o": (o[rows], torch.stack(outputs)), "lse": (lse[rows], torch.stack(sums))}
+
+    def cudnn():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
+
+    return {
+        "arguments": {"q": q, "k": k, "v": v, "o": o, "lse": lse, "scale": width**-0.5, "heads": heads, "length": length},
+        "grid": (length // (tiles * settings["BLOCK_M"]), heads),
+        "outputs": ["o", "lse"],
+        "flops": 4 * heads * length**2 * width / (2 if causal else 1),
+        "reference": reference,
+        "peers": {"cudnn": cudnn},
+    }
+
+
+def whole_case(settings, heads=128, length=8192):
+    return attention_case(settings, heads, length)
+
+
+def subtiled_case(settings, heads=128, length=8192):
+    return attention_case(settings, heads, length, tiles=2)
+
+
+def causal_case(settings, heads=128, length=8192):
+    return attention_case(settings, heads, length, tiles=2, causal=True)
+
+
+DEPTHS = [{"K": 1024}, {"K": 4096}, {"K": 16384}]
+LENGTHS = [{"length": 4096}, {"length": 8192}, {"length": 16384}]
+
+BENCH = {
+    "gemm": {"case": product_case, "shapes": DEPTHS},
+    "gemm_persistent": {"case": persistent_case, "shapes": DEPTHS},
+    "dual_gemm": {"case": dual_case, "shapes": DEPTHS},
+    "gemm_reduction": {"case": reduction_case, "shapes": DEPTHS},
+    "fa_fwd": {"case": whole_case, "shapes": LENGTHS},
+    "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS},
+    "fa_fwd_causal": {"case": causal_case, "shapes": LENGTHS},
 }

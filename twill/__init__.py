@@ -17,8 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twill.api import annotate, draw_graph, draw_timeline, report_page, schedule, summary
-    from twill.codegen.load import compile  # noqa: A004 (as users say it)
+    from twill.api import annotate, compile, draw_graph, draw_timeline, report_page, schedule, summary  # noqa: A004 (as users say it)
+    from twill.codegen.load import Kernel
+    from twill.codegen.load import load as load_kernel
     from twill.diagnostics import Location, TwillError
     from twill.emit.program import text as program_text
     from twill.files import read_graph, read_schedule, write_graph, write_schedule
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from twill.verify import check
 
 _HOMES = {
-    "twill.api": ("annotate", "draw_graph", "draw_timeline", "report_page", "schedule", "summary"),
-    "twill.codegen.load": ("compile",),
+    "twill.api": ("annotate", "compile", "draw_graph", "draw_timeline", "report_page", "schedule", "summary"),
+    "twill.codegen.load": ("Kernel",),
     "twill.diagnostics": ("Location", "TwillError"),
     "twill.files": ("read_graph", "read_schedule", "write_graph", "write_schedule"),
     "twill.inputs": ("Case", "Inputs", "cases"),
@@ -44,11 +45,13 @@ _HOMES = {
     "twill.verify": ("check",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_RENAMED = {"program_text": ("twill.emit.program", "text"), "load_kernel": ("twill.codegen.load", "load")}
 
 __all__ = [
     "Case",
     "Edge",
     "Inputs",
+    "Kernel",
     "Limits",
     "Location",
     "Operation",
@@ -68,6 +71,7 @@ __all__ = [
     "compile",
     "draw_graph",
     "draw_timeline",
+    "load_kernel",
     "png",
     "program_text",
     "read_graph",
@@ -83,8 +87,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "program_text":
-        return import_module("twill.emit.program").text
+    if name in _RENAMED:
+        home, own = _RENAMED[name]
+        return getattr(import_module(home), own)
     if name not in _HOME:
         raise AttributeError(f"module 'twill' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

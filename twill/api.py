@@ -1,7 +1,7 @@
-"""The steps of `twill schedule` as functions for programs and notebooks; `twill` itself offers them by name."""
+"""The commands as functions for programs and notebooks; `twill` itself offers them by name."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from twill import inputs
 from twill.emit.ttgir import Dialect
@@ -9,6 +9,9 @@ from twill.inputs import Case, Inputs
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.report.scene import Scene
+
+if TYPE_CHECKING:
+    from twill.codegen.load import Kernel
 
 
 def schedule(spec: str, options: Options | None = None, **questions: Any) -> tuple[Result, ...]:
@@ -19,6 +22,29 @@ def schedule(spec: str, options: Options | None = None, **questions: Any) -> tup
     from twill.pipeline import solve
 
     return tuple(solve(case.problem, options) for case in inputs.cases(Inputs(spec, **questions)))
+
+
+def compile(  # noqa: A001 (as users say it)
+    kernel: Any,
+    arch: str = "sm90",
+    *,
+    settings: Mapping[str, object] | None = None,
+    schedules: Iterable[str] = (),
+    time_limit: float = 60.0,
+    **questions: Any,
+) -> "Kernel":
+    """Schedule, generate, build and load a kernel; what was built before is taken from the cache (`~/.cache/twill`).
+
+    `kernel` is a `@triton.jit` function, `FILE.py:function`, `FILE.ttgir`, or the text of TTGIR. `settings` are types of arguments and
+    values of constants, as in `--set`, for a Python kernel; `schedules` are files to use in place of a search; `questions` are the other
+    fields of `Inputs`. The kernel is then launched by `kernel[grid](...)`. Raises TwillError for bad input.
+    """
+    from twill.codegen.load import load
+    from twill.extract.source import described
+    from twill.generate import Wishes, built
+
+    spec, given = described(kernel, arch, settings or {})
+    return load(built(Inputs(spec, arch=arch, settings=given, **questions), Wishes(time_limit, tuple(schedules))))
 
 
 def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:

@@ -18,6 +18,7 @@ COMMANDS = {
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
+    "bench": "Measure a generated kernel on a Hopper GPU.",
     "check": "Verify a schedule independently, with no solver.",
     "machines": "List machines, or show one.",
 }

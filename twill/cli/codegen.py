@@ -6,42 +6,33 @@ from typing import Any
 
 import click
 
-from twill.cli.options import Pair, input_options, inputs, persistent_option, question_options
+from twill.cli.options import input_options, inputs, program_options, question_options, wishes
 
 
 @click.command(short_help="Generate CUDA C++ for Hopper.")
 @click.argument("spec")
 @input_options
-@persistent_option
 @question_options
-@click.option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), help="Slots of a channel; repeatable.")
-@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for scheduling each loop.")
+@program_options
 @click.option("--build/--no-build", default=None, help="Run nvcc; by default where it is installed.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("build"), metavar="DIR", show_default=True)
 def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
-    """Schedule the loops of SPEC and write kernel.cu for sm_90a, with a launcher in C, and warps.txt, the program of each warp group.
+    """Schedule the loops of SPEC and write kernel.cu for sm_90a, with a launcher in C; kernel.json, by which `twill.load_kernel(DIR)` knows
+    how to call it; warps.txt, the program of each warp group; trace.json, their simulated timeline; and the schedules.
 
     \b
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
     from twill.cli.output import write_all
+    from twill.codegen.build import LIBRARY
     from twill.codegen.build import build as built
-    from twill.codegen.emit.kernel import source
-    from twill.codegen.listing import text
-    from twill.codegen.lower import Options
-    from twill.codegen.plan import program
-    from twill.inputs import cases
-    from twill.ir.search import Options as Search
-    from twill.pipeline import solve
+    from twill.generate import files, generate
 
-    search = Search(time_limit=options["time_limit"], explain=False)
-    found = cases(inputs(spec, options))
-    made, _ = program(found, lambda problem: solve(problem, search), Options(depths=dict(options["depths"])))
-    cuda = source(made)
-    for path in write_all(out, {"kernel.cu": lambda: cuda, "warps.txt": lambda: text(made)}):
+    made = generate(inputs(spec, options), wishes(options))
+    for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     if build or (build is None and shutil.which("nvcc")):
-        library, warnings = built(cuda, out)
-        click.echo(f"wrote {library}", err=True)
+        warnings = built(out)
+        click.echo(f"wrote {out / LIBRARY}", err=True)
         for warning in warnings:
             click.echo(f"warning: {warning}", err=True)

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from twill.files import load
 from twill.inputs import Inputs
 from twill.whatif import read_pins
+
+if TYPE_CHECKING:
+    from twill.generate import Wishes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -78,8 +81,28 @@ def input_options(command: Command) -> Command:
     return machine_options(command)
 
 
-persistent_option = click.option("--persistent", is_flag=True, help="As many thread blocks as fit walk over the programs of the grid.")
-"""Of commands that make kernels."""
+def program_options(command: Command) -> Command:
+    """How a kernel becomes warp programs."""
+    for add in reversed(
+        (
+            click.option("--persistent", is_flag=True, help="As many thread blocks as fit walk over the programs of the grid."),
+            click.option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), help="Slots of a channel; repeatable."),
+            click.option(
+                "--schedule", "schedules", multiple=True, metavar="FILE", help="Schedule of a loop, instead of a search; repeatable."
+            ),
+            click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for scheduling each loop."),
+        )
+    ):
+        command = add(command)
+    return command
+
+
+def wishes(options: Mapping[str, Any]) -> "Wishes":
+    """What `program_options` ask for."""
+    from twill.codegen.lower import Options
+    from twill.generate import Wishes
+
+    return Wishes(options["time_limit"], options["schedules"], Options(depths=dict(options["depths"])))
 
 
 def question_options(command: Command) -> Command:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from twill.cli.options import Pair, input_options, inputs, persistent_option, question_options
+from twill.cli.options import Pair, input_options, inputs, program_options, question_options, wishes
 
 if TYPE_CHECKING:
     from twill.codegen.nodes import Scheduled
@@ -24,14 +24,12 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
 @click.command(short_help="Run warp programs on the CPU: values, hazards, cycles.")
 @click.argument("spec")
 @input_options
-@persistent_option
 @question_options
+@program_options
 @click.option("--arg", "numbers", multiple=True, type=Pair("NAME=VALUE", float), help="Value of a scalar argument; repeatable.")
 @click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="How many programs are launched.")
 @click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Which of them is simulated.")
 @click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Iterations of a loop in the timed run.")
-@click.option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), help="Slots of a channel; repeatable.")
-@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for scheduling each loop.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to write warps.txt and trace.json.")
 def simulate(spec: str, out: Path | None, **options: Any) -> None:
     """Schedule the loops of SPEC, make a program for each warp group, and run these without a GPU.
@@ -45,18 +43,13 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     """
     from twill.cli.output import write_all
     from twill.codegen.listing import text
-    from twill.codegen.lower import Options
-    from twill.codegen.plan import program
-    from twill.inputs import cases
-    from twill.ir.search import Options as Search
-    from twill.pipeline import solve
+    from twill.generate import generate
 
-    search = Search(time_limit=options["time_limit"], explain=False)
-    found = cases(inputs(spec, options))
-    made, loops = program(found, lambda problem: solve(problem, search), Options(depths=dict(options["depths"])))
+    generated = generate(inputs(spec, options), wishes(options))
+    made = generated.program
     _values(made, options)
     _interleavings(made)
-    drawn = _times(made, loops, options)
+    drawn = _times(made, generated.loops, options)
     if out:
         for path in write_all(out, {"warps.txt": lambda: text(made), "trace.json": lambda: drawn}):
             click.echo(f"wrote {path}", err=True)
@@ -87,15 +80,10 @@ def _interleavings(made: "Program") -> None:
 
 
 def _times(made: "Program", loops: "Sequence[Scheduled]", options: Mapping[str, Any]) -> str:
-    from twill.costs.machine import load
-    from twill.simulate.explore import same
+    from twill.generate import timed
     from twill.simulate.report import lines, steady, trace
-    from twill.simulate.timed import Costs, simulate
 
-    machine = load(loops[0].problem.machine)
-    loading = machine.cost("tt.descriptor_load")
-    costs = Costs(machine.handover.barrier, loading.latency if loading else 0)
-    events = simulate(made, loops, same(options["trips"], 1), costs)
+    events = timed(made, loops, options["trips"])
     for one in loops:
         interval = round(one.solution.interval * one.problem.resolution.cycles_per_unit)
         click.echo("\n".join(lines(one.loop.path, steady(events, one.loop.op.index, options["trips"]), interval)))

@@ -1,6 +1,6 @@
 """What a user names on the command line, to a `Module`.
 
-Takes `FILE.ttgir`, the dump of a compilation, or `FILE.py:function` with settings; gives the module that is scheduled.
+Takes `FILE.ttgir`, the dump of a compilation, its text, or `FILE.py:function` with settings; gives the module that is scheduled.
 Only Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
 kernel.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from re import search
+from typing import Any
 
 from twill.diagnostics import Location, TwillError
 from twill.extract.arguments import from_text
@@ -19,12 +21,23 @@ from twill.ir.loop import Module
 
 def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None = None) -> Module:
     """The module of `spec`. `arch` (`sm90`, `sm100`) may be left out for a file that names its target."""
+    if "\n" in spec:
+        return of_text(spec, arch)
     file, _, function = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     if file.endswith(".py"):
         return from_python(file, function, arch, settings or {})
     if settings:
         raise TwillError(f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function")
     module = read(at_the_cut(text_of(file), file), file)
+    check_target(module, arch)
+    return module
+
+
+def of_text(text: str, arch: str | None) -> Module:
+    """A module that is no file; it is named after its function."""
+    name = search(r"tt\.func public @(\w+)", text)
+    file = f"{name[1] if name else 'kernel'}.ttgir"
+    module = read(at_the_cut(text, file), file)
     check_target(module, arch)
     return module
 
@@ -39,6 +52,29 @@ def from_python(file: str, function: str, arch: str | None, settings: Mapping[st
         raise TwillError(f"{file}:{function} can be compiled for several architectures", help="give --arch sm90 or --arch sm100")
     text = capture(file, function, arch, from_text(settings))
     return read(text, f"{function}.sm{capability(arch)}.ttgir")
+
+
+def described(kernel: Any, arch: str, settings: Mapping[str, object]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What a program hands over (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings."""
+    if not isinstance(kernel, str | Path):
+        return from_function(kernel, arch, settings), ()
+    return str(kernel), tuple((name, value if isinstance(value, str) else repr(value)) for name, value in settings.items())
+
+
+def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> str:
+    """The TTGIR of a function at hand, which must be a plain Triton kernel."""
+    wrapper = type(kernel).__name__
+    if not type(kernel).__module__.startswith("triton."):
+        raise TwillError(f"{wrapper} is no kernel", help="give a @triton.jit function, FILE.py:function, FILE.ttgir or the text of TTGIR")
+    if hasattr(kernel, "fn") and hasattr(kernel.fn, "fn"):
+        name = getattr(kernel, "__name__", "kernel")
+        raise TwillError(
+            f"`{name}` is wrapped in {wrapper}, which decides its constants at each launch",
+            help=f"give {name}.fn, and the constants as settings",
+        )
+    from twill.extract.triton import capture_kernel
+
+    return capture_kernel(kernel, arch, settings)
 
 
 def text_of(file: str) -> str:

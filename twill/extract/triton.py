@@ -1,4 +1,5 @@
 # pyright: basic
+# pyright: reportMissingImports=false
 """The one door to Triton.
 
 Takes `@triton.jit` kernels, or TTGIR text; gives the TTGIR of a kernel as it stands before Triton schedules it, Triton's
@@ -73,13 +74,36 @@ def capture_kernel(kernel: Any, arch: str, settings: Mapping[str, object] | None
 
 def compiled(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object], scheduled: bool) -> str:
     """The TTGIR of a kernel whose file defines `names`."""
+    inner, instance = instance_of(kernel, names, arch, settings)
     cc = capability(arch)
+    return ttgir(inner, instance, cc, None if scheduled else CUTS[cc])
+
+
+def instance_of(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object]) -> tuple[Any, Instance]:
+    """The `@triton.jit` function itself, and what it is compiled for."""
     inner, config = unwrapped(kernel)
     entry: dict[str, Any] = names.get("TWILL", {}).get(inner.__name__, {})
     by_arch = {f"sm{known}" for known in CUTS}
     common = {name: value for name, value in entry.items() if name not in by_arch}
-    instance = resolve(inner.__name__, parameters(inner), config, common, entry.get(f"sm{cc}", {}), settings)
-    return ttgir(inner, instance, cc, None if scheduled else CUTS[cc])
+    own = entry.get(f"sm{capability(arch)}", {})
+    return inner, resolve(inner.__name__, parameters(inner), config, common, own, settings)
+
+
+def resolved(file: str, function: str, arch: str, settings: Mapping[str, object]) -> tuple[Any, Mapping[str, Any], Instance]:
+    """A kernel of a Python file, the names that the file defines, and what the kernel is compiled for."""
+    with triton_errors(function):
+        module = load_file(file)
+        kernel, instance = instance_of(find_kernel(module, file, function), vars(module), arch, settings)
+    return kernel, vars(module), instance
+
+
+def launch(kernel: Any, grid: tuple[int, ...], arguments: Mapping[str, Any], instance: Instance, options: Mapping[str, Any]) -> None:
+    """Launch a kernel as Triton itself compiles it, on PyTorch's current stream, with other launch options than the instance's."""
+    import torch
+    import triton
+
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+    kernel[grid](**arguments, **instance.constants, **{**instance.options, **options})
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------

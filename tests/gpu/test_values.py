@@ -1,0 +1,50 @@
+# pyright: basic, reportMissingImports=false
+"""Generated kernels on a Hopper GPU: values on all kinds of shapes, many launches, the same bits each time."""
+
+import pytest
+
+from tests.gpu.kernels import lineup
+from twill.bench.contenders import TWILL
+from twill.bench.run import values
+
+pytestmark = pytest.mark.gpu("sm_90")
+
+PRODUCTS = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction")
+ATTENTION = ("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal")
+
+SIZES = [
+    {"M": 128, "N": 256, "K": 64},
+    {"M": 384, "N": 768, "K": 192},
+    {"M": 1280, "N": 2304, "K": 320},
+    {"M": 4096, "N": 4096, "K": 1024},
+]
+"""One tile and one iteration; odd grids; more tiles than SMs."""
+LENGTHS = [{"heads": 1, "length": 128}, {"heads": 3, "length": 384}, {"heads": 5, "length": 640}, {"heads": 32, "length": 2048}]
+
+CASES = [(name, size) for name in PRODUCTS for size in SIZES] + [(name, length) for name in ATTENTION for length in LENGTHS]
+LARGEST = [(name, SIZES[-1]) for name in PRODUCTS] + [(name, LENGTHS[-1]) for name in ATTENTION]
+
+
+@pytest.mark.parametrize(("name", "shape"), CASES)
+def test_values_are_right(name: str, shape: dict[str, int]) -> None:
+    field = lineup(name)
+    case = field.case(shape)
+    for _ in range(3):
+        assert values(field, case)
+
+
+@pytest.mark.parametrize(("name", "shape"), LARGEST)
+def test_a_thousand_launches_give_the_same_bits(name: str, shape: dict[str, int]) -> None:
+    import torch
+
+    field = lineup(name)
+    case = field.case(shape)
+    run = field.contenders(case, None)[TWILL]
+    run()
+    first = {output: case.arguments[output].clone() for output in case.outputs}
+    case.poison()
+    for _ in range(1000):
+        run()
+    torch.cuda.synchronize()
+    for output, expected in first.items():
+        assert torch.equal(case.arguments[output], expected)

@@ -1,0 +1,1 @@
+"""Generated kernels on a GPU: values, time beside peers, cycles."""

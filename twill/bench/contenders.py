@@ -1,0 +1,85 @@
+# pyright: basic
+# pyright: reportMissingImports=false
+"""Who takes part: the generated kernel, the peers that its file names, and Triton's own compilation of the same kernel.
+
+Takes a kernel file, a built kernel and a shape; gives functions that launch.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twill.bench.case import Bench, Case, Run, Shape, bench
+from twill.bench.measure import times
+from twill.codegen.load import Kernel
+from twill.diagnostics import TwillError
+from twill.extract.arguments import Instance
+
+TWILL, TRITON = "twill", "triton"
+
+WARPS, STAGES, ROUNDS = (4, 8), (2, 3, 4), 3
+"""What Triton's compilation is tried with; so often each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A kernel with all that is needed to measure it."""
+
+    bench: Bench
+    kernel: Kernel
+    triton: Any
+    """The `@triton.jit` function."""
+    instance: Instance
+
+    def case(self, shape: Shape) -> Case:
+        return self.bench.case(self.instance, shape)
+
+    def contenders(self, case: Case, triton: Mapping[str, Any] | None) -> dict[str, Run]:
+        """By name; Triton with these options, not at all where they are None."""
+        from twill.extract.triton import launch
+
+        ordered = [case.arguments[argument.name] for argument in self.kernel.manifest.arguments]
+        own = {TWILL: lambda: self.kernel[case.grid](*ordered), **case.peers}
+        if triton is None:
+            return own
+        return own | {TRITON: lambda: launch(self.triton, case.grid, case.arguments, self.instance, triton)}
+
+    def tuned(self, case: Case) -> dict[str, Any] | None:
+        """The options with which Triton's compilation is fastest; None where it can not be run at all."""
+        runs = {(warps, stages): run for warps, stages, run in self._variants(case)}
+        if not runs:
+            return None
+        found = times(runs, ROUNDS)  # pyright: ignore
+        warps, stages = min(runs, key=lambda key: found[key].median)  # pyright: ignore
+        return {"num_warps": warps, "num_stages": stages}
+
+    def _variants(self, case: Case) -> Iterator[tuple[int, int, Run]]:
+        for warps in sorted({*WARPS, self.instance.options["num_warps"] or WARPS[0]}):
+            for stages in STAGES:
+                run = self.contenders(case, {"num_warps": warps, "num_stages": stages})[TRITON]
+                if _runs(run):
+                    yield warps, stages, run
+
+
+def _runs(run: Run) -> bool:
+    """Whether Triton compiles it and it fits."""
+    import torch
+    from triton.runtime.errors import OutOfResources
+
+    try:
+        run()
+        torch.cuda.synchronize()
+    except OutOfResources:
+        return False
+    return True
+
+
+def field(spec: str, arch: str, settings: Mapping[str, object], kernel: Kernel) -> Field:
+    """Of `FILE.py:function`. Raises TwillError where the file says nothing about measuring it."""
+    from twill.extract.triton import resolved
+
+    file, _, function = spec.rpartition(":")
+    if not file.endswith(".py"):
+        raise TwillError(f"{spec} can not be measured: only its Python file says on what", help="write FILE.py:FUNCTION")
+    triton, names, instance = resolved(file, function, arch, settings)
+    return Field(bench(names, file, function), kernel, triton, instance)

@@ -1,0 +1,86 @@
+# pyright: basic
+# pyright: reportMissingImports=false
+"""Time and cycles of contenders on the GPU at hand.
+
+Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in an order that rotates from round to
+round. Before each, the L2 is flushed, and a kernel that sleeps lets the host run ahead, so that nobody is charged for its own launch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from twill.bench.case import Run
+
+SLEEP = 1_500_000
+"""Cycles: more than the slowest host side of a launch takes (about 0.1 ms)."""
+WARM = 2
+"""Rounds that do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Repeated measurements."""
+
+    median: float
+    low: float
+    """A quarter is below."""
+    high: float
+    """A quarter is above."""
+
+
+def spread(values: list[float]) -> Spread:
+    low, middle, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return Spread(middle, low, high)
+
+
+def times(contenders: Mapping[str, Run], rounds: int) -> dict[str, Spread]:
+    """Milliseconds of each."""
+    import torch
+
+    junk = torch.empty(_flushed(), dtype=torch.int8, device="cuda")
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    order = list(contenders)
+    for turn in range(rounds + WARM):
+        first = turn % len(order)
+        for name in (*order[first:], *order[:first]):
+            torch.cuda._sleep(SLEEP)
+            junk.zero_()
+            ms = _timed(contenders[name])
+            if turn >= WARM:
+                found[name].append(ms)
+    return {name: spread(values) for name, values in found.items()}
+
+
+def _flushed() -> int:
+    """Bytes that drive everything else out of the L2."""
+    import torch
+
+    return 4 * torch.cuda.get_device_properties(0).L2_cache_size
+
+
+def _timed(run: Run) -> float:
+    import torch
+
+    began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    began.record()
+    run()
+    ended.record()
+    torch.cuda.synchronize()
+    return began.elapsed_time(ended)
+
+
+def cycles(run: Run, rounds: int) -> float:
+    """SM cycles that a short run takes: its time, by the clock that a kernel which counts cycles shows right before.
+
+    Only for runs so short (below a millisecond) that the power limit does not change the clock meanwhile.
+    """
+    import torch
+
+    found = list[float]()
+    for _ in range(rounds + WARM):
+        torch.cuda._sleep(SLEEP)
+        clock = SLEEP / _timed(lambda: torch.cuda._sleep(SLEEP))
+        torch.cuda._sleep(SLEEP)
+        found.append(_timed(run) * clock)
+    return median(found[WARM:])

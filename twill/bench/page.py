@@ -1,0 +1,65 @@
+# pyright: basic
+# pyright: reportMissingImports=false
+"""What was measured, as text and as JSON (`twill.bench/1`).
+
+Takes `Report`s; gives text. Ratios are above 1 where the generated kernel is faster.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from twill.bench.contenders import TWILL
+from twill.bench.run import Measured, Report, Steady, Timed
+
+SCHEMA = "twill.bench/1"
+
+
+def text(report: Report) -> str:
+    """A table for each shape, then cycles per iteration."""
+    lines = [line for one in report.shapes for line in _shape(report.kernel, one)]
+    lines += [line for loop in report.loops for line in _loop(loop)]
+    return "\n".join([*lines, *(f"note: {note}" for note in report.notes)])
+
+
+def _shape(kernel: str, one: Measured) -> list[str]:
+    errors = ", ".join(f"{name} {error:.1e}" for name, error in one.errors.items())
+    lines = [f"{kernel} {named(one.shape)}: relative errors {errors}"]
+    return [*lines, *(f"  {row.name:<8} {_row(row, one)}" for row in one.contenders)]
+
+
+def named(shape: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in shape.items())
+
+
+def _row(row: Timed, one: Measured) -> str:
+    parts = [f"{row.ms.median:.4f} ms ({row.ms.low:.4f} to {row.ms.high:.4f})"]
+    parts += [f"{row.tflops:.0f} TFLOP/s"] if row.tflops else []
+    parts += [f"{row.counted.cycles / 1e6:.3f} M cycles, tensor core {row.counted.tensor:.1f}%"] if row.counted else []
+    parts += [] if row.name == TWILL else [f"twill is {one.ratio(row.name):.3f} times as fast"]
+    parts += [f"with {named(one.triton)}"] if row.name == "triton" and one.triton else []
+    return "  ".join(parts)
+
+
+def _loop(loop: Steady) -> list[str]:
+    off = loop.predicted / loop.measured - 1
+    first, last = loop.trips
+    return [
+        f"{loop.path}: {loop.measured:.0f} cycles per iteration measured, {loop.predicted:.0f} predicted ({off:+.1%}), "
+        f"{loop.scheduled} scheduled; from runs of {first} and {last} iterations, one thread block per SM"
+    ]
+
+
+def document(reports: Sequence[Report]) -> str:
+    """JSON: the machine, then every report."""
+    return json.dumps({"schema": SCHEMA, "machine": machine(), "reports": [asdict(report) for report in reports]}, indent=2)
+
+
+def machine() -> dict[str, str]:
+    """The GPU at hand and what drives it."""
+    import torch
+
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    driver = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split("\n")[0].strip()
+    return {"gpu": torch.cuda.get_device_name(0), "driver": driver, "cuda": str(torch.version.cuda), "pytorch": torch.__version__}

@@ -1,0 +1,74 @@
+# pyright: basic
+"""SM cycles by Nsight Compute: steadier than time, which drifts with temperature and the power limit.
+
+Takes a request; runs the contenders once more in a process of their own (`twill.bench.once`) under `ncu`; gives their cycles. Contenders
+are told apart by the sleeping kernels between them.
+"""
+
+import csv
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from twill.bench.once import MARK, Request
+from twill.diagnostics import TwillError
+
+CYCLES, INSTRUCTIONS = "sm__cycles_elapsed.max", "sm__inst_executed.sum"
+TENSOR_ACTIVE = "sm__pipe_tensor_op_gmma_cycles_active.avg.pct_of_peak_sustained_elapsed"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the counters say of one launch; several kernels are added up."""
+
+    cycles: int
+    """Of the SM that took longest."""
+    tensor: float
+    """Percent of them in which the tensor core worked."""
+    instructions: int
+    """Of warps, on all SMs."""
+
+
+def available() -> bool:
+    return shutil.which("ncu") is not None
+
+
+def counted(request: Request) -> Iterator[Counted]:
+    """For each shape, for each contender, in order. Raises TwillError where ncu can not read the counters."""
+    command = ["ncu", "--csv", "--profile-from-start", "off", "--clock-control", "none", "--target-processes", "all"]
+    command += ["--metrics", ",".join((CYCLES, TENSOR_ACTIVE, INSTRUCTIONS)), sys.executable, "-m", "twill.bench.once", request.text()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [line for line in done.stdout.splitlines() if line.startswith('"')]
+    if done.returncode or not rows:
+        raise TwillError(f"ncu can not count cycles: {(done.stderr or done.stdout).strip()[-400:]}", help="use --no-cycles")
+    kernels = dict[str, dict[str, str]]()
+    for row in csv.DictReader(rows):
+        kernels.setdefault(row["ID"], {"name": row["Kernel Name"]})[row["Metric Name"]] = row["Metric Value"]
+    return _sections(list(kernels.values()))
+
+
+def _sections(kernels: Sequence[dict[str, str]]) -> Iterator[Counted]:
+    """The kernels between two marks."""
+    section = list[dict[str, str]]()
+    for kernel in kernels:
+        if MARK not in kernel["name"]:
+            section.append(kernel)
+        elif section:
+            yield _sum(section)
+            section = []
+
+
+def _sum(kernels: Sequence[dict[str, str]]) -> Counted:
+    cycles = [_number(kernel[CYCLES]) for kernel in kernels]
+    busy = sum(part * _number(kernel[TENSOR_ACTIVE]) for part, kernel in zip(cycles, kernels, strict=True)) / sum(cycles)
+    return Counted(round(sum(cycles)), round(busy, 1), round(sum(_number(kernel[INSTRUCTIONS]) for kernel in kernels)))
+
+
+def _number(text: str) -> float:
+    """ncu groups digits and says `n/a` or nothing for what it can not count."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return float("nan")

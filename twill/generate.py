@@ -1,0 +1,141 @@
+"""From what a user names to a kernel: scheduled, lowered to warp programs, timed on the CPU, and printed as CUDA C++.
+
+`generate` takes `Inputs`, `files` gives what is written about the kernel. Loops whose schedules are at hand are not solved again. Raises
+TwillError for bad input, for a loop without a schedule, and for what can not be lowered or printed, with its line.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from twill.codegen.lower import Options as Lowering
+from twill.codegen.nodes import Scheduled
+from twill.diagnostics import TwillError
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.simulate.timed import Event
+
+TRIPS = 32
+"""Iterations of each loop in a timed run: enough for a steady state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a kernel is generated."""
+
+    time_limit: float = 60.0
+    """Seconds for scheduling each loop."""
+    schedules: tuple[str, ...] = ()
+    """Files of schedules (`twill.schedule/1`) to be used in place of a search."""
+    lowering: Lowering = field(default_factory=Lowering)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated:
+    """A kernel on its way to CUDA."""
+
+    program: Program
+    loops: tuple[Scheduled, ...]
+    results: Mapping[str, Result]
+    """The schedules with their evidence, by the paths of the loops."""
+
+
+def generate(inputs: Inputs, wishes: Wishes | None = None) -> Generated:
+    """Schedule and lower."""
+    from twill.codegen.plan import program
+
+    wishes = wishes or Wishes()
+    results = dict[str, Result]()
+    kept = _kept(wishes.schedules)
+
+    def solve(problem: Problem) -> Result:
+        results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, wishes)
+        return results[problem.name]
+
+    made, loops = program(cases(inputs), solve, wishes.lowering)
+    return Generated(made, loops, results)
+
+
+def built(inputs: Inputs, wishes: Wishes | None = None) -> Path:
+    """The folder of a kernel that is generated and built, made once: what was built before is taken from the user's cache."""
+    from twill.codegen.build import cached
+    from twill.costs.machine import default_machine, load
+    from twill.extract.source import load as module_of
+
+    wishes = wishes or Wishes()
+    text = module_of(inputs.spec, inputs.arch, dict(inputs.settings)).text
+    asked = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
+    machine = load(inputs.machine) if inputs.machine else default_machine(inputs.arch or "sm90")
+    kept = [Path(path).read_text() for path in wishes.schedules]
+    key = f"{text}{replace(asked, spec='')}{wishes}{machine}{kept}"
+    return cached(key, lambda: {name: make() for name, make in files(generate(asked, wishes)).items()})
+
+
+def _solved(problem: Problem, wishes: Wishes) -> Result:
+    from twill.pipeline import solve
+
+    return solve(problem, Options(time_limit=wishes.time_limit, explain=False))
+
+
+def _kept(paths: Iterable[str]) -> dict[str, Result]:
+    """Schedules at hand, by the name of their loop."""
+    from twill.files import load, read_schedule
+
+    results = [read_schedule(load(path), path).result for path in paths]
+    return {result.problem.name: result for result in results}
+
+
+def _fitting(result: Result, problem: Problem) -> Result:
+    """A schedule at hand, if it keeps all rules and is of the same operations and dependences; its costs may be older."""
+    from twill.verify import check_result
+
+    same = [op.id for op in result.problem.operations] == [op.id for op in problem.operations]
+    same = same and {(e.src, e.dst, e.distance) for e in result.problem.edges} == {(e.src, e.dst, e.distance) for e in problem.edges}
+    if not same:
+        raise TwillError(f"the schedule at hand for {problem.name} is of another loop: its operations or dependences are others")
+    broken = check_result(result)
+    if broken:
+        raise TwillError(f"the schedule at hand for {problem.name} breaks a rule: {broken[0]}")
+    return result
+
+
+def timed(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> tuple[Event, ...]:
+    """A run on the CPU in which every loop takes `trips` iterations: every statement with its time."""
+    from twill.costs.machine import load
+    from twill.simulate.explore import same
+    from twill.simulate.timed import Costs, simulate
+
+    machine = load(loops[0].problem.machine)
+    loading = machine.cost("tt.descriptor_load")
+    return simulate(program, loops, same(trips, 1), Costs(machine.handover.barrier, loading.latency if loading else 0))
+
+
+def files(made: Generated) -> dict[str, Callable[[], str]]:
+    """What is written about a kernel, by file name: its source and what a loader needs, the programs of its groups, their simulated
+    timeline, the TTGIR, and the schedules."""
+    from twill.codegen.build import MANIFEST, SOURCE
+    from twill.codegen.emit.kernel import source
+    from twill.codegen.listing import text
+    from twill.codegen.manifest import manifest, write
+    from twill.files import write_schedule
+    from twill.simulate.report import steady, trace
+
+    cuda = source(made.program)
+    events = timed(made.program, made.loops)
+    cycles = {one.loop.path: round(steady(events, one.loop.op.index, TRIPS).interval, 1) for one in made.loops}
+    described = write(manifest(made.program, made.loops, cycles))
+    return {
+        SOURCE: lambda: cuda,
+        MANIFEST: lambda: described,
+        "kernel.ttgir": lambda: made.program.module.text,
+        "warps.txt": lambda: text(made.program),
+        "trace.json": lambda: trace(events),
+        **{f"{path.replace('/', '.')}.schedule.json": _writing(write_schedule, result) for path, result in made.results.items()},
+    }
+
+
+def _writing(write: Callable[[Result], str], result: Result) -> Callable[[], str]:
+    return lambda: write(result)

@@ -1,0 +1,42 @@
+"""How often a loop goes round, from scalar arguments alone.
+
+Takes a function, its loop and the values of its arguments; gives the iterations that one program of the grid executes, those of loops
+around it counted. Raises TwillError where that depends on memory, on a branch or on what iterations carry.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Function, Op, Value
+from twill.simulate.memory import Memory
+from twill.simulate.operations import evaluate
+
+Values = dict[int, Any]
+
+
+def trips(function: Function, loop: Op, arguments: Mapping[int, Any], program: Mapping[str, int]) -> int:
+    """`arguments` by value id, without the pointers; `program` has `pid.x`, `grid.x` and so on."""
+    ops = {op.index: op for op in function.walk()}
+    around = [op for op in ops.values() if op.name == "scf.for" and any(inner is loop for inner in op.inner())]
+    return _trips(ops, (*around, loop), dict(arguments), program)
+
+
+def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: Mapping[str, int]) -> int:
+    loop, *inside = loops
+    turns = range(*(int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3]))
+    if not inside:
+        return len(turns)
+    induction = loop.regions[0].blocks[0].args[0].id
+    return sum(_trips(ops, inside, {**values, induction: np.asarray(turn, np.int32)}, program) for turn in turns)
+
+
+def _value(ops: Mapping[int, Op], value: Value, values: Values, program: Mapping[str, int], loop: Op) -> Any:
+    if value.id in values:
+        return values[value.id]
+    if value.producer is None or ops[value.producer].regions:
+        raise TwillError("how often this loop goes round is not known from the arguments alone", loop.location)
+    op = ops[value.producer]
+    return evaluate(op, [_value(ops, operand, values, program, loop) for operand in op.operands], Memory({}), program)[value.position]
