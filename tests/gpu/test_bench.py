@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.kernels import SCHEDULES, kernel
+from tests.gpu.kernels import kernel
 from twill.cli import run
 
 pytestmark = pytest.mark.gpu("sm_90")
@@ -19,7 +19,7 @@ def test_a_kernel_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["name"] for row in shape["contenders"]} == {"twill", "cublas", "triton"}
     assert all(row["ms"]["median"] > 0 for row in shape["contenders"])
     (loop,) = report["loops"]
-    assert 0.8 < loop["measured"] / loop["predicted"] < 1.25
+    assert loop["measured"] > 0.9 * loop["scheduled"]
 
 
 def test_triton_judges_where_no_reference_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +27,7 @@ def test_triton_judges_where_no_reference_is_named(tmp_path: Path, capsys: pytes
     head, _, _ = Path("examples/kernels.py").read_text().partition("# --- how twill measures them")
     file = tmp_path / "own.py"
     file.write_text(head + OWN)
-    arguments = [f"{file}:gemm", "--arch", "sm90", "--schedule", str(SCHEDULES / "gemm.for.0.json")]
+    arguments = [f"{file}:gemm", "--arch", "sm90", "--built", str(kernel("gemm").folder)]
     assert run(["bench", *arguments, "--rounds", "2", "--no-cycles"]) == 0
     assert "relative errors c" in capsys.readouterr().out
 

@@ -58,13 +58,13 @@ def test_arrays_of_any_library() -> None:
 def test_the_current_stream_is_used() -> None:
     import torch
 
-    a, b, c = matrices()
+    (a, b, c), gemm = matrices(), kernel("gemm")
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         torch.cuda._sleep(100_000_000)
         a.mul_(2)
-        kernel("gemm")[4](a, b, c, M, N, K)
+        gemm[4](a, b, c, M, N, K)
         assert not side.query()
     assert right(a, b, c)
 

@@ -4,7 +4,6 @@
 import pytest
 
 from tests.gpu.kernels import lineup
-from twill.bench.contenders import TWILL
 from twill.bench.run import values
 
 pytestmark = pytest.mark.gpu("sm_90")
@@ -39,7 +38,7 @@ def test_a_thousand_launches_give_the_same_bits(name: str, shape: dict[str, int]
 
     field = lineup(name)
     case = field.case(shape)
-    run = field.contenders(case, None)[TWILL]
+    run = field.own(case)
     run()
     first = {output: case.arguments[output].clone() for output in case.outputs}
     case.poison()

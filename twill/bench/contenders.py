@@ -7,6 +7,7 @@ Takes a kernel file, a built kernel and a shape; gives functions that launch.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from twill.bench.case import Bench, Case, Run, Shape, bench
@@ -15,7 +16,7 @@ from twill.codegen.load import Kernel
 from twill.diagnostics import TwillError
 from twill.extract.arguments import Instance
 
-TWILL, TRITON = "twill", "triton"
+TWILL, TRITON, WAVE = "twill", "triton", "wave"
 
 WARPS, STAGES, ROUNDS = (4, 8), (2, 3, 4), 3
 """What Triton's compilation is tried with; so often each."""
@@ -34,15 +35,16 @@ class Field:
     def case(self, shape: Shape) -> Case:
         return self.bench.case(self.instance, shape)
 
-    def contenders(self, case: Case, triton: Mapping[str, Any] | None) -> dict[str, Run]:
-        """By name; Triton with these options, not at all where they are None."""
+    def own(self, case: Case, grid: tuple[int, ...] | None = None) -> Run:
+        """The generated kernel, on another grid than the case's where one is given."""
+        return lambda: self.kernel[grid or case.grid](**case.arguments)
+
+    def all(self, case: Case, triton: Mapping[str, Any]) -> dict[str, Run]:
+        """Everything that can be run, by name: Triton with these options; WAVE, one thread block of the generated kernel per SM."""
         from twill.extract.triton import launch
 
-        ordered = [case.arguments[argument.name] for argument in self.kernel.manifest.arguments]
-        own = {TWILL: lambda: self.kernel[case.grid](*ordered), **case.peers}
-        if triton is None:
-            return own
-        return own | {TRITON: lambda: launch(self.triton, case.grid, case.arguments, self.instance, triton)}
+        by_triton = partial(launch, self.triton, case.grid, case.arguments, self.instance, triton)
+        return {TWILL: self.own(case), **case.peers, TRITON: by_triton, WAVE: self.own(case, one_wave(case.grid))}
 
     def tuned(self, case: Case) -> dict[str, Any] | None:
         """The options with which Triton's compilation is fastest; None where it can not be run at all."""
@@ -56,9 +58,20 @@ class Field:
     def _variants(self, case: Case) -> Iterator[tuple[int, int, Run]]:
         for warps in sorted({*WARPS, self.instance.options["num_warps"] or WARPS[0]}):
             for stages in STAGES:
-                run = self.contenders(case, {"num_warps": warps, "num_stages": stages})[TRITON]
+                run = self.all(case, {"num_warps": warps, "num_stages": stages})[TRITON]
                 if _runs(run):
                     yield warps, stages, run
+
+
+def one_wave(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """The first thread blocks of a grid, as many as there are SMs at most."""
+    import torch
+
+    sizes, most = list[int](), torch.cuda.get_device_properties(0).multi_processor_count
+    for size in grid:
+        sizes.append(min(size, max(1, most)))
+        most //= sizes[-1]
+    return tuple(sizes)
 
 
 def _runs(run: Run) -> bool:

@@ -8,12 +8,15 @@ round. Before each, the L2 is flushed, and a kernel that sleeps lets the host ru
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median, quantiles
 
 from twill.bench.case import Run
 
 SLEEP = 1_500_000
 """Cycles: more than the slowest host side of a launch takes (about 0.1 ms)."""
+SPIN = 100_000
+"""Cycles by which the clock is measured: short beside the time in which it changes."""
 WARM = 2
 """Rounds that do not count."""
 
@@ -46,7 +49,7 @@ def times(contenders: Mapping[str, Run], rounds: int) -> dict[str, Spread]:
         for name in (*order[first:], *order[:first]):
             torch.cuda._sleep(SLEEP)
             junk.zero_()
-            ms = _timed(contenders[name])
+            (ms,) = _timed(contenders[name])
             if turn >= WARM:
                 found[name].append(ms)
     return {name: spread(values) for name, values in found.items()}
@@ -59,28 +62,29 @@ def _flushed() -> int:
     return 4 * torch.cuda.get_device_properties(0).L2_cache_size
 
 
-def _timed(run: Run) -> float:
+def _timed(*runs: Run) -> list[float]:
+    """Milliseconds of each run, one right behind the other."""
     import torch
 
-    began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    began.record()
-    run()
-    ended.record()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(runs) + 1)]
+    events[0].record()
+    for run, ended in zip(runs, events[1:], strict=True):
+        run()
+        ended.record()
     torch.cuda.synchronize()
-    return began.elapsed_time(ended)
+    return [began.elapsed_time(ended) for began, ended in pairwise(events)]
 
 
 def cycles(run: Run, rounds: int) -> float:
-    """SM cycles that a short run takes: its time, by the clock that a kernel which counts cycles shows right before.
+    """SM cycles that a run takes: its time, by the clock that a kernel which counts cycles shows right behind it.
 
-    Only for runs so short (below a millisecond) that the power limit does not change the clock meanwhile.
+    Less sure than a profiler: in a run of more than a millisecond the power limit changes the clock meanwhile.
     """
     import torch
 
     found = list[float]()
     for _ in range(rounds + WARM):
         torch.cuda._sleep(SLEEP)
-        clock = SLEEP / _timed(lambda: torch.cuda._sleep(SLEEP))
-        torch.cuda._sleep(SLEEP)
-        found.append(_timed(run) * clock)
+        ms, spin = _timed(run, lambda: torch.cuda._sleep(SPIN))
+        found.append(ms * SPIN / spin)
     return median(found[WARM:])

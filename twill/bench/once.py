@@ -4,8 +4,8 @@
 
     python -m twill.bench.once '{"spec": "kernels.py:gemm", "folder": "build", ...}'
 
-Between cudaProfilerStart and cudaProfilerStop, a kernel that sleeps for a moment stands before the first contender, between any two, and
-after the last.
+Between cudaProfilerStart and cudaProfilerStop, a kernel that sleeps for a moment stands before each contender and after the last of a
+shape.
 """
 
 import json
@@ -19,6 +19,17 @@ MARK = "spin_kernel"
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """What is to be run of one shape."""
+
+    shape: Mapping[str, int]
+    names: tuple[str, ...]
+    """Of the contenders, in order; see `contenders.Field`."""
+    triton: Mapping[str, Any]
+    """Options of Triton's compilation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What is to be run."""
 
@@ -27,27 +38,30 @@ class Request:
     settings: Mapping[str, Any]
     folder: str
     """Of the built kernel."""
-    shapes: tuple[Mapping[str, int], ...]
-    triton: tuple[Mapping[str, Any] | None, ...]
-    """Options of Triton's compilation, for each shape."""
-    peers: bool = True
+    runs: tuple[Runs, ...]
 
     def text(self) -> str:
         return json.dumps(asdict(self))
+
+
+def read(text: str) -> Request:
+    """The request that `Request.text` wrote."""
+    members = json.loads(text)
+    return Request(**{**members, "runs": tuple(Runs(**runs) for runs in members["runs"])})
 
 
 def main(text: str) -> None:
     """Run them."""
     import torch
 
-    from twill.bench.contenders import TWILL, field
+    from twill.bench.contenders import field
     from twill.codegen.load import load
 
-    request = Request(**json.loads(text))
+    request = read(text)
     lineup = field(request.spec, request.arch, request.settings, load(request.folder))
-    for shape, options in zip(request.shapes, request.triton, strict=True):
-        contenders = lineup.contenders(lineup.case(shape), options)
-        runs = [run for name, run in contenders.items() if request.peers or name == TWILL]
+    for wanted in request.runs:
+        contenders = lineup.all(lineup.case(wanted.shape), wanted.triton)
+        runs = [contenders[name] for name in wanted.names]
         for run in runs:
             run()
         torch.cuda.synchronize()

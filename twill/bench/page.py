@@ -20,7 +20,7 @@ def text(report: Report) -> str:
     """A table for each shape, then cycles per iteration."""
     lines = [line for one in report.shapes for line in _shape(report.kernel, one)]
     lines += [line for loop in report.loops for line in _loop(loop)]
-    return "\n".join([*lines, *(f"note: {note}" for note in report.notes)])
+    return "\n".join([*lines, *(f"warning: {warning}" for warning in report.warnings)])
 
 
 def _shape(kernel: str, one: Measured) -> list[str]:

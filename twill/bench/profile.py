@@ -16,7 +16,7 @@ from twill.bench.once import MARK, Request
 from twill.diagnostics import TwillError
 
 CYCLES, INSTRUCTIONS = "sm__cycles_elapsed.max", "sm__inst_executed.sum"
-TENSOR_ACTIVE = "sm__pipe_tensor_op_gmma_cycles_active.avg.pct_of_peak_sustained_elapsed"
+TENSOR_ACTIVE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def available() -> bool:
 
 
 def counted(request: Request) -> Iterator[Counted]:
-    """For each shape, for each contender, in order. Raises TwillError where ncu can not read the counters."""
+    """For each run of the request, in order. Raises TwillError where ncu can not read the counters."""
     command = ["ncu", "--csv", "--profile-from-start", "off", "--clock-control", "none", "--target-processes", "all"]
     command += ["--metrics", ",".join((CYCLES, TENSOR_ACTIVE, INSTRUCTIONS)), sys.executable, "-m", "twill.bench.once", request.text()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

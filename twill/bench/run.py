@@ -5,7 +5,7 @@
 Takes what a user names; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises TwillError where a value is wrong.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -15,16 +15,17 @@ import numpy as np
 
 from twill.bench import profile
 from twill.bench.case import Case, Shape
-from twill.bench.contenders import TRITON, TWILL, Field, field
+from twill.bench.contenders import TRITON, TWILL, WAVE, Field, field, one_wave
 from twill.bench.measure import Spread, cycles, times
-from twill.bench.once import Request
+from twill.bench.once import Request, Runs
 from twill.codegen.load import load
+from twill.codegen.manifest import Manifest
 from twill.diagnostics import TwillError
 from twill.extract.arguments import from_text
 from twill.extract.ttgir import loops, read
 from twill.generate import Wishes, built
 from twill.inputs import Inputs
-from twill.ir.loop import Module
+from twill.ir.loop import Loop, Module
 from twill.simulate.compare import TOLERANCE
 from twill.simulate.trips import trips
 
@@ -78,7 +79,8 @@ class Report:
     kernel: str
     shapes: tuple[Measured, ...]
     loops: tuple[Steady, ...]
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """Of ptxas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +110,24 @@ def bench(inputs: Inputs, wishes: Wishes, folder: Path | None, wanted: Wanted) -
         if i == 0 and wanted.triton:
             options = lineup.tuned(case)
         timed.append(_timed(lineup, case, {**lineup.bench.defaults, **shape}, options, wanted.rounds))
-    steady, notes = _steady(lineup, module)
+    ends = lineup.bench.shapes[0], lineup.bench.shapes[-1]
+    counts = tuple(_counts(lineup, module, shape) for shape in ends)
     if wanted.cycles and profile.available():
-        request = Request(inputs.spec, arch, settings, str(lineup.kernel.folder), tuple(shapes), tuple(one.triton for one in timed))
-        timed = _with_cycles(timed, request)
-    return Report(lineup.bench.kernel, tuple(timed), steady, (*lineup.kernel.warnings, *notes))
+        timed, waves = _counted(Request(inputs.spec, arch, settings, str(kernel.folder), ()), timed, ends)
+    else:
+        waves = tuple(cycles(lineup.all(lineup.case(shape), {})[WAVE], CYCLE_ROUNDS) for shape in ends)
+    steady = _steady(kernel.manifest, counts, waves)
+    return Report(lineup.bench.kernel, tuple(timed), steady, kernel.warnings)
 
 
 # --- values and time --------------------------------------------------------------------------------------------------
 
 
 def _timed(lineup: Field, case: Case, shape: Shape, triton: Mapping[str, Any] | None, rounds: int) -> Measured:
-    contenders = lineup.contenders(case, triton)
+    names = (TWILL, *case.peers, *([TRITON] if triton else []))
+    contenders = lineup.all(case, triton or {})
     errors = values(lineup, case)
-    found = times(contenders, rounds)
+    found = times({name: contenders[name] for name in names}, rounds)
     rows = (Timed(name, ms, _tflops(case, ms), None) for name, ms in found.items())
     return Measured(shape, errors, tuple(rows), triton)
 
@@ -133,8 +139,7 @@ def _tflops(case: Case, ms: Spread) -> float | None:
 def values(lineup: Field, case: Case) -> dict[str, float]:
     """Run the kernel on poisoned outputs; relative errors of the outputs. Raises TwillError where one is too large."""
     case.poison()
-    run = lineup.contenders(case, None)[TWILL]
-    run()
+    lineup.own(case)()
     compared = case.reference() if case.reference else _by_triton(lineup, case)
     errors = {name: _error(*pair) for name, pair in compared.items()}
     wrong = [name for name, (found, _) in compared.items() if not errors[name] <= _tolerance(found)]
@@ -149,7 +154,7 @@ def _by_triton(lineup: Field, case: Case) -> dict[str, tuple[Any, Any]]:
     """What the kernel and Triton's compilation of it write."""
     found = {name: case.arguments[name].clone() for name in case.outputs}
     case.poison()
-    lineup.contenders(case, {})[TRITON]()
+    lineup.all(case, {})[TRITON]()
     return {name: (found[name], case.arguments[name]) for name in case.outputs}
 
 
@@ -168,64 +173,45 @@ def _tolerance(found: Any) -> float:
 # --- cycles -----------------------------------------------------------------------------------------------------------
 
 
-def _with_cycles(timed: Sequence[Measured], request: Request) -> list[Measured]:
-    counted = profile.counted(request)
-    return [replace(one, contenders=tuple(replace(row, counted=next(counted, None)) for row in one.contenders)) for one in timed]
+def _counted(request: Request, timed: Sequence[Measured], ends: Sequence[Shape]) -> tuple[list[Measured], tuple[int, ...]]:
+    """With the cycles that ncu counts; and those of one thread block per SM on the first and the last shape of the kernel's file."""
+    runs = [Runs(one.shape, tuple(row.name for row in one.contenders), one.triton or {}) for one in timed]
+    runs += [Runs(shape, (WAVE,), {}) for shape in ends]
+    counted = iter(profile.counted(replace(request, runs=tuple(runs))))
+    found = [replace(one, contenders=tuple(replace(row, counted=next(counted)) for row in one.contenders)) for one in timed]
+    return found, tuple(one.cycles for one in counted)
 
 
-def _steady(lineup: Field, module: Module) -> tuple[tuple[Steady, ...], tuple[str, ...]]:
-    """Cycles per iteration of the loop whose trip count the shapes of the kernel's file change: the difference of two runs of one thread
-    block per SM, by that of their iterations."""
-    shapes = lineup.bench.shapes
-    try:
-        first, last = (_one_wave(lineup, module, shape) for shape in (shapes[0], shapes[-1]))
-    except TwillError as unknown:
-        return (), (f"cycles per iteration: not measured, {unknown.message}",)
-    changed = [loop for loop in lineup.kernel.manifest.loops if first.trips[loop.path] != last.trips[loop.path]]
-    if len(changed) != 1:
-        return (), (f"cycles per iteration: not measured, the shapes change the trip counts of {len(changed)} loops, not of one",)
-    (loop,) = changed
-    counts = first.trips[loop.path], last.trips[loop.path]
-    measured = (last.cycles() - first.cycles()) / (counts[1] - counts[0])
-    return (Steady(loop.path, loop.scheduled, loop.simulated, round(measured, 1), counts),), ()
+Counts = Mapping[str, int]
+"""Iterations by the path of their loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wave:
-    """One thread block for each SM at most."""
-
-    trips: Mapping[str, int]
-    """The most that a thread block takes of each loop."""
-    cycles: Callable[[], float]
-
-
-def _one_wave(lineup: Field, module: Module, shape: Shape) -> _Wave:
-    import torch
-
+def _counts(lineup: Field, module: Module, shape: Shape) -> Counts:
+    """The most iterations of each loop that a thread block takes, where every SM has one; empty where they are not known beforehand."""
     case = lineup.case(shape)
-    grid = _clipped(case.grid, torch.cuda.get_device_properties(0).multi_processor_count)
     found = {loop.path: loop for loop in loops(module)}
-    counts = {one.path: max(_trips(module, found[one.path], case, grid)) for one in lineup.kernel.manifest.loops}
-    ordered = [case.arguments[argument.name] for argument in lineup.kernel.manifest.arguments]
-    return _Wave(counts, lambda: cycles(lambda: lineup.kernel[grid](*ordered), CYCLE_ROUNDS))
+    try:
+        return {one.path: max(_trips(found[one.path], case, one_wave(case.grid))) for one in lineup.kernel.manifest.loops}
+    except TwillError:
+        return {}
 
 
-def _clipped(grid: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """The first thread blocks of a grid, as many as there are SMs at most."""
-    sizes = list[int]()
-    for size in grid:
-        sizes.append(min(size, max(1, most)))
-        most //= sizes[-1]
-    return tuple(sizes)
+def _steady(manifest: Manifest, counts: Sequence[Counts], waves: Sequence[float]) -> tuple[Steady, ...]:
+    """Of the loop whose trip count changes from the first to the last shape, where it is one: the difference of the runs by that of their
+    iterations, in which begin and end cancel out."""
+    (first, last), (before, after) = counts, waves
+    changed = [loop for loop in manifest.loops if first.get(loop.path) != last.get(loop.path)]
+    if len(changed) != 1:
+        return ()
+    (loop,) = changed
+    ends = first[loop.path], last[loop.path]
+    return (Steady(loop.path, loop.scheduled, loop.simulated, round((after - before) / (ends[1] - ends[0]), 1), ends),)
 
 
-def _trips(module: Module, loop: Any, case: Case, grid: tuple[int, ...]) -> list[int]:
+def _trips(loop: Loop, case: Case, grid: tuple[int, ...]) -> list[int]:
     """Of every thread block."""
-    numbers = {
-        value.id: np.asarray(case.arguments[argument])
-        for value in loop.function.args
-        if isinstance(case.arguments.get(argument := value.name.lstrip("%")), int | float)
-    }
+    given = {value.id: case.arguments[value.name.lstrip("%")] for value in loop.function.args}
+    numbers = {key: np.asarray(value) for key, value in given.items() if isinstance(value, int | float)}
     sizes = {f"grid.{axis}": size for axis, size in zip("xyz", (*grid, 1, 1), strict=False)}
     places = product(*(range(size) for size in grid))
     return [trips(loop.function, loop.op, numbers, sizes | _place(place)) for place in places]
