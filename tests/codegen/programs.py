@@ -1,8 +1,13 @@
 """The example kernels as warp programs, from schedules kept in `schedules/` (found by `twill schedule`, so that no test has to search)."""
 
+import re
+import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from twill.codegen.build import RUNTIME
+from twill.codegen.emit.kernel import source
 from twill.codegen.lower import Options, lower
 from twill.codegen.nodes import Scheduled
 from twill.files import load, read_schedule
@@ -45,3 +50,21 @@ def program(kernel: str) -> Program:
 def changed(kernel: str, options: Options) -> Program:
     """The example with other options."""
     return lower(*loops(kernel), options)
+
+
+def assembled(kernels: Iterable[str], folder: Path) -> str:
+    """What nvcc says to one file with the CUDA of all these kernels: names are made distinct, and what every file begins with is written
+    once."""
+    instructions, texts = set[str](), list[str]()
+    for kernel in kernels:
+        lines = source(program(kernel)).splitlines()
+        name = program(kernel).function.name
+        instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
+        kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
+        texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel}_\1", kept))
+    head = ["#include <cuda_runtime.h>", '#include "twill.cuh"', *sorted(instructions)]
+    (folder / "all.cu").write_text("\n".join([*head, *texts]))
+    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{RUNTIME}", "-Xptxas", "-v,-O1", "-cubin"]
+    done = subprocess.run([*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr

@@ -1,0 +1,76 @@
+"""`twill codegen` and `twill bench` on a machine without a GPU, and `twill.compile` of what is no kernel."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import twill
+from twill.cli import run
+from twill.codegen.manifest import read
+
+GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/codegen/schedules/gemm.for.0.json"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("gemm")
+    assert run(["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-build", "--out", str(out)]) == 0
+    return out
+
+
+def test_a_kernel_is_written_from_a_schedule_at_hand(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        *("kernel.cu", "kernel.json", "kernel.ttgir", "warps.txt", "trace.json", "gemm.for.0.schedule.json")
+    }
+    assert "gemm_launch(__half* a" in (folder / "kernel.cu").read_text()
+    described = read((folder / "kernel.json").read_text(), "kernel.json")
+    assert [(one.name, one.type, one.divisible) for one in described.arguments][2:4] == [("c", "*f16", 16), ("M", "i32", 16)]
+    assert [(loop.path, loop.scheduled) for loop in described.loops] == [("gemm/for.0", 1024)]
+    assert json.loads((folder / "gemm.for.0.schedule.json").read_text())["interval"] == 1024
+
+
+def test_what_was_written_can_be_used_again(folder: Path, tmp_path: Path) -> None:
+    again = ["--schedule", str(folder / "gemm.for.0.schedule.json"), "--no-build", "--out", str(tmp_path)]
+    assert run(["codegen", str(folder / "kernel.ttgir"), "--arch", "sm90", *again]) == 0
+    first, second = ((place / "kernel.cu").read_text().split("#include")[1:] for place in (folder, tmp_path))
+    assert "".join(second).replace(f"{folder}/kernel.ttgir", GEMM) == "".join(first)
+
+
+def test_a_schedule_of_another_loop_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(Path("tests/codegen/schedules/gemm_reduction.for.0.json").read_text().replace("gemm_reduction/", "gemm/"))
+    assert run(["codegen", GEMM, "--schedule", str(other), "--no-build", "--out", str(tmp_path)]) == 2
+    assert "is of another loop" in capsys.readouterr().err
+
+
+def test_a_schedule_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken, text = tmp_path / "broken.json", Path(SCHEDULE).read_text()
+    document = json.loads(text)
+    document["interval"] = 1
+    broken.write_text(json.dumps(document))
+    assert run(["codegen", GEMM, "--schedule", str(broken), "--no-build", "--out", str(tmp_path)]) == 2
+    assert "breaks a rule" in capsys.readouterr().err
+
+
+def test_only_a_python_file_says_what_to_measure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder)]) == 2
+    assert "no kernel.so" in capsys.readouterr().err
+    assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder), "--shape", "K"]) == 2
+    assert "not of the form NAME=SIZE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", [len, 3])
+def test_what_is_no_kernel_is_not_compiled(value: object) -> None:
+    with pytest.raises(twill.TwillError, match="is no kernel"):
+        twill.compile(value)
+
+
+def test_a_wrapped_kernel_is_refused() -> None:
+    triton = pytest.importorskip("triton")
+    from examples import kernels
+
+    wrapped = triton.autotune([triton.Config({"BLOCK_M": 128})], key=["M"])(kernels.gemm)  # pyright: ignore[reportUnknownMemberType]
+    with pytest.raises(twill.TwillError, match="wrapped in Autotuner") as refused:
+        twill.compile(wrapped)
+    assert ".fn" in (refused.value.help or "")

@@ -1,0 +1,56 @@
+"""How often a loop goes round, beside Python's own count."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twill.diagnostics import TwillError
+from twill.extract.ttgir import loops, read
+from twill.simulate.trips import trips
+
+MADE_FROM_MEMORY = """
+module attributes {"ttg.num-warps" = 4 : i32} {
+  tt.func public @k(%n: !tt.ptr<i32>) {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %most = tt.load %n : !tt.ptr<i32>
+    scf.for %i = %zero to %most step %one : i32 {
+      scf.yield
+    }
+    tt.return
+  }
+}
+"""
+
+
+def counted(kernel: str, numbers: dict[str, int], pid: int, grid: int) -> list[int]:
+    """Of every loop that is scheduled."""
+    path = f"examples/ttgir/{kernel}.sm90.ttgir"
+    module = read(Path(path).read_text(), path)
+    place = {"pid.x": pid, "pid.y": 0, "grid.x": grid, "grid.y": 1}
+    found = [loop for loop in loops(module) if loop.schedulable]
+    values = {arg.id: np.asarray(numbers[arg.name[1:]]) for arg in found[0].function.args if arg.name[1:] in numbers}
+    return [trips(loop.function, loop.op, values, place) for loop in found]
+
+
+def test_a_loop_by_itself() -> None:
+    assert counted("gemm", {"M": 256, "N": 256, "K": 640}, 0, 2) == [10]
+
+
+def test_a_loop_in_another() -> None:
+    for pid in range(3):
+        tiles = len(range(pid, (512 // 128) * (512 // 256), 3))
+        assert counted("gemm_persistent", {"M": 512, "N": 512, "K": 640}, pid, 3) == [10 * tiles]
+
+
+def test_bounds_that_follow_from_the_program_id() -> None:
+    for pid in range(8):
+        assert counted("fa_fwd_causal", {"heads": 1, "length": 1024}, pid, 8) == [7 - pid, 1]
+
+
+def test_bounds_from_memory_are_not_known() -> None:
+    module = read(MADE_FROM_MEMORY, "k.ttgir")
+    (loop,) = loops(module)
+    with pytest.raises(TwillError, match="not known"):
+        trips(loop.function, loop.op, {}, {})
