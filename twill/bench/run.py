@@ -5,9 +5,10 @@
 Takes what a user names; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises TwillError where a value is wrong.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from twill.codegen.load import load
 from twill.codegen.manifest import Manifest
 from twill.diagnostics import TwillError
 from twill.extract.arguments import from_text
+from twill.extract.persistent import GRID
 from twill.extract.ttgir import loops, read
 from twill.generate import Wishes, built
 from twill.inputs import Inputs
-from twill.ir.loop import Loop, Module
+from twill.ir.loop import Function, Loop, Module
 from twill.simulate.compare import TOLERANCE
 from twill.simulate.trips import trips
 
@@ -210,11 +212,21 @@ def _steady(manifest: Manifest, counts: Sequence[Counts], waves: Sequence[float]
 
 def _trips(loop: Loop, case: Case, grid: tuple[int, ...]) -> list[int]:
     """Of every thread block."""
-    given = {value.id: case.arguments[value.name.lstrip("%")] for value in loop.function.args}
-    numbers = {key: np.asarray(value) for key, value in given.items() if isinstance(value, int | float)}
+    numbers = {key: np.asarray(value) for key, value in _scalars(loop.function, case, grid)}
+    if any(GRID in marks for marks in loop.function.arg_attributes):
+        grid = (prod(grid),)
     sizes = {f"grid.{axis}": size for axis, size in zip("xyz", (*grid, 1, 1), strict=False)}
     places = product(*(range(size) for size in grid))
     return [trips(loop.function, loop.op, numbers, sizes | _place(place)) for place in places]
+
+
+def _scalars(function: Function, case: Case, grid: tuple[int, ...]) -> Iterator[tuple[int, float]]:
+    """Numbers among the arguments, by value id; in a kernel that walks over its grid, the extents of that are some."""
+    for value, marks in zip(function.args, function.arg_attributes, strict=True):
+        axis = marks.get(GRID)
+        number = (*grid, 1, 1)[axis] if isinstance(axis, int) else case.arguments[value.name.lstrip("%")]
+        if isinstance(number, int | float):
+            yield value.id, number
 
 
 def _place(place: tuple[int, ...]) -> dict[str, int]:
