@@ -70,7 +70,7 @@ def _clear_of(v: Variables, op: int, other: int, conditions: list[Literal]) -> N
         v.model.add_bool_or([negate(lit) for lit in enforced])
         return
     after = v.residue[op] - v.residue[other] + v.interval * v.before(v.residue[op], v.residue[other])
-    v.when(v.model.add(after >= issue), *enforced)
+    v.when(v.model.add_linear_constraint(after, issue, v.interval - 1), *enforced)
 
 
 def widths(problem: Problem) -> list[int]:

@@ -1,14 +1,15 @@
 # pyright: basic
 """Rules REGISTERS and THREADS: what each group holds at every residue, and how the register file is split.
 
-What a group holds is largest where some value is born, so it is enough to look there. At the birth of one value, an instance k periods
-old of another is still held if its range is longer than D + k * I, where D is how far the one is born behind the other modulo I: one
-literal for every pair and k. Attention's forward loop is found 5 to 100 times sooner than with cumulative constraints over modular
-intervals.
+What a group holds is largest where it takes something up: at the start of an operation that makes a value or reads one, so it is enough
+to look there. When operation `at` starts, an instance of a value that began D before (modulo I) and k periods more is still held if its
+range is longer than D + k * I. So the number n of instances held then satisfies n * I >= (length of the range) - D, one inequality for
+every range that the value may have in `at`'s group: from its birth to each of its uses there where that group makes it, between any two
+of its uses there where another does. Attention's forward loop is found 5 to 100 times sooner than with cumulative constraints over
+modular intervals.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
@@ -18,148 +19,122 @@ from twill.smt.cpsat.variables import Literal, Variables, negate
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """The range lasts at least to `time` where `condition` holds."""
+class Range:
+    """From the start of operation `begin`, `distance` iterations on, to `end`, where all of `conditions` hold."""
 
-    time: cp_model.LinearExprT
-    condition: Literal
+    begin: int
+    distance: int
+    end: cp_model.LinearExprT
+    conditions: tuple[Literal, ...]
+    readers: tuple[int, ...] = ()
+    """Operations that share the group, which did not make the value; none where the group made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A value as one group holds it: from its birth at stage * I + residue to the latest of its ends."""
+    """A value with all ranges for which some group may hold it."""
 
-    name: str
+    id: str
+    src: int
     size: int
-    stage: cp_model.IntVar
-    residue: cp_model.IntVar
-    ends: tuple[End, ...]
-    on: tuple[Literal, ...]
-    """on[g]: it is group g that holds it."""
-    src: int | None
-    """The producer whose group holds it; None for what another group holds."""
+    resident: bool
+    ranges: tuple[Range, ...]
 
 
 def state(v: Variables, used: list[Literal]) -> None:
     """Peaks under grants, grants under the register file, warps under the block's limit."""
-    values = [value for value in v.problem.values if value.registers]
-    top = _highest_peak(v, values)
-    peaks = [v.model.new_int_var(0, top, f"peak[{g}]") for g in range(v.group_count)]
-    held = [_home(v, value) for value in values if not value.resident]
-    held += [item for value in values for g in range(v.group_count) if (item := _away(v, value, g))]
-    resident = [_residents(v, values, g) for g in range(v.group_count)]
+    limits = v.problem.limits
+    most = limits.registers_per_thread // limits.register_step * limits.register_step - limits.register_base
+    peaks = [v.model.new_int_var(0, max(0, most), f"peak[{g}]") for g in range(v.group_count)]
+    wide = [[(w, groups.wide(v, g, w)) for w in groups.widths(v.problem)] for g in range(v.group_count)]
+    broad = [v.any_of([literal for _, literal in row], f"wide[{g}]") for g, row in enumerate(wide)]
+    held = [_held(v, value) for value in v.problem.values if value.registers]
+    for at in _takers(v, held):
+        _at_start(v, at, held, peaks, broad, max(0, most))
+    _file(v, peaks, used, wide, broad)
+
+
+def _held(v: Variables, value: Value) -> Held:
+    """The producing group holds a value to its last use there, and through its latency if it is handed over; any other that reads it, from
+    its first use there to its last."""
+    src, users = v.problem.index(value.src), [(use, v.problem.index(use.op)) for use in value.uses]
+    ranges = [] if value.resident else _own(v, value, src, users)
+    away = [(use, op) for use, op in users if v.same(src, op) is not True]
+    for first, begin in away:
+        for last, op in away:
+            if (first, begin) != (last, op) or first.hold:
+                ranges.append(Range(begin, first.distance, _end(v, last, op), (), (begin, op)))
+    return Held(value.id, src, value.registers, value.resident, tuple(ranges))
+
+
+def _own(v: Variables, value: Value, src: int, users: list[tuple[Use, int]]) -> list[Range]:
+    uses = [Range(src, 0, _end(v, use, op), (v.same(src, op),)) for use, op in users]
+    handed = v.any_of([negate(v.same(src, op)) for _, op in users], f"handed[{value.id}]")
+    return [*uses, Range(src, 0, v.start[src] + v.problem.operations[src].latency, (handed,))]
+
+
+def _end(v: Variables, use: Use, op: int) -> cp_model.LinearExpr:
+    return v.start[op] + (use.distance * v.interval + use.hold)
+
+
+def _takers(v: Variables, held: list[Held]) -> list[int]:
+    """Operations that may begin to hold a value in a group of more than one warp: what one warp holds is not limited."""
+    operations = v.problem.operations
+    kinds = {op.variable for op in operations if op.warps > 1}
+    begins = {one.begin for value in held for one in value.ranges} | {value.src for value in held}
+    return sorted(op for op in begins if operations[op].variable in kinds)
+
+
+def _at_start(v: Variables, at: int, held: list[Held], peaks: list[cp_model.IntVar], broad: list[Literal], most: int) -> None:
+    """When `at` starts, its group, if not of one warp, holds no more than its peak."""
+    wide = v.problem.operations[at].warps > 1
+    counts = [(value.size, _instances(v, at, value, most // value.size if wide else v.most_copies)) for value in held]
+    kept = [(value.size, v.same(value.src, at)) for value in held if value.resident]
+    total = cp_model.LinearExpr.sum([size * count for size, count in counts + kept])
     for g, peak in enumerate(peaks):
-        v.model.add(peak >= resident[g])
-    for item in held:
-        _at_birth(v, item, held, peaks, resident, top)
-    _file(v, peaks, used)
+        v.when(v.model.add(total <= peak), v.on(at, g), True if wide else broad[g])
 
 
-def _highest_peak(v: Variables, values: list[Value]) -> int:
-    """What a thread's limit leaves; a narrow group has no limit of its own, so all there is where one may hold values."""
-    operation, limits = v.problem.operation, v.problem.limits
-    if any(operation(op).warps == 1 for value in values for op in (value.src, *(use.op for use in value.uses))):
-        return 2 * sum(value.registers for value in values) * (v.most_copies + 1)
-    return max(0, limits.registers_per_thread - limits.register_base)
+def _instances(v: Variables, at: int, value: Held, most: int) -> cp_model.IntVar | int:
+    """At least how many instances of the value `at`'s group holds when `at` starts, those updated in place left out."""
+    here = v.same(value.src, at)
+    possible = [(one, _conditions(v, at, one, here)) for one in value.ranges]
+    ranges = [(one, conditions) for one, conditions in possible if all(literal is not False for literal in conditions)]
+    if not ranges:
+        return 0
+    count = v.model.new_int_var(0, min(most, v.most_copies), f"held[{value.id},{at}]")
+    for one, conditions in ranges:
+        behind = v.residue[at] + v.interval * v.before(v.residue[at], v.residue[one.begin])
+        newest = v.interval * (v.stage[one.begin] + one.distance) + behind
+        v.when(v.model.add(v.interval * count + newest >= one.end), *conditions)
+    return count
 
 
-def _residents(v: Variables, values: list[Value], g: int) -> cp_model.LinearExpr:
-    """What is updated in place round the loop takes its room at every residue."""
-    kept = [value for value in values if value.resident]
-    return cp_model.LinearExpr.sum([value.registers * v.on(v.problem.index(value.src), g) for value in kept])
+def _conditions(v: Variables, at: int, one: Range, here: Literal) -> list[Literal]:
+    if one.readers:
+        return [negate(here), *(v.same(op, at) for op in dict.fromkeys(one.readers))]
+    return [here, *one.conditions]
 
 
-def _home(v: Variables, value: Value) -> Held:
-    """The producing group holds a value to its last use there, and through its latency if it is handed over."""
-    src = v.problem.index(value.src)
-    ends = [End(_end(v, use), v.same(src, v.problem.index(use.op))) for use in value.uses]
-    handed = v.any_of([negate(end.condition) for end in ends], f"handed[{value.id}]")
-    ends.append(End(v.start[src] + v.problem.operations[src].latency, handed))
-    on = tuple(v.on(src, g) for g in range(v.group_count))
-    live = tuple(end for end in ends if end.condition is not False)
-    return Held(value.id, value.registers, v.stage[src], v.residue[src], live, on, src)
-
-
-def _end(v: Variables, use: Use) -> cp_model.LinearExprT:
-    return v.start[v.problem.index(use.op)] + use.distance * v.interval + use.hold
-
-
-def _away(v: Variables, value: Value, g: int) -> Held | None:
-    """Group g holds a value that another group produced from its first use there to the end of its last; None if that takes no time."""
-    src = v.problem.index(value.src)
-    users = [(use, v.problem.index(use.op)) for use in value.uses if v.same(src, v.problem.index(use.op)) is not True]
-    if not users or (len(users) == 1 and users[0][0].hold == 0):
-        return None
-    here = [v.both(v.on(op, g), negate(v.on(src, g)), "") for _, op in users]
-    begin = v.end_var(f"arrive[{value.id},{g}]")
-    for (use, op), literal in zip(users, here, strict=True):
-        v.when(v.model.add(begin <= v.start[op] + use.distance * v.interval), literal)
-    ends = tuple(End(_end(v, use), literal) for (use, _), literal in zip(users, here, strict=True))
-    present = v.any_of(here, f"away[{value.id},{g}]")
-    on = tuple(present if group == g else False for group in range(v.group_count))
-    return Held(f"{value.id}@{g}", value.registers, v.stage_of(begin), v.residue_of(begin), ends, on, None)
-
-
-def _at_birth(
-    v: Variables, born: Held, held: list[Held], peaks: list[cp_model.IntVar], resident: list[cp_model.LinearExpr], top: int
+def _file(
+    v: Variables, peaks: list[cp_model.IntVar], used: list[Literal], wide: list[list[tuple[int, Literal]]], broad: list[Literal]
 ) -> None:
-    """When `born` is, its group holds no more than its peak."""
-    others = [(other, _together(v, born, other)) for other in held]
-    counts = [(other.size, _alive(v, other, born, same, top)) for other, same in others if same is not False]
-    total = cp_model.LinearExpr.sum([size * literal for size, literals in counts for literal in literals])
-    for g, peak in enumerate(peaks):
-        if born.on[g] is not False:
-            v.when(v.model.add(total + resident[g] <= peak), born.on[g])
-
-
-def _together(v: Variables, a: Held, b: Held) -> Literal:
-    """One group holds both."""
-    if a is b:
-        return True
-    if a.src is not None and b.src is not None:
-        return v.same(a.src, b.src)
-    shared = [v.both(x, y, "") for x, y in zip(a.on, b.on, strict=True) if x is not False and y is not False]
-    return v.any_of(shared, "")
-
-
-def _alive(v: Variables, other: Held, born: Held, same: Literal, top: int) -> list[Literal]:
-    """Literal k: where one group holds both, the instance of `other` born k periods before its last is still held at `born`'s birth.
-
-    More instances than the budget has room for are forbidden outright.
-    """
-    most = min(top // other.size, v.most_copies)
-    literals: list[Literal] = [v.model.new_bool_var("") for _ in range(most)]
-    for older, newer in pairwise(reversed(literals)):
-        v.model.add_implication(older, newer)
-    behind = born.residue + v.interval * (0 if other is born else v.before(born.residue, other.residue))
-    for k in range(most + (most == top // other.size)):
-        dead = [negate(literals[k])] if k < most else []
-        for end in other.ends:
-            over = v.model.add(end.time <= v.interval * other.stage + behind + k * v.interval)
-            v.when(over, same, end.condition, *dead)
-    return literals
-
-
-def _file(v: Variables, peaks: list[cp_model.IntVar], used: list[Literal]) -> None:
     """Grants in register steps; the sum over wide groups and narrow warpgroups fits the register file, their warps the block."""
-    limits, all_widths = v.problem.limits, groups.widths(v.problem)
+    limits = v.problem.limits
     cost: list[cp_model.LinearExprT] = []
     warps: list[cp_model.LinearExprT] = []
-    narrow: list[Literal] = []
     for g, peak in enumerate(peaks):
         grant = v.model.new_int_var(0, limits.registers_per_thread // limits.register_step, f"grant[{g}]")
         price = v.model.new_int_var(0, limits.registers_total, f"price[{g}]")
-        width = v.model.new_int_var(0, max(all_widths, default=0), f"width[{g}]")
-        wide = [(w, groups.wide(v, g, w)) for w in all_widths]
-        is_wide = v.any_of([literal for _, literal in wide], f"wide[{g}]")
-        v.when(v.model.add(grant * limits.register_step >= limits.register_base + peak), is_wide)
-        for w, literal in wide:
+        width = v.model.new_int_var(0, max((w for w, _ in wide[g]), default=0), f"width[{g}]")
+        v.when(v.model.add(grant * limits.register_step >= limits.register_base + peak), broad[g])
+        for w, literal in wide[g]:
             if literal is not False:
                 v.when(v.model.add(price >= 32 * w * limits.register_step * grant), literal)
                 v.when(v.model.add(width >= w), literal)
         cost.append(price)
         warps.append(width)
-        narrow.append(v.both(used[g], negate(is_wide), f"narrow[{g}]"))
+    narrow = [v.both(mine, negate(is_wide), f"narrow[{g}]") for g, (mine, is_wide) in enumerate(zip(used, broad, strict=True))]
     warpgroups = v.model.new_int_var(0, -(-len(narrow) // 4), "narrow warpgroups")
     v.model.add(4 * warpgroups >= sum(narrow))
     v.model.add(cp_model.LinearExpr.sum(cost) + 128 * limits.narrow_registers * warpgroups <= limits.registers_total)

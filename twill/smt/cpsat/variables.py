@@ -29,7 +29,6 @@ class Variables:
     joint: bool
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
-    _splits: dict[int, tuple[cp_model.IntVar, cp_model.IntVar]] = field(default_factory=dict)
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,33 +88,16 @@ class Variables:
 
     # --- spans modulo I ---------------------------------------------------------------------------------------------
 
-    def end_var(self, name: str) -> cp_model.IntVar:
-        return self.model.new_int_var(0, self.latest_end, f"end[{name}]")
-
-    def residue_of(self, time: cp_model.IntVar) -> cp_model.IntVar:
-        """time mod I, for a time that is no operation's start."""
-        return self._split(time)[1]
-
-    def stage_of(self, time: cp_model.IntVar) -> cp_model.IntVar:
-        """time div I, for a time that is no operation's start."""
-        return self._split(time)[0]
-
-    def _split(self, time: cp_model.IntVar) -> tuple[cp_model.IntVar, cp_model.IntVar]:
-        if time.index not in self._splits:
-            residue = self.model.new_int_var(0, self.interval - 1, f"mod[{time.name}]")
-            stage = self.model.new_int_var(0, self.latest_end // self.interval, f"div[{time.name}]")
-            self.model.add(time == stage * self.interval + residue)
-            self._splits[time.index] = stage, residue
-        return self._splits[time.index]
-
     def before(self, a: cp_model.IntVar, b: cp_model.IntVar) -> Literal:
-        """Residue a is less than residue b."""
+        """Residue a comes before residue b; of equal ones, that of the operation that comes first."""
         if a.index == b.index:
             return False
+        if a.index > b.index:
+            return negate(self.before(b, a))
         if (a.index, b.index) not in self._before:
             literal = self.model.new_bool_var("")
-            self.model.add(a < b).only_enforce_if(literal)
-            self.model.add(a >= b).only_enforce_if(literal.negated())
+            self.model.add(a <= b).only_enforce_if(literal)
+            self.model.add(a > b).only_enforce_if(literal.negated())
             self._before[a.index, b.index] = literal
         return self._before[a.index, b.index]
 
