@@ -20,11 +20,11 @@ from twill.smt.cpsat.variables import Literal, Variables, negate
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From the start of operation `begin`, `distance` iterations on, to `end`, where all of `conditions` hold."""
+    """From the start of operation `begin`, in some iteration, to some end, where all of `conditions` hold."""
 
     begin: int
-    distance: int
-    end: cp_model.LinearExprT
+    length: cp_model.LinearExprT
+    """From the beginning of the period in which `begin` starts."""
     conditions: tuple[Literal, ...]
     readers: tuple[int, ...] = ()
     """Operations that share the group, which did not make the value; none where the group made it."""
@@ -63,18 +63,16 @@ def _held(v: Variables, value: Value) -> Held:
     for first, begin in away:
         for last, op in away:
             if (first, begin) != (last, op) or first.hold:
-                ranges.append(Range(begin, first.distance, _end(v, last, op), (), (begin, op)))
+                later = (last.distance - first.distance) * v.interval + last.hold
+                ranges.append(Range(begin, v.start[op] - v.interval * v.stage[begin] + later, (), (begin, op)))
     return Held(value.id, src, value.registers, value.resident, tuple(ranges))
 
 
 def _own(v: Variables, value: Value, src: int, users: list[tuple[Use, int]]) -> list[Range]:
-    uses = [Range(src, 0, _end(v, use, op), (v.same(src, op),)) for use, op in users]
+    before = v.interval * v.stage[src]
+    uses = [Range(src, v.start[op] - before + (use.distance * v.interval + use.hold), (v.same(src, op),)) for use, op in users]
     handed = v.any_of([negate(v.same(src, op)) for _, op in users], f"handed[{value.id}]")
-    return [*uses, Range(src, 0, v.start[src] + v.problem.operations[src].latency, (handed,))]
-
-
-def _end(v: Variables, use: Use, op: int) -> cp_model.LinearExpr:
-    return v.start[op] + (use.distance * v.interval + use.hold)
+    return [*uses, Range(src, v.residue[src] + v.problem.operations[src].latency, (handed,))]
 
 
 def _takers(v: Variables, held: list[Held]) -> list[int]:
@@ -104,9 +102,8 @@ def _instances(v: Variables, at: int, value: Held, most: int) -> cp_model.IntVar
         return 0
     count = v.model.new_int_var(0, min(most, v.most_copies), f"held[{value.id},{at}]")
     for one, conditions in ranges:
-        behind = v.residue[at] + v.interval * v.before(v.residue[at], v.residue[one.begin])
-        newest = v.interval * (v.stage[one.begin] + one.distance) + behind
-        v.when(v.model.add(v.interval * count + newest >= one.end), *conditions)
+        gone = v.interval * (count + v.before(v.residue[at], v.residue[one.begin])) + v.residue[at]
+        v.when(v.model.add(gone >= one.length), *conditions)
     return count
 
 

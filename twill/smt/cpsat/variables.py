@@ -78,12 +78,20 @@ class Variables:
             self._same[first, second] = self._new_same(first, second)
         return self._same[first, second]
 
+    @cached_property
+    def label(self) -> list[cp_model.IntVar]:
+        """The number of each cluster's group."""
+        labels = [self.model.new_int_var(0, max(0, self.group_count - 1), f"g[{c}]") for c in range(len(self.clusters.members))]
+        for label, row in zip(labels, self.in_group, strict=True):
+            for g, x in enumerate(row):
+                self.model.add(label == g).only_enforce_if(x)
+                self.model.add(label != g).only_enforce_if(x.negated())
+        return labels
+
     def _new_same(self, first: int, second: int) -> Literal:
         same = self.model.new_bool_var(f"same[{first},{second}]")
-        for x, y in zip(self.in_group[first], self.in_group[second], strict=True):
-            self.model.add_bool_or(negate(same), negate(x), y)
-            self.model.add_bool_or(negate(same), negate(y), x)
-            self.model.add_bool_or(same, negate(x), negate(y))
+        self.model.add(self.label[first] == self.label[second]).only_enforce_if(same)
+        self.model.add(self.label[first] != self.label[second]).only_enforce_if(same.negated())
         return same
 
     # --- spans modulo I ---------------------------------------------------------------------------------------------
