@@ -8,6 +8,7 @@ at the latest when this process exits; its own children end with it.
 import atexit
 import contextlib
 import ctypes
+import gc
 import os
 import pickle
 import signal
@@ -129,6 +130,7 @@ def _end_with_parent() -> None:
 def main() -> None:
     """Answer one request; solvers may print, so standard output is kept for the answer."""
     _end_with_parent()
+    gc.disable()  # one answer leaves little to collect, and millions of clauses to look through
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     time_limit, function, arguments, keywords = pickle.load(sys.stdin.buffer)

@@ -5,8 +5,6 @@ Rules TOGETHER, APART and VARIABLE of a `Problem`, closed under transitivity; en
 
 from dataclasses import dataclass
 
-import networkx as nx
-
 from twill.ir.problem import Problem
 
 
@@ -38,14 +36,14 @@ def clusters(problem: Problem) -> Clusters:
 
 
 def _merge(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(len(problem.operations)))
+    """Each set merges the parts it touches."""
+    part = {i: {i} for i in range(len(problem.operations))}
     variable = [i for i, op in enumerate(problem.operations) if op.variable]
-    sets = [[problem.index(op) for op in ops] for ops in problem.together]
-    for ops in [variable, *sets]:
-        graph.add_edges_from((ops[0], other) for other in ops[1:])
-    parts = [tuple(sorted(part)) for part in nx.connected_components(graph)]
-    return tuple(sorted(parts, key=lambda part: (not problem.operations[part[0]].variable, part[0])))
+    for ops in [variable, *([problem.index(op) for op in ops] for ops in problem.together)]:
+        merged = set[int]().union(*(part[op] for op in ops))
+        part |= dict.fromkeys(merged, merged)
+    parts = {tuple(sorted(members)) for members in part.values()}
+    return tuple(sorted(parts, key=lambda members: (not problem.operations[members[0]].variable, members[0])))
 
 
 def _contradiction(problem: Problem, merged: tuple[tuple[int, ...], ...], pairs: list[tuple[int, int]]) -> str | None:

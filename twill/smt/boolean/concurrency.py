@@ -1,7 +1,9 @@
 """Rule CONCURRENCY: where an operation starts with a blocking wait, its group issues nothing else."""
 
+import numpy as np
+
 from twill.ir.problem import Problem, Time
-from twill.smt.boolean.formula import FALSE, TRUE, Formula
+from twill.smt.boolean.formula import FALSE, TRUE, Formula, Lane
 from twill.smt.boolean.groups import Groups
 from twill.smt.boolean.timing import Timetable
 
@@ -13,9 +15,11 @@ def state(formula: Formula, problem: Problem, table: Timetable, groups: Groups, 
     """
     for op in range(len(problem.operations)):
         waits = _waits(formula, problem, groups, op)
-        for other in range(len(problem.operations)):
-            if other != op and waits != FALSE and not _exclusive(problem, op, other):
-                _keep_clear(formula, problem, table, op, other, [waits, groups.same(op, other)], grace)
+        if waits == FALSE:
+            continue
+        others = sorted(set(range(len(problem.operations))) - {op} - _exclusive(problem, op))
+        rivals = [(other, clash) for other in others if (clash := formula.equivalent_all([waits, groups.same(op, other)])) != FALSE]
+        _keep_clear(formula, problem, table, op, rivals, grace)
 
 
 def _waits(formula: Formula, problem: Problem, groups: Groups, op: int) -> int:
@@ -29,21 +33,27 @@ def _waits(formula: Formula, problem: Problem, groups: Groups, op: int) -> int:
     return formula.equivalent_any(reasons)
 
 
-def _exclusive(problem: Problem, op: int, other: int) -> bool:
-    """A unit of capacity 1 already keeps `op` from starting while `other` issues."""
+def _exclusive(problem: Problem, op: int) -> set[int]:
+    """Operations that keep a unit of capacity 1, which `op` starts on, for as long as they issue."""
     single = {unit.name for unit in problem.units if unit.capacity == 1 and not unit.aggregate}
-    taken = {use.unit for use in problem.operations[op].reservations if use.offset == 0 and use.cycles and use.amount}
-    issue = problem.operations[other].issue
-    return any(
-        use.unit in single & taken and use.offset == 0 and use.cycles >= issue and use.amount
-        for use in problem.operations[other].reservations
-    )
+    taken = {use.unit for use in problem.operations[op].reservations if use.offset == 0 and use.cycles and use.amount} & single
+    return {
+        i
+        for i, other in enumerate(problem.operations)
+        for use in other.reservations
+        if use.unit in taken and use.offset == 0 and use.cycles >= other.issue and use.amount
+    }
 
 
-def _keep_clear(formula: Formula, problem: Problem, table: Timetable, op: int, other: int, given: list[int], grace: Time) -> None:
-    issue = problem.operations[other].issue
-    clash = formula.equivalent_all(given)
-    if issue >= table.starts.interval:
-        formula.imply([clash], FALSE)
-    elif issue > grace and clash != FALSE:
-        formula.imply([clash, table.during(op, 0, 1), table.during(other, grace, issue - grace)], FALSE)
+def _keep_clear(formula: Formula, problem: Problem, table: Timetable, op: int, rivals: list[tuple[int, int]], grace: Time) -> None:
+    """Where it clashes with a rival, `op` does not start while that is issuing; all rivals at once, as there are many."""
+    interval, lanes, clashes = table.starts.interval, list[Lane](), list[int]()
+    for other, clash in rivals:
+        issue = problem.operations[other].issue
+        if issue >= interval:
+            formula.clause(-clash)
+        elif issue > grace:
+            lanes.append(table.during(other, grace, issue - grace))
+            clashes.append(clash)
+    if lanes:
+        formula.clause(-np.array(clashes, np.int32)[:, None], -table.during(op, 0, 1), -np.stack(lanes))

@@ -65,8 +65,11 @@ class Formula:
 
     def clause(self, *literals: Literals) -> None:
         """At every position one of the literals holds; lanes broadcast against each other."""
-        rows = np.stack(np.broadcast_arrays(*literals), axis=-1).astype(np.int32).reshape(-1, len(literals))
-        rows = rows[~(rows == TRUE).any(axis=1)]
+        if all(isinstance(literal, int) for literal in literals):  # most clauses, so worth a way of their own
+            rows = np.array([literals] if TRUE not in literals else [], np.int32)
+        else:
+            rows = np.stack(np.broadcast_arrays(*literals), axis=-1).astype(np.int32).reshape(-1, len(literals))
+            rows = rows[~(rows == TRUE).any(axis=1)]
         if rows.size:
             self.literals += rows.size
             self.clauses.append(rows)

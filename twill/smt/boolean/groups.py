@@ -43,10 +43,10 @@ class Groups:
 
     def _share(self, first: int, second: int) -> int:
         same = self.formula.literal()
-        for x, y in zip(self.member[first], self.member[second], strict=True):
-            self.formula.imply([same, x], y)
-            self.formula.imply([same, y], x)
-            self.formula.imply([x, y], same)
+        x, y = np.array(self.member[first], np.int32), np.array(self.member[second], np.int32)
+        self.formula.imply([same, x], y)
+        self.formula.imply([same, y], x)
+        self.formula.imply([x, y], same)
         return same
 
     def widest(self, group: int, width: int) -> int:

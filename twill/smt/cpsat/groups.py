@@ -54,6 +54,7 @@ def waits(v: Variables, op: int) -> Literal:
 def concurrency(v: Variables) -> None:
     """Where v waits, no other operation of its group may be issuing: (s(v) - s(o)) mod I >= issue(o)."""
     for op in range(len(v.problem.operations)):
+        v.pause()
         waiting = waits(v, op)
         if waiting is False:
             continue

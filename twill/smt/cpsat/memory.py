@@ -62,6 +62,7 @@ def _allocate(v: Variables, memory: Kind, capacity: int) -> list[Room]:
     needs = [_Need(value, size // grain, staging, grain, capacity // grain) for value, size, staging in sizes]
     rooms = [_room(v, memory, need) for need in needs]
     for one, other in combinations(rooms, 2):
+        v.pause()
         _apart(v, one, other)
     _sum(v, rooms, capacity // grain)
     return rooms

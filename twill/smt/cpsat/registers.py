@@ -50,6 +50,7 @@ def state(v: Variables, used: list[Literal]) -> None:
     broad = [v.any_of([literal for _, literal in row], f"wide[{g}]") for g, row in enumerate(wide)]
     held = [_held(v, value) for value in v.problem.values if value.registers]
     for at in _takers(v, held):
+        v.pause()
         _at_start(v, at, held, peaks, broad, max(0, most))
     _file(v, peaks, used, wide, broad)
 

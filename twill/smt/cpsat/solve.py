@@ -17,7 +17,7 @@ from twill.ir.schedule import Solution
 from twill.smt import decode
 from twill.smt.cpsat import groups, memory, registers, timing
 from twill.smt.cpsat.memory import Room
-from twill.smt.cpsat.variables import Variables
+from twill.smt.cpsat.variables import StoppedError, Variables
 from twill.smt.engine import Attempt, Verdict
 from twill.smt.symmetry import Family
 
@@ -34,9 +34,9 @@ class Built:
     channels: list[cp_model.IntVar]
 
 
-def build(problem: Problem, interval: Time, copies: int, joint: bool) -> Built:
-    """State every rule at this interval."""
-    v = Variables(problem, interval, copies, joint)
+def build(problem: Problem, interval: Time, copies: int, joint: bool, late: Callable[[], bool] = lambda: False) -> Built:
+    """State every rule at this interval. Raises `StoppedError` once it is late."""
+    v = Variables(problem, interval, copies, joint, late)
     timing.state(v)
     if not joint:
         return Built(v, [], [])
@@ -67,13 +67,21 @@ def attempt(
     parts are shifted copies of each other, so that "infeasible" speaks of those alone.
     """
     began = time.monotonic()
-    built = build(problem, interval, copies, joint)
+    try:
+        built = build(problem, interval, copies, joint, _clock(began + time_limit, stop))
+    except StoppedError:
+        return Attempt("timeout", "cpsat", time.monotonic() - began)
     timing.shifted(built.variables, shifted)
     _hint(built, hint)
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 0)
     verdict = _VERDICT.get(status, "timeout")
     found = _read(built, solver) if verdict == "feasible" else None
     return Attempt(verdict, "cpsat", time.monotonic() - began, found)
+
+
+def _clock(end: float, stop: threading.Event | None) -> Callable[[], bool]:
+    """Whether the time is up or the event set."""
+    return lambda: time.monotonic() > end or (stop is not None and stop.is_set())
 
 
 _VERDICT: dict[cp_model.CpSolverStatus, Verdict] = {
@@ -156,7 +164,10 @@ def improve(
     """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is."""
     began = time.monotonic()
     most = copies if goal == "channels" else found.copies(problem)
-    built = build(problem, interval, most, joint)
+    try:
+        built = build(problem, interval, most, joint, _clock(began + time_limit, stop))
+    except StoppedError:
+        return found, False
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 0)

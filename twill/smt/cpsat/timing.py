@@ -61,6 +61,7 @@ def _in_turn(v: Variables, uses: list[tuple[int, Reservation]]) -> None:
     """Implied, by the order literals that waits and registers share: of two reservations each starts when the other is over."""
     plain = [(op, use.cycles) for op, use in uses if use.offset == 0]
     for (a, long), (b, other) in combinations(plain, 2):
+        v.pause()
         if a != b:
             gap = v.residue[b] - v.residue[a] + v.interval * v.before(v.residue[b], v.residue[a])
             v.model.add(gap >= long)

@@ -6,6 +6,7 @@ stated on the line [0, 2 I): each interval appears at its residue r and again at
 after 0 (the window [I, 2 I) sees the steady state, the rest sees a part of it).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -19,6 +20,10 @@ Literal: TypeAlias = cp_model.BoolVarT | bool
 """A 0-1 variable, its negation, or a constant."""
 
 
+class StoppedError(Exception):
+    """There is no time left to state the model."""
+
+
 @dataclass
 class Variables:
     """A CP-SAT model under construction for `problem` at interval `interval`."""
@@ -27,6 +32,8 @@ class Variables:
     interval: Time
     copies: int
     joint: bool
+    late: Callable[[], bool] = lambda: False
+    """Whether to give up; looked at once for every operation and family of rules, as large models take seconds to state."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
@@ -123,6 +130,11 @@ class Variables:
     def most_copies(self) -> int:
         """Whole periods that the longest live range can last."""
         return self.latest_end // self.interval + 1
+
+    def pause(self) -> None:
+        """Where construction may end: raises `StoppedError` if it is late."""
+        if self.late():
+            raise StoppedError
 
     # --- small helpers ----------------------------------------------------------------------------------------------
 
