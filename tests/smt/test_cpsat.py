@@ -1,0 +1,61 @@
+# pyright: basic
+"""The CP-SAT model: it stays small on large loops, and stating it ends with the time limit."""
+
+import threading
+from random import Random
+
+import pytest
+
+from tests.samples import attention
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.smt import cpsat
+from twill.smt.cpsat.solve import build
+from twill.smt.cpsat.variables import StoppedError
+
+
+def loop(count: int) -> Problem:
+    """Random tile operations on three units; each reads one of the eight before it, registers hold what is read."""
+    random = Random(count)
+    ops = tuple(
+        Operation(f"o{i}", "op", (Reservation(random.choice("abc"), 20),), latency=50, issue=random.choice((10, 20)), warps=4)
+        for i in range(count)
+    )
+    pairs = [(f"o{random.randrange(max(0, i - 8), i)}", f"o{i}") for i in range(1, count)]
+    edges = tuple(Edge(src, dst, 50, cross_delay=150) for src, dst in pairs)
+    uses = {op.id: tuple(Use(dst) for src, dst in pairs if src == op.id) for op in ops}
+    values = tuple(Value(op.id, op.id, uses[op.id], registers=8, staging=1024) for op in ops if uses[op.id])
+    units = tuple(Unit(name) for name in "abc")
+    return Problem(f"loop{count}", "toy", units, ops, edges, values, Limits(groups=4, shared=200_000))
+
+
+def test_the_model_grows_no_faster_than_the_square_of_the_loop() -> None:
+    small, large = (len(build(loop(count), 1000, 4, True).variables.model.proto.constraints) for count in (30, 60))
+    assert large < 5 * small
+
+
+def test_stating_a_model_can_be_stopped_at_any_point() -> None:
+    """At every pause but the last one, and it looks at the clock at least once for each operation."""
+    problem, pauses = loop(30), 0
+
+    def count() -> bool:
+        nonlocal pauses
+        pauses += 1
+        return False
+
+    build(problem, 1000, 4, True, count)
+    assert pauses >= len(problem.operations)
+    for last in (1, pauses // 2, pauses):
+        left = iter([False] * (last - 1))
+        with pytest.raises(StoppedError):
+            build(problem, 1000, 4, True, lambda left=left: next(left, True))
+
+
+def test_no_time_is_a_timeout_and_keeps_what_was_found() -> None:
+    result = attention()
+    problem, solution = result.problem, result.solution
+    assert solution is not None
+    stop = threading.Event()
+    stop.set()
+    assert cpsat.attempt(problem, solution.interval, 2, time_limit=60, stop=stop).verdict == "timeout"
+    assert cpsat.attempt(problem, solution.interval, 2, time_limit=0).verdict == "timeout"
+    assert cpsat.improve("length", problem, solution.interval, 2, solution, time_limit=0) == (solution, False)
