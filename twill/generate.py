@@ -4,7 +4,7 @@
 TwillError for bad input, for a loop without a schedule, and for what can not be lowered or printed, with its line.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,10 +16,6 @@ from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.simulate.timed import Event
-
-TRIPS = 32
-"""Iterations of each loop in a timed run: enough for a steady state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +98,6 @@ def _fitting(result: Result, problem: Problem) -> Result:
     return result
 
 
-def timed(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> tuple[Event, ...]:
-    """A run on the CPU in which every loop takes `trips` iterations: every statement with its time."""
-    from twill.costs.machine import load
-    from twill.simulate.explore import same
-    from twill.simulate.timed import Costs, simulate
-
-    machine = load(loops[0].problem.machine)
-    loading = machine.cost("tt.descriptor_load")
-    return simulate(program, loops, same(trips, 1), Costs(machine.handover.barrier, loading.latency if loading else 0))
-
-
 def files(made: Generated) -> dict[str, Callable[[], str]]:
     """What is written about a kernel, by file name: its source and what a loader needs, the programs of its groups, their simulated
     timeline, the TTGIR, and the schedules."""
@@ -121,18 +106,19 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
     from twill.codegen.listing import text
     from twill.codegen.manifest import manifest, write
     from twill.files import write_schedule
-    from twill.simulate.report import steady, trace
+    from twill.simulate.predict import predict
+    from twill.simulate.report import trace
 
     cuda = source(made.program)
-    events = timed(made.program, made.loops)
-    cycles = {one.loop.path: round(steady(events, one.loop.op.index, TRIPS).interval, 1) for one in made.loops}
+    predicted = predict(made.program, made.loops)
+    cycles = {path: round(found.interval, 1) for path, found in predicted.loops.items()}
     described = write(manifest(made.program, made.loops, cycles))
     return {
         SOURCE: lambda: cuda,
         MANIFEST: lambda: described,
         "kernel.ttgir": lambda: made.program.module.text,
         "warps.txt": lambda: text(made.program),
-        "trace.json": lambda: trace(events),
+        "trace.json": lambda: trace(predicted.events),
         **{f"{path.replace('/', '.')}.schedule.json": _writing(write_schedule, result) for path, result in made.results.items()},
     }
 

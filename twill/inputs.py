@@ -40,6 +40,8 @@ class Inputs:
     pins: whatif.Pins | None = None
     hand_over: bool = True
     """Values computed in the loop may pass from one group to another."""
+    contention: bool = False
+    """Operations cost what they do beside a busy tensor core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Case:
     graph: Graph | None = None
     formulas: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where the cost of each operation comes from, by its id."""
+    machine: Machine | None = None
+    """What it is priced for; None for a graph file, whose costs are its own."""
 
     @property
     def name(self) -> str:
@@ -82,8 +86,10 @@ def _asked(problem: Problem, inputs: Inputs) -> Problem:
 def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
-    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent:
-        raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules to switch off")
+    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent or inputs.contention:
+        raise TwillError(
+            f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules, and costs of its own"
+        )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
         groups=inputs.groups,
@@ -187,9 +193,10 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         registers=inputs.registers,
         shared=inputs.shared,
         tensor=inputs.tensor,
+        contention=inputs.contention,
     )
     formulas = {made.node.id: made.charge.formula for made in prices(dependences, machine, overrides)}
-    return Case(price(dependences, machine, overrides), module, loop, dependences, formulas)
+    return Case(price(dependences, machine, overrides), module, loop, dependences, formulas, machine)
 
 
 def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:

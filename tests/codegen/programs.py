@@ -35,8 +35,9 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
         result = read_schedule(load(path), path).result
         assert case.loop
         assert case.graph
+        assert case.machine
         assert result.solution
-        scheduled.append(Scheduled(case.loop, case.graph, result.problem, result.solution))
+        scheduled.append(Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine))
     module = found[0].module
     assert module
     return module, tuple(scheduled)

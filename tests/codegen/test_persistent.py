@@ -34,7 +34,7 @@ def made(kernel: str) -> Program:
     """The example made persistent, with the schedule that it has anyway."""
     found = cases(Inputs(f"examples/ttgir/{kernel}.sm90.ttgir", arch="sm90", persistent=True))
     _, scheduled = loops(kernel)
-    new = [Scheduled(case.loop, case.graph, one.problem, one.solution) for case, one in zip(found, scheduled, strict=True)]  # pyright: ignore
+    new = [Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine) for case, one in zip(found, scheduled, strict=True)]  # pyright: ignore
     assert found[0].module
     return lower(found[0].module, new)
 

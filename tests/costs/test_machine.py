@@ -74,6 +74,16 @@ def test_all_mistakes_are_listed_each_at_its_place() -> None:
     assert f"m.toml:{place(text, 'warps = 3')}:1: error: must be 1, 4 or 8" in found
 
 
+def test_mistakes_about_contention_are_found_too() -> None:
+    text = (
+        'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n[contention]\nunit = "tensr"\nreductions = 0.5\nslower = { fpu = 2.0 }\n'
+    )
+    found = mistakes(text)
+    assert "m.toml:5:1: error: no unit 'tensr'" in found
+    assert "m.toml:6:1: error: must be a finite number, 1 or more" in found
+    assert "no unit 'fpu'" in found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.extract.test_dependence import DOT, LOAD, B, T, loop
 from twill.costs.charge import charge
 from twill.costs.listing import listing
 from twill.costs.machine import default_machine, load, parse
-from twill.costs.model import Overrides, price, prices
+from twill.costs.model import Overrides, extremes, price, prices
 from twill.diagnostics import Location, TwillError
 from twill.extract.dependence import graph
 from twill.extract.simplify import ALL_RULES
@@ -207,6 +208,23 @@ def test_loads_run_ahead_as_far_as_shared_memory_allows() -> None:
     assert [v.slots for v in tight.values if v.src == waited[0].id] == [0]
     never = problem("fa_fwd_subtiled.sm90", prefetch=0)
     assert not any(op.streaming for op in never.operations)
+
+
+def test_operations_are_priced_beside_a_busy_tensor_core_where_that_is_asked_for() -> None:
+    """Attention's bound is the tensor core's, so it always works; fa_bwd's is shared memory's, so it works 2560 of 3340 cycles."""
+    beside = Overrides(contention=True)
+    found = {op.id: op for op in price(example("fa_fwd_subtiled.sm90"), load("h200"), beside).operations}
+    assert found["exp2.weights_20"].issue == ceil(512 * 1.33)
+    assert found["dot.scores1"] == problem("fa_fwd_subtiled.sm90").operation("dot.scores1"), "it does not slow itself down"
+    partly = price(example("fa_bwd.sm90"), load("h200"), beside).operation("exp2.weights_22")
+    assert partly.issue == ceil(512 * (1 + 0.33 * 2560 / 3340))
+    assert price(example("fa_fwd.sm100"), load("b200"), beside) == problem("fa_fwd.sm100"), "nothing is known of it"
+
+
+def test_the_extremes_enclose_a_problem() -> None:
+    idle, busy = extremes(example("fa_bwd.sm90"), load("h200"))
+    for op in price(example("fa_bwd.sm90"), load("h200"), Overrides(contention=True)).operations:
+        assert idle.operation(op.id).issue <= op.issue <= busy.operation(op.id).issue
 
 
 def test_a_given_latency_changes_the_edges_of_that_operation() -> None:

@@ -1,4 +1,4 @@
-"""Predicted cycles: against what can be worked out by hand, and the trace that they are drawn from."""
+"""Predicted cycles: against what can be worked out by hand, against what was measured, and the trace that they are drawn from."""
 
 import json
 from dataclasses import replace
@@ -7,18 +7,27 @@ import pytest
 
 from tests.codegen.programs import EXAMPLES, changed, loops, program
 from twill.codegen.lower import Options
+from twill.costs.machine import load
+from twill.ir.program import Program
 from twill.simulate.explore import same
+from twill.simulate.predict import paces, predict
 from twill.simulate.protocol import HazardError
 from twill.simulate.report import Steady, lines, steady, trace
-from twill.simulate.timed import Costs, Event, simulate
+from twill.simulate.timed import Costs, Event, Paces, simulate
 
-COSTS = Costs(barrier=105, load=480)
+COSTS = Costs.of(load("h200"))
 
 
-def predicted(kernel: str, costs: Costs = COSTS) -> Steady:
+def predicted(kernel: str, made: Program | None = None, costs: Costs = COSTS, given: Paces | None = None) -> Steady:
+    """The steady state of an example's first loop; beside a tensor core that slows nothing down unless `given`."""
     _, scheduled = loops(kernel)
-    events = simulate(program(kernel), scheduled, same(32, 1), costs)
+    events = simulate(made or program(kernel), scheduled, same(32, 1), costs, given)
     return steady(events, scheduled[0].loop.op.index, 32)
+
+
+def test_costs_are_the_machines() -> None:
+    assert Costs(barrier=105, order=44, poll=55, load=480, launch=30, ahead=300) == COSTS
+    assert Costs.of(load("toy")).ahead == 0, "a machine that says nothing of it"
 
 
 def test_a_matrix_product_keeps_the_tensor_core_busy() -> None:
@@ -29,9 +38,7 @@ def test_a_matrix_product_keeps_the_tensor_core_busy() -> None:
 
 def test_a_shallow_ring_exposes_the_latency_of_loads() -> None:
     """With one spare slot a load of 5000 cycles arrives every other iteration: (5000 + handing over) / 2 a piece at least."""
-    _, scheduled = loops("gemm")
-    made = changed("gemm", Options(depths={"x_y": 2}))
-    found = steady(simulate(made, scheduled, same(32), Costs(barrier=105, load=5000)), scheduled[0].loop.op.index, 32)
+    found = predicted("gemm", changed("gemm", Options(depths={"x_y": 2})), replace(COSTS, load=5000))
     assert found.interval > 2600
     assert any(place.startswith("get") for _, place in found.waits)
 
@@ -40,24 +47,48 @@ def test_a_shallow_ring_exposes_the_latency_of_loads() -> None:
 def test_no_prediction_beats_the_units(kernel: str) -> None:
     """Shared memory and issue slots included."""
     _, scheduled = loops(kernel)
-    events = simulate(program(kernel), scheduled, same(48, 1), COSTS)
+    found = predict(program(kernel), scheduled, 48)
     for one in scheduled:
         asked = {
             unit.name: sum(r.cycles * r.amount for op in one.problem.operations for r in op.reservations if r.unit == unit.name)
             / unit.capacity
             for unit in one.problem.units
         }
-        assert steady(events, one.loop.op.index, 48).interval >= 0.995 * max(asked.values())
+        assert found.loops[one.loop.path].interval >= 0.995 * max(asked.values())
 
 
-def test_no_unit_does_two_things_at_once() -> None:
-    _, scheduled = loops("fa_fwd_subtiled")
+@pytest.mark.parametrize("kernel", ["fa_fwd_subtiled", "fa_fwd"])
+def test_no_unit_and_no_warpgroup_does_two_things_at_once(kernel: str) -> None:
+    _, scheduled = loops(kernel)
     shared = {unit.name for unit in scheduled[0].problem.units if unit.aggregate}
     free = dict[str, float]()
-    for event in simulate(program("fa_fwd_subtiled"), scheduled, same(12), COSTS):
-        if not event.track.startswith("group") and event.track not in shared:
-            assert event.begin >= free.get(event.track, 0.0) - 1e-9
+    for event in predict(program(kernel), scheduled, 16).events:
+        if event.track not in shared:
+            assert event.begin >= free.get(event.track, 0.0) - 1e-6
             free[event.track] = event.end
+
+
+def test_eight_warps_are_two_warpgroups_that_share_the_units() -> None:
+    _, scheduled = loops("fa_fwd")
+    tracks = {event.track for event in predict(program("fa_fwd"), scheduled, 12).events if event.track.startswith("group")}
+    assert tracks == {"group 0", "group 1 warps 0-3", "group 1 warps 4-7"}
+
+
+def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
+    """An exponential of 64 x 128 that the tensor core works beside all along takes 4/3 of the 512 cycles that it takes alone."""
+    _, scheduled = loops("fa_fwd_subtiled")
+    pace = paces(scheduled)[scheduled[0].loop.op.index, "exp2.weights_20"]
+    assert pace.idle.issue == 512
+    assert pace.busy.issue == pytest.approx(512 * 1.33, abs=1)
+    assert predict(program("fa_fwd_subtiled"), scheduled).loops["fa_fwd_subtiled/for.0"].interval > predicted("fa_fwd_subtiled").interval
+    took = [event.end - event.begin for event in predict(program("fa_fwd_subtiled"), scheduled).events if event.name == "exp2.weights_20"]
+    assert min(took) >= 511
+
+
+def test_what_is_ready_still_takes_a_look() -> None:
+    """A wait that is over already costs `poll`, once for each Get of an iteration."""
+    patient = predicted("fa_fwd_subtiled", costs=replace(COSTS, poll=0)).interval
+    assert predicted("fa_fwd_subtiled").interval == pytest.approx(patient + 2 * COSTS.poll, abs=COSTS.poll)
 
 
 def test_a_trace_is_what_perfetto_reads() -> None:

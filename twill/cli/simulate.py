@@ -49,7 +49,7 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     made = generated.program
     _values(made, options)
     _interleavings(made)
-    drawn = _times(made, generated.loops, options)
+    drawn = _times(made, generated.loops, options["trips"])
     if out:
         for path in write_all(out, {"warps.txt": lambda: text(made), "trace.json": lambda: drawn}):
             click.echo(f"wrote {path}", err=True)
@@ -79,12 +79,12 @@ def _interleavings(made: "Program") -> None:
     click.echo(f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs: no hazard")
 
 
-def _times(made: "Program", loops: "Sequence[Scheduled]", options: Mapping[str, Any]) -> str:
-    from twill.generate import timed
-    from twill.simulate.report import lines, steady, trace
+def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> str:
+    from twill.simulate.predict import predict
+    from twill.simulate.report import lines, trace
 
-    events = timed(made, loops, options["trips"])
+    predicted = predict(made, loops, trips)
     for one in loops:
         interval = round(one.solution.interval * one.problem.resolution.cycles_per_unit)
-        click.echo("\n".join(lines(one.loop.path, steady(events, one.loop.op.index, options["trips"]), interval)))
-    return trace(events)
+        click.echo("\n".join(lines(one.loop.path, predicted.loops[one.loop.path], interval)))
+    return trace(predicted.events)

@@ -117,4 +117,4 @@ def _latest(group: Group, event: Event, task: Task) -> Time:
     readers = [other.start for other in group.own for leaf in other.leaves if (place := group.ring(leaf)) and place[0] == event.ring]
     puts = [other.start for other in group.tasks if filled(group, other) == event.ring]
     again = event.ring.depth * group.scheduled.solution.interval
-    return min([min(readers) + again - int(group.settings.arrival / group.scale), *(put + again for put in puts)])
+    return min([min(readers) + again - int(group.scheduled.machine.loads.arrival / group.scale), *(put + again for put in puts)])

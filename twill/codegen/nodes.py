@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from twill.codegen.code import ALLOC, DOT, LOAD, STORES, Code, cheap, cone, loaded, pure
 from twill.ir.graph import Graph, Node
 from twill.ir.loop import Loop, Op, Value
+from twill.ir.machine import Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 
@@ -22,6 +23,7 @@ class Scheduled:
     graph: Graph
     problem: Problem
     solution: Solution
+    machine: Machine
 
     def start(self, node: str) -> Time:
         return self.solution.start[self.problem.index(node)]

@@ -35,11 +35,11 @@ def program(cases: Sequence[Case], solve: Solve, options: Options | None = None)
 
 
 def _scheduled(case: Case, result: Result) -> Scheduled:
-    if case.module is None or case.loop is None or case.graph is None:
+    if case.module is None or case.loop is None or case.graph is None or case.machine is None:
         raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
     if result.solution is None:
         raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help="give it more time (--time-limit)")
-    return Scheduled(case.loop, case.graph, result.problem, result.solution)
+    return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)
 
 
 def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:

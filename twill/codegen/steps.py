@@ -59,8 +59,6 @@ class Settings:
     """Issue a product in parts where others of its group wait meanwhile."""
     ahead: int = 300
     """How far the issue of a product runs ahead of the tensor core before it holds the warps (measured, benchmarks/notebook.md)."""
-    arrival: int = 1000
-    """From the release of a slot to the arrival of what is loaded into it next (measured, benchmarks/notebook.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from twill.diagnostics import Location, TwillError
-from twill.ir.machine import Cost, Handover, Issue, Loads, Machine, Shared, Stream
+from twill.ir.machine import Contention, Cost, Handover, Issue, Loads, Machine, Shared, Stream
 from twill.ir.problem import Limits, Unit
 
 SCHEMA = "twill.machine/1"
@@ -67,6 +67,7 @@ class _File:
     loads: Loads
     shared: Shared | None = None
     issue: Issue | None = None
+    contention: Contention | None = None
     clock_mhz: int | None = None
 
 
@@ -153,6 +154,7 @@ def _machine(made: _File, file: str) -> Machine:
         loads=made.loads,
         shared=made.shared,
         issue=made.issue,
+        contention=made.contention,
         sources={"limits": made.limits.source, **{f"units.{name}": unit.source for name, unit in made.units.items()}},
         file=file,
         clock_mhz=made.clock_mhz,
@@ -174,6 +176,7 @@ def _contradictions(made: _File) -> Iterator[Mistake]:
     for name, unit in made.units.items():
         if unit.capacity < 1:
             yield ("units", name, "capacity"), "capacity must be at least 1"
+    yield from _contention_mistakes(made)
     yield from (
         (("limits", f.name), "must not be negative")
         for f in fields(_Limits)
@@ -186,6 +189,17 @@ def _contradictions(made: _File) -> Iterator[Mistake]:
             if op in seen:
                 yield ("costs", name, "ops"), f"{op} has a cost already, in [costs.{seen[op]}]"
             seen.setdefault(op, name)
+
+
+def _contention_mistakes(made: _File) -> Iterator[Mistake]:
+    if (found := made.contention) is None:
+        return
+    names = {("contention", "unit"): found.unit} | {("contention", "slower", unit): unit for unit in found.slower}
+    for path, unit in names.items():
+        if unit not in made.units:
+            yield path, f"no unit {unit!r}; units: {', '.join(made.units)}"
+    factors = {("contention", "reductions"): found.reductions} | {("contention", "slower", unit): f for unit, f in found.slower.items()}
+    yield from ((path, "must be a finite number, 1 or more") for path, factor in factors.items() if not 1 <= factor < inf)
 
 
 def _cost_mistakes(name: str, cost: Cost, units: Mapping[str, _Unit]) -> Iterator[Mistake]:

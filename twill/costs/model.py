@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from math import ceil
 
+from twill.costs import contention
 from twill.costs.charge import Charge, branch, charge, streamed
 from twill.diagnostics import TwillError
 from twill.ir import graph as ir
@@ -35,6 +36,8 @@ class Overrides:
     tensor: int | None = None
     prefetch: int | None = None
     """How many iterations loads may run ahead; 0: they are waited for."""
+    contention: bool = False
+    """Operations are priced as beside a tensor core that works as much as it can at best (`costs.contention`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,25 @@ class Price:
 
 def price(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:
     """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and unknown ids."""
-    return _Pricing(graph, machine, overrides).problem()
+    return _pricing(graph, machine, overrides).problem()
 
 
 def prices(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[Price, ...]:
     """The price of every node, in the order of the graph."""
-    return tuple(_Pricing(graph, machine, overrides).prices.values())
+    return tuple(_pricing(graph, machine, overrides).prices.values())
+
+
+def extremes(graph: Graph, machine: Machine) -> tuple[Problem, Problem]:
+    """The problem beside a tensor core that never works, and beside one that always does."""
+    idle, busy = (_Pricing(graph, contention.beside(machine, part), Overrides()).problem() for part in (0.0, 1.0))
+    return idle, busy
+
+
+def _pricing(graph: Graph, machine: Machine, overrides: Overrides) -> "_Pricing":
+    """How much the tensor core can work at best is found from the prices while it is idle."""
+    idle = _Pricing(graph, machine, overrides)
+    busy = contention.load((made.operation for made in idle.prices.values()), machine) if overrides.contention else 0.0
+    return _Pricing(graph, contention.beside(machine, busy), overrides) if busy else idle
 
 
 class _Pricing:

@@ -81,6 +81,10 @@ class Handover:
 
     barrier: int
     """Cycles from an arrival at a barrier to the end of a wait for it."""
+    order: int
+    """The same for a named barrier, by which groups take turns."""
+    poll: int
+    """Cycles of a wait at a barrier that is complete already."""
     base: int
     """Cycles to pass a register tile, besides its bytes."""
     bytes_per_cycle: float
@@ -106,6 +110,21 @@ class Loads:
 
     prefetch: int
     """How many iterations ahead, where shared memory allows it."""
+    arrival: int
+    """Cycles from the release of a slot to the arrival of what is loaded into it next."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """How the tensor core's work slows down everything else on its SM (rule `contention` of `costs.contention`)."""
+
+    unit: str
+    """The tensor core."""
+    slower: Mapping[str, float]
+    """By unit: how many times as long an operation takes it while the tensor core works."""
+    reductions: float
+    """The same for the steps of a reduction and its exchanges between lanes, each of which waits for the one before it."""
     source: str
 
 
@@ -126,6 +145,8 @@ class Machine:
     loads: Loads
     shared: Shared | None = None
     issue: Issue | None = None
+    contention: Contention | None = None
+    """None: nothing is known of it."""
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where the numbers of `units.NAME` and `limits` come from."""
     file: str = ""

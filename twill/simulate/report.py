@@ -27,7 +27,8 @@ def steady(events: Sequence[Event], loop: int, trips: int) -> Steady:
     """Of the iterations in the middle of a run of `trips`, at least 8."""
     first, last = trips // 2, trips - trips // 4
     own = [event for event in events if event.loop == loop]
-    starts = {event.iteration: event.begin for event in reversed(own) if event.name == _marker(own) and event.track.startswith("group")}
+    marker = _marker(own)
+    starts = {event.iteration: event.begin for event in reversed(own) if event.name == marker and event.track.startswith("group")}
     begin, end = starts[first], starts[last]
     inside = [event for event in own if begin <= event.begin < end]
     count, units = last - first, [event for event in inside if not event.track.startswith("group")]
@@ -47,9 +48,7 @@ def steady(events: Sequence[Event], loop: int, trips: int) -> Steady:
 def _marker(events: Iterable[Event]) -> str:
     """An operation that every iteration executes, in a group that computes."""
     names = sorted({event.name for event in events if not event.track.startswith("group")})
-    computing = {
-        event.name for event in events if event.track.startswith("group") and not event.name.startswith(("put ", "get ", "wait ", "take "))
-    }
+    computing = {event.name for event in events if event.track.startswith("group") and not event.waited}
     return next(name for name in names if name in computing)
 
 

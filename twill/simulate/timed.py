@@ -1,21 +1,32 @@
 """How many cycles a warp program takes, and where its groups wait.
 
-Takes a program with the problems of its loops (costs in units of time) and a few costs of hand-over; gives every statement with its time.
-Groups execute their statements in order; an operation starts when its group has come to it, its operands are there (the delays of
-the problem's edges) and its unit is free; the tensor core and TMA work on while the group goes on, the issue of a product holds the
-group once it is too far ahead. Code outside of the loops takes no time.
+Takes a program with the problems of its loops (costs in units of time), a few costs of hand-over, and how fast operations are beside an
+idle and a busy tensor core; gives every statement with its time. Warpgroups execute their statements in order (a group of 8 warps is two
+of them, each with its half of every tile). An operation starts when its warpgroup has come to it and its operands are there (the delays of
+the problem's edges), and goes on in small steps, each as fast as the tensor core lets it and when its unit is free; the tensor core and TMA
+work on while the warpgroup goes on, the issue of a product holds it once it is too far ahead. Code outside of the loops takes no time.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.codegen.nodes import Scheduled
+from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
 from twill.ir.program import Compute, Consumed, Get, MmaIssue, MmaWait, OrderSignal, OrderWait, Program, PutLoad, PutTile, StoreTile
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError, Protocol, State
+
+STEP = 32.0
+"""Cycles of an operation that are done at once: finer than anything they meet."""
+
+WARPGROUP = 4
+"""Warps."""
+
+PRODUCT, LOAD = "ttng.warp_group_dot", "tt.descriptor_load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +35,35 @@ class Costs:
 
     barrier: int
     """From an arrival to the end of a wait for it."""
+    order: int
+    """The same where groups take turns."""
+    poll: int
+    """Of a wait that is over already."""
     load: int
     """From the end of a load's occupancy of TMA to its arrival."""
-    ahead: int = 300
-    """How far the issue of a product runs ahead of the tensor core (measured, benchmarks/notebook.md)."""
+    launch: int
+    """Issuing a product at least."""
+    ahead: int
+    """How far the issue of a product runs ahead of the tensor core."""
+
+    @staticmethod
+    def of(machine: Machine) -> "Costs":
+        """What a machine file says; 0 for what it lacks."""
+        product, load, handover = machine.cost(PRODUCT), machine.cost(LOAD), machine.handover
+        launch, ahead = (product.issue, product.queue or 0) if product else (0, 0)
+        return Costs(handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """An operation beside an idle tensor core, and beside one that works; cycles."""
+
+    idle: Operation
+    busy: Operation
+
+
+Paces = Mapping[tuple[int | None, str], Pace]
+"""By loop and operation; one that is not there goes as the problem says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +71,7 @@ class Event:
     """Something that took time; cycles."""
 
     track: str
-    """`group 1`, or a unit."""
+    """`group 1`, `group 1 warps 4-7` (of eight), or a unit."""
     name: str
     begin: float
     end: float
@@ -47,12 +83,26 @@ class Event:
 
 @dataclass(slots=True)
 class _Group:
+    """One warpgroup of a group, or a narrow group."""
+
     id: int
+    member: int
+    """Which of the group's warpgroups."""
+    members: int
     actions: list[Action]
     done: int = 0
     now: float = 0.0
     flying: list[float] = field(default_factory=list[float])
     """When the products in flight complete."""
+    left: float = 1.0
+    """The part of the operation that is still to be done."""
+    began: float = 0.0
+    """When it was begun."""
+
+    @property
+    def track(self) -> str:
+        first = WARPGROUP * self.member
+        return f"group {self.id}" + (f" warps {first}-{first + WARPGROUP - 1}" if self.members > 1 else "")
 
 
 @dataclass(slots=True)
@@ -62,30 +112,47 @@ class _Clock:
     problems: Mapping[int | None, Problem]
     intervals: Mapping[int | None, float]
     costs: Costs
+    paces: Paces
     k: Mapping[int, int]
     """K of products, by operation."""
-    lines: Mapping[int, int]
-    """Where operations stand in the text."""
+    nodes: Mapping[int, str]
+    """The operation of the problem that a TTGIR operation belongs to."""
     free: dict[str, float] = field(default_factory=dict[str, float])
-    started: dict[tuple[int | None, str, int], float] = field(default_factory=dict[tuple[int | None, str, int], float])
+    products: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    """When the tensor core works."""
+    ended: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict[tuple[int | None, str, int, int], float])
+    """By loop, operation, iteration and warpgroup."""
     full: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     empty: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     signalled: dict[str, float] = field(default_factory=dict[str, float])
+    passed: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+    """How many of a group's warpgroups have executed its action of that number."""
     events: list[Event] = field(default_factory=list[Event])
+    latest: dict[str, int] = field(default_factory=dict[str, int])
+    """Where the latest event of a unit is."""
 
 
-def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs) -> tuple[Event, ...]:
+def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None) -> tuple[Event, ...]:
     """Every statement of the loops with its time, by time. Raises HazardError where the program stands still."""
     protocol = Protocol.of(program)
-    products = [op for op in program.function.walk() if op.name == "ttng.warp_group_dot"]
+    products = [op for op in program.function.walk() if op.name == PRODUCT]
     k = {op.index: getattr(op.operands[0].type, "shape")[-1] for op in products}  # noqa: B009
-    lines = {op.index: op.location.line for op in program.function.walk()}
+    nodes = {index: node.id for one in loops for node in one.graph.nodes for index in node.ops}
     problems: dict[int | None, Problem] = {one.loop.op.index: one.problem for one in loops}
     intervals: dict[int | None, float] = {
         one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit for one in loops
     }
-    clock = _Clock(protocol, protocol.initial(), problems, intervals, costs, k, lines)
-    groups = [_Group(warps.id, list(unfold(warps.body, counts))) for warps in program.groups]
+    clock = _Clock(protocol, protocol.initial(), problems, intervals, costs, paces or {}, k, nodes)
+    groups = list[_Group]()
+    for warps in program.groups:
+        members = max(1, warps.warps // WARPGROUP)
+        groups += [_Group(warps.id, member, members, list(unfold(warps.body, counts))) for member in range(members)]
+    _run(clock, groups)
+    return tuple(sorted(clock.events, key=lambda event: (event.begin, event.track)))
+
+
+def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
+    """Whoever is earliest goes on; who is not let on by the protocol tries again whenever another one has."""
     queue, parked = [(0.0, i) for i in range(len(groups))], set[int]()
     while queue:
         _, i = heapq.heappop(queue)
@@ -93,23 +160,32 @@ def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs
         if group.done == len(group.actions):
             continue
         action = group.actions[group.done]
-        if protocol.concerns(action) and not protocol.ready(clock.state, action):
+        if not clock.passed[group.id, group.done] and clock.protocol.concerns(action) and not clock.protocol.ready(clock.state, action):
             parked.add(i)
             continue
-        _advance(clock, group, action)
-        group.done += 1
+        if _advance(clock, group, action):
+            _pass(clock, group, action)
         for j in (i, *sorted(parked)):
             heapq.heappush(queue, (groups[j].now, j))
         parked.clear()
     if parked:
-        waits = "; ".join(f"group {groups[i].id} at {describe(groups[i].actions[groups[i].done])}" for i in sorted(parked))
+        waits = "; ".join(f"{groups[i].track} at {describe(groups[i].actions[groups[i].done])}" for i in sorted(parked))
         raise HazardError(f"deadlock: {waits}")
-    return tuple(sorted(clock.events, key=lambda event: (event.begin, event.track)))
 
 
-def _advance(clock: _Clock, group: _Group, action: Action) -> None:
-    """One statement of a group."""
-    came, barrier = group.now, clock.costs.barrier
+def _pass(clock: _Clock, group: _Group, action: Action) -> None:
+    """On to the next statement. A group has got something with its first warpgroup that has, given or released it with its last."""
+    before = clock.passed[group.id, group.done]
+    clock.passed[group.id, group.done] += 1
+    deciding = before == 0 if isinstance(action.statement, Get | OrderWait) else before == group.members - 1
+    if deciding and clock.protocol.concerns(action):
+        clock.state = clock.protocol.after(clock.state, group.id, action)
+    group.done += 1
+
+
+def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
+    """One statement of a group, or a step of one; whether it is done."""
+    came, costs = group.now, clock.costs
     match action.statement:
         case MmaWait(pending=pending, at=at):
             while len(group.flying) > pending:
@@ -119,35 +195,36 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> None:
             number = action.sequence(name, at.iteration)
             channel = clock.protocol.channels[name][1]
             if number >= channel.depth:
-                group.now = max(group.now, clock.empty[name, number - channel.depth] + barrier)
+                group.now = max(group.now + costs.poll, clock.empty[name, number - channel.depth] + costs.barrier)
             _note(clock, group, action, f"put {name}", came, at.cycle)
             _put(clock, group, action, name, number)
         case Get(channel=name, at=at):
-            group.now = max(group.now, clock.full[name, action.sequence(name, at.iteration)] + barrier)
+            group.now = max(group.now + costs.poll, clock.full[name, action.sequence(name, at.iteration)] + costs.barrier)
             _note(clock, group, action, f"get {name}", came, at.cycle)
         case Consumed(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
             clock.empty[slot] = max(group.now, clock.empty.get(slot, 0.0))
         case OrderWait(order=name, at=at):
-            group.now = max(group.now, clock.signalled.get(name, -barrier) + barrier)
+            group.now = max(group.now, clock.signalled.get(name, -costs.order) + costs.order)
             _note(clock, group, action, f"take {name}", came, at.cycle)
         case OrderSignal(order=name):
             clock.signalled[name] = group.now
-        case Compute() | MmaIssue() | StoreTile():
-            _work(clock, group, action, came)
+        case Compute(node=node) if action.loop is not None:
+            return _work(clock, group, action, node)
+        case StoreTile(ops=ops) if action.loop is not None:
+            return _work(clock, group, action, clock.nodes[ops[-1]])
+        case MmaIssue():
+            _issue(clock, group, action, action.statement)
         case _:
             pass
-    if clock.protocol.concerns(action):
-        clock.state = clock.protocol.after(clock.state, group.id, action)
+    return True
 
 
 def _note(clock: _Clock, group: _Group, action: Action, name: str, came: float, cycle: int | None) -> None:
     """The time that a group stood still at a wait."""
     if group.now > came and cycle is not None:
         at = getattr(action.statement, "at")  # noqa: B009
-        clock.events.append(
-            Event(f"group {group.id}", name, came, group.now, action.iteration(at.iteration), group.now - came, action.loop)
-        )
+        clock.events.append(Event(group.track, name, came, group.now, action.iteration(at.iteration), group.now - came, action.loop))
 
 
 def _put(clock: _Clock, group: _Group, action: Action, name: str, number: int) -> None:
@@ -155,20 +232,14 @@ def _put(clock: _Clock, group: _Group, action: Action, name: str, number: int) -
     arrival = group.now
     if isinstance(action.statement, PutLoad):
         for load in action.statement.loads:
-            op = _load_operation(clock, action, load.ops)
-            if op is not None:
-                begin = _units(clock, action, op, group.now, 1.0, number)
-                group.now += op.issue * _scale(clock, action)
-                arrival = max(arrival, begin + max((r.cycles for r in op.reservations), default=0) * _scale(clock, action))
+            problem, scale = clock.problems.get(action.loop), _scale(clock, action)
+            if problem is not None:
+                op = problem.operation(clock.nodes[load.ops[-1]])
+                begin = _shared(clock, action, op, group.now)
+                group.now += op.issue * scale
+                arrival = max(arrival, begin + max((r.cycles for r in op.reservations), default=0) * scale)
         arrival += clock.costs.load
-    clock.full[name, number] = arrival
-
-
-def _load_operation(clock: _Clock, action: Action, ops: tuple[int, ...]) -> Operation | None:
-    """The operation of the problem that a load is: the one at its line. None outside of the loops."""
-    problem = clock.problems.get(action.loop)
-    line = clock.lines[ops[-1]]
-    return next((op for op in problem.operations if op.location and op.location.line == line), None) if problem else None
+    clock.full[name, number] = max(arrival, clock.full.get((name, number), 0.0))
 
 
 def _scale(clock: _Clock, action: Action) -> float:
@@ -176,58 +247,103 @@ def _scale(clock: _Clock, action: Action) -> float:
     return problem.resolution.cycles_per_unit if problem else 1.0
 
 
-def _units(clock: _Clock, action: Action, op: Operation, ready: float, part: float, iteration: int) -> float:
-    """Take an operation's units as soon as they are free; when it starts. Of an aggregate unit, so much is left as the schedule's interval
-    has of it: only what goes beyond makes an operation wait."""
+# --- units --------------------------------------------------------------------------------------------------------------
+
+
+def _shared(clock: _Clock, action: Action, op: Operation, ready: float, part: float = 1.0) -> float:
+    """Take a part of an operation's share of aggregate units; when it starts. Of such a unit so much is left as the schedule's interval
+    has: only what goes beyond makes an operation wait."""
     problem, scale = clock.problems[action.loop], _scale(clock, action)
     shared = {unit.name: unit.capacity for unit in problem.units if unit.aggregate}
-    taken = [r for r in op.reservations if r.unit not in shared]
-    spare = clock.intervals[action.loop]
-    begin = max([ready, *(clock.free.get(r.unit, 0.0) - r.offset * scale for r in taken)])
-    begin = max([begin, *(clock.free.get(r.unit, 0.0) - spare for r in op.reservations if r.unit in shared)])
-    for r in op.reservations:
-        if r.unit in shared:
-            used = r.cycles * scale * part * r.amount / shared[r.unit]
-            clock.free[r.unit] = max(clock.free.get(r.unit, 0.0), begin) + used
-            continue
-        end = begin + r.offset * scale + r.cycles * scale * part
-        clock.free[r.unit] = end
-        clock.events.append(Event(r.unit, op.id, begin + r.offset * scale, end, iteration, 0.0, action.loop))
+    taken = [r for r in op.reservations if r.unit in shared]
+    begin = max([ready, *(clock.free.get(r.unit, 0.0) - clock.intervals[action.loop] for r in taken)])
+    for r in taken:
+        clock.free[r.unit] = max(clock.free.get(r.unit, 0.0), begin) + r.cycles * scale * part * r.amount / shared[r.unit]
     return begin
 
 
-def _work(clock: _Clock, group: _Group, action: Action, came: float) -> None:
-    """An operation of a loop."""
-    statement, problem = action.statement, clock.problems.get(action.loop)
-    node = getattr(statement, "node", "")
-    if problem is None or node not in {op.id for op in problem.operations}:
+def _exclusive(clock: _Clock, action: Action, op: Operation) -> list[str]:
+    """Units that an operation has to itself."""
+    shared = {unit.name for unit in clock.problems[action.loop].units if unit.aggregate}
+    return [r.unit for r in op.reservations if r.unit not in shared and r.cycles]
+
+
+def _take(clock: _Clock, action: Action, unit: str, node: str, begin: float, end: float, iteration: int) -> None:
+    """A unit works; steps of one operation that follow each other are one event."""
+    clock.free[unit] = end
+    last = clock.events[clock.latest[unit]] if unit in clock.latest else None
+    if last and (last.name, last.iteration, last.loop, last.end) == (node, iteration, action.loop, begin):
+        clock.events[clock.latest[unit]] = replace(last, end=end)
         return
-    op, scale = problem.operation(node), _scale(clock, action)
-    iteration = action.iteration(getattr(statement, "at").iteration)  # noqa: B009
-    ready = max([came, *_operands(clock, action, problem, node, iteration)])
-    part = 1.0
-    if isinstance(statement, MmaIssue):
-        part = (statement.end - statement.begin) / clock.k[statement.ops[-1]]
-    begin = _units(clock, action, op, ready, part, iteration)
-    clock.started.setdefault((action.loop, node, iteration), begin)
-    if isinstance(statement, MmaIssue):
-        taken = max((r.cycles for r in op.reservations), default=0) * scale
-        group.flying.append(begin + taken * part + op.latency * scale - taken)
-        group.now = max(ready + op.issue * scale, begin + taken * part - clock.costs.ahead)
-        begin = ready
-    else:
-        group.now = begin + op.issue * scale
-    clock.events.append(Event(f"group {group.id}", node, begin, group.now, iteration, begin - came, action.loop))
+    clock.latest[unit] = len(clock.events)
+    clock.events.append(Event(unit, node, begin, end, iteration, 0.0, action.loop))
 
 
-def _operands(clock: _Clock, action: Action, problem: Problem, node: str, iteration: int) -> list[float]:
-    """When what an operation reads from its own group's registers is there; products are waited for by statements."""
-    return [
-        clock.started[action.loop, edge.src, iteration - edge.distance] + edge.delay * problem.resolution.cycles_per_unit
-        for edge in problem.edges
-        if edge.dst == node and not _is_product(problem, edge.src) and (action.loop, edge.src, iteration - edge.distance) in clock.started
-    ]
+def _tensor_works(clock: _Clock, time: float) -> bool:
+    return any(begin <= time < end for begin, end in reversed(clock.products[-8:]))
 
 
-def _is_product(problem: Problem, node: str) -> bool:
-    return problem.operation(node).name == "ttng.warp_group_dot"
+# --- operations -----------------------------------------------------------------------------------------------------------
+
+
+def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
+    """A step of an operation of a loop; whether it was the last."""
+    problem = clock.problems[action.loop]
+    op, scale, share = problem.operation(node), _scale(clock, action), 1 / group.members
+    iteration = action.iteration(getattr(action.statement, "at").iteration)  # noqa: B009
+    if group.left == 1.0:
+        came = group.now
+        group.now = _shared(clock, action, op, max([came, *_operands(clock, group, action, problem, node, iteration)]), share)
+        group.began = group.now
+        if group.now > came:
+            clock.events.append(Event(group.track, f"operands of {node}", came, group.now, iteration, group.now - came, action.loop))
+    pace = _pace(clock, action, node)
+    units = _exclusive(clock, action, op)
+    begin = max([group.now, *(clock.free.get(unit, 0.0) for unit in units)])
+    chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
+    part = min(group.left, STEP / (chosen.issue * scale * share)) if chosen.issue else group.left
+    group.now = begin + chosen.issue * scale * share * part
+    for r in chosen.reservations:
+        if r.unit in units:
+            _take(clock, action, r.unit, node, begin, begin + r.cycles * scale * share * part, iteration)
+    group.left -= part
+    if group.left > 1e-9:
+        return False
+    group.left = 1.0
+    clock.ended[action.loop, node, iteration, group.member] = group.now
+    clock.events.append(Event(group.track, node, group.began, group.now, iteration, 0.0, action.loop))
+    return True
+
+
+def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) -> None:
+    """A product, or a part of one."""
+    problem, came = clock.problems.get(action.loop), group.now
+    if problem is None:
+        return
+    op, scale, iteration = problem.operation(statement.node), _scale(clock, action), action.iteration(statement.at.iteration)
+    part = (statement.end - statement.begin) / clock.k[statement.ops[-1]] / group.members
+    ready = max([came, *_operands(clock, group, action, problem, statement.node, iteration)])
+    units = _exclusive(clock, action, op)
+    begin = max([_shared(clock, action, op, ready, part), *(clock.free.get(unit, 0.0) for unit in units)])
+    taken = max((r.cycles for r in op.reservations if r.unit in units), default=0) * scale
+    for unit in units:
+        _take(clock, action, unit, statement.node, begin, begin + taken * part, iteration)
+    clock.products.append((begin, begin + taken * part))
+    group.flying.append(begin + taken * part + op.latency * scale - taken)
+    group.now = max(ready + clock.costs.launch, begin + taken * part - clock.costs.ahead)
+    clock.events.append(Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop))
+
+
+def _operands(clock: _Clock, group: _Group, action: Action, problem: Problem, node: str, iteration: int) -> list[float]:
+    """When what an operation reads from its own warpgroup's registers is there; products are waited for by statements."""
+    scale, found = problem.resolution.cycles_per_unit, list[float]()
+    for edge in problem.edges:
+        ended = clock.ended.get((action.loop, edge.src, iteration - edge.distance, group.member)) if edge.dst == node else None
+        if ended is not None and (left := edge.delay - _pace(clock, action, edge.src).idle.issue) > 0:
+            found.append(ended + left * scale)
+    return found
+
+
+def _pace(clock: _Clock, action: Action, node: str) -> Pace:
+    op = clock.problems[action.loop].operation(node)
+    return clock.paces.get((action.loop, node), Pace(op, op))

@@ -1,0 +1,48 @@
+"""A timed run with all that the machine file says.
+
+Takes a program with its scheduled loops; gives the events of the run and the steady state of each loop.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twill.codegen.nodes import Scheduled
+from twill.costs.model import extremes
+from twill.ir.problem import Operation
+from twill.ir.program import Program
+from twill.simulate.explore import same
+from twill.simulate.report import Steady, steady
+from twill.simulate.timed import Costs, Event, Pace, Paces, simulate
+
+TRIPS = 32
+"""Iterations of every loop, unless told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A run of a program."""
+
+    events: tuple[Event, ...]
+    loops: Mapping[str, Steady]
+    """By path."""
+
+
+def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
+    """Run every loop `trips` times. Raises HazardError where the program stands still."""
+    events = simulate(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
+    return Predicted(events, {one.loop.path: steady(events, one.loop.op.index, trips) for one in loops})
+
+
+def paces(loops: Sequence[Scheduled]) -> Paces:
+    """Of every operation of the loops, in units of their problems."""
+    found = dict[tuple[int | None, str], Pace]()
+    for one in loops:
+        if one.problem.resolution.cycles_per_unit == 1.0:
+            idle, busy = extremes(one.graph, one.machine)
+            found |= {(one.loop.op.index, op.id): Pace(_held(op), _held(busy.operation(op.id))) for op in idle.operations}
+    return found
+
+
+def _held(op: Operation) -> Operation:
+    """The steps of a reduction wait for each other, which leaves its units to others but holds its warps until the last."""
+    return replace(op, issue=op.latency) if op.name == "tt.reduce" else op
