@@ -1,131 +1,279 @@
 # pyright: basic
-# pyright: reportMissingImports=false
-"""Generated kernels on a Hopper GPU: values first, then time beside cuBLAS and cuDNN.
+"""The examples on a Hopper GPU, beside cuBLAS, cuDNN and Triton: reports/h200.md with its plot.
 
-    python benchmarks/hopper.py FOLDER [KERNEL ...]
+    python benchmarks/hopper.py generate build/           # anywhere: schedules and CUDA of every kernel, a folder for each
+    python benchmarks/hopper.py measure build/            # with a GPU: builds, measures, writes build/hopper.json
+    python benchmarks/hopper.py sanitize build/           # with a GPU: compute-sanitizer on small shapes
+    python benchmarks/hopper.py report build/             # anywhere: the tables of reports/h200.md and docs/images/h200.svg
 
-FOLDER holds KERNEL.so, the libraries that `twill codegen` builds, named after the kernels. Needs PyTorch. Contenders are interleaved,
-in an order that rotates from round to round; the L2 is flushed before each; a sleep kernel lets the host run ahead. Prints a JSON line for
-each shape: medians in milliseconds and the ratio (above 1 is faster than the peer). Exit status 1 where a value is wrong.
+Measuring is `twill bench` (`twill.bench`). The report keeps what stands in reports/h200.md from its second heading on.
 """
 
-import ctypes
 import json
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
+from typing import Any
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention, silu
+import click
 
-ROUNDS, FLUSH, SLEEP = 15, 256 << 20, 1_500_000
-TOLERANCE = 1e-3
-"""Relative error (Frobenius) of fp16 results."""
-SQUARE = 8192
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
+from measure import table
 
-def launch(library, name, grid, *arguments):
-    passed = [
-        ctypes.c_void_p(x.data_ptr()) if torch.is_tensor(x) else ctypes.c_float(x) if isinstance(x, float) else ctypes.c_int(x)
-        for x in arguments
-    ]
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    status = getattr(library, f"{name}_launch")(*passed, *map(ctypes.c_int, grid), stream)
-    assert status == 0, f"{name}: CUDA error {status}"
+from twill.bench import once
+from twill.codegen import build
+from twill.diagnostics import TwillError
+from twill.emit.files import write
+from twill.generate import files, generate
+from twill.inputs import Inputs
+
+RESULTS, REPORT, PLOT = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images" / "h200.svg"
 
 
-def times(contenders):
-    junk = torch.empty(FLUSH, dtype=torch.int8, device="cuda")
-    found = {name: [] for name in contenders}
-    order = list(contenders)
-    for turn in range(ROUNDS + 2):
-        for name in order[turn % len(order) :] + order[: turn % len(order)]:
-            torch.cuda._sleep(SLEEP)
-            junk.zero_()
-            began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            began.record()
-            contenders[name]()
-            ended.record()
-            torch.cuda.synchronize()
-            if turn > 1:
-                found[name].append(began.elapsed_time(ended))
-    return {name: median(values) for name, values in found.items()}
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A kernel of examples/kernels.py with settings."""
+
+    kernel: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, float] = field(default_factory=dict)
+    """By peer, how many times as fast the generated kernel must be."""
+    small: tuple[Mapping[str, int], ...] = ({"M": 384, "N": 768, "K": 320},)
+    """Shapes for compute-sanitizer."""
+
+    @property
+    def inputs(self) -> Inputs:
+        return Inputs(f"examples/kernels.py:{self.kernel}", arch="sm90", settings=tuple(self.settings.items()))
 
 
-def error(found, expected):
-    return float((found.double() - expected.double()).norm() / expected.double().norm())
+FP8 = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"}
+BF16 = dict.fromkeys("abc", "*bf16:16")
+ROWS = ({"heads": 2, "length": 384},)
 
-
-def half(*shape):
-    return torch.randn(*shape, device="cuda", dtype=torch.float16)
-
-
-def poisoned(*shape, dtype=torch.float16):
-    return torch.full(shape, float("nan"), device="cuda", dtype=dtype)
-
-
-def product(library, name, k):
-    """The GEMMs; dual_gemm and gemm_reduction beside the GEMM of as many operations."""
-    m, n = SQUARE, SQUARE // 2 if name == "dual_gemm" else SQUARE
-    a, c, sums = half(m, k), poisoned(m, n), poisoned(m, dtype=torch.float32)
-    weights = half(SQUARE, k) / k**0.5
-    tiles = (m // 128) * (n // (128 if name == "dual_gemm" else 256))
-    grid = (min(tiles, torch.cuda.get_device_properties(0).multi_processor_count) if name == "gemm_persistent" else tiles, 1, 1)
-    pair = (weights[:n].contiguous(), weights[n:].contiguous()) if name == "dual_gemm" else (weights,)
-    more = (sums,) if name == "gemm_reduction" else ()
-
-    def run():
-        launch(library, name, grid, a, *pair, c, *more, m, n, k)
-
-    run()
-    whole = a.float() @ weights.float().T
-    expected = silu(whole[:, :n]) * whole[:, n:] if name == "dual_gemm" else whole
-    errors = [error(c, expected), *([error(sums, a.double().sum(1))] if more else [])]
-    return max(errors), {"twill": run, "cublas": lambda: torch.mm(a, weights.T)}
-
-
-def attention(library, name, length):
-    batch, heads, width = 4, 32, 128
-    causal = name.endswith("causal")
-    q, k, v = (half(batch, heads, length, width) for _ in range(3))
-    o, lse = poisoned(batch, heads, length, width), poisoned(batch * heads, length, dtype=torch.float32)
-
-    def run():
-        launch(library, name, (length // 128, batch * heads, 1), q, k, v, o, lse, width**-0.5, batch * heads, length)
-
-    def cudnn():
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-    run()
-    scores = q[0, 0].double() @ k[0, 0].double().T * width**-0.5
-    if causal:
-        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
-    return error(o[0, 0], scores.softmax(-1) @ v[0, 0].double()), {"twill": run, "cudnn": cudnn}
-
-
-SHAPES = {
-    **dict.fromkeys(["gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"], (product, (1024, 4096, 16384))),
-    **dict.fromkeys(["fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal"], (attention, (4096, 8192, 16384))),
+VARIANTS = {
+    "gemm": Variant("gemm"),
+    "gemm_persistent": Variant("gemm_persistent", {}, {"cublas": 0.97}),
+    "gemm_persistent.bf16": Variant("gemm_persistent", BF16, {"cublas": 0.97}),
+    "gemm_persistent.fp8": Variant("gemm_persistent", FP8, {"cublas": 0.97}),
+    "dual_gemm": Variant("dual_gemm", {}, {"cublas": 0.95}),
+    "gemm_reduction": Variant("gemm_reduction", {}, {"cublas": 0.95}),
+    "fa_fwd": Variant("fa_fwd", small=ROWS),
+    "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
+    "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
 }
 
 
-def main(folder, names):
-    wrong = False
-    for name in names or SHAPES:
-        case, sizes = SHAPES[name]
-        library = ctypes.CDLL(str(Path(folder) / f"{name}.so"))
-        for size in sizes:
-            off, contenders = case(library, name, size)
-            found = times(contenders)
-            (peer,) = set(found) - {"twill"}
-            ratio = found[peer] / found["twill"]
-            line = {"kernel": name, "size": size, "error": off, "ms": found, "ratio": round(ratio, 3)}
-            print(json.dumps(line), flush=True)
-            wrong |= not off < TOLERANCE
-    return int(wrong)
+@click.group()
+def main() -> None:
+    """Generate, measure, report."""
+
+
+folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+names_argument = click.argument("names", nargs=-1, type=click.Choice(list(VARIANTS)))
+
+
+@main.command("generate")
+@folder_argument
+@names_argument
+def generate_all(folder: Path, names: Sequence[str]) -> None:
+    """Schedule and write every kernel. Needs Triton, no GPU."""
+    for name in names or VARIANTS:
+        for file, make in files(generate(VARIANTS[name].inputs)).items():
+            write(folder / name / file, make())
+        click.echo(f"wrote {folder / name}", err=True)
+
+
+@main.command()
+@folder_argument
+@names_argument
+@click.option("--rounds", default=15, show_default=True)
+@click.option("--cycles/--no-cycles", default=True)
+def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> None:
+    """Build what is not built, measure, and write hopper.json. Exit status 1 where a kernel computes something wrong."""
+    from twill.bench.page import record, text
+    from twill.bench.run import Wanted, bench
+    from twill.generate import Wishes
+
+    _build(folder, names or list(VARIANTS))
+    reports, wrong = dict[str, Any](), 0
+    for name in names or VARIANTS:
+        try:
+            report = bench(VARIANTS[name].inputs, Wishes(), folder / name, Wanted(rounds=rounds, cycles=cycles))
+        except TwillError as error:
+            click.echo(f"{name}: {error}")
+            wrong = 1
+            continue
+        click.echo(f"--- {name}\n{text(report)}")
+        reports[name] = report
+        write(folder / RESULTS, json.dumps({"date": f"{datetime.now(UTC):%Y-%m-%d}", **record(reports)}, indent=1) + "\n")
+    sys.exit(wrong)
+
+
+@main.command()
+@folder_argument
+@names_argument
+def sanitize(folder: Path, names: Sequence[str]) -> None:
+    """Run memcheck and racecheck. Exit status 1 where they find something."""
+    _build(folder, names or list(VARIANTS))
+    found = 0
+    for name in names or VARIANTS:
+        variant = VARIANTS[name]
+        runs = tuple(once.Runs(shape, ("twill",), {}) for shape in variant.small)
+        request = once.Request(variant.inputs.spec, "sm90", variant.settings, str(folder / name), runs)
+        for tool in ("memcheck", "racecheck"):
+            command = [
+                "compute-sanitizer",
+                "--tool",
+                tool,
+                "--error-exitcode",
+                "9",
+                sys.executable,
+                "-m",
+                "twill.bench.once",
+                request.text(),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+            last = (done.stdout.strip().splitlines() or [done.stderr[-200:]])[-1]
+            click.echo(f"{name}: {tool}: {last}")
+            found |= bool(done.returncode)
+    sys.exit(found)
+
+
+def _build(folder: Path, names: Sequence[str]) -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(build.build, [folder / name for name in names if not (folder / name / build.LIBRARY).exists()]))
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+@main.command()
+@folder_argument
+def report(folder: Path) -> None:
+    """Write reports/h200.md and its plot from hopper.json."""
+    document = json.loads((folder / RESULTS).read_text())
+    old = REPORT.read_text() if REPORT.exists() else ""
+    _, heading, kept = old.partition("\n## ")
+    write(REPORT, _page(document) + heading + kept)
+    plot(document["reports"], PLOT)
+
+
+def _page(document: Mapping[str, Any]) -> str:
+    machine, reports = document["machine"], document["reports"]
+    head = (
+        f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']}, {document['date']}. Made by "
+        "`python benchmarks/hopper.py`: everything is generated from the schedules that `twill` finds for `examples/kernels.py`. Medians of "
+        "interleaved rounds in rotating order, L2 flushed; ratios inside one run, above 1 is faster than the peer. GEMM of 8192 x 8192 x K "
+        "beside cuBLAS (fp8: with fast accumulation); dual_gemm of 8192 x 4096 and gemm_reduction beside the cuBLAS GEMM of as many operations; "
+        "attention of 128 heads (batch 4 times 32), head dim 128, beside cuDNN, both through PyTorch. Triton is the same kernel "
+        "compiled by Triton, with the warps (4, 8) and stages (2, 3, 4) that are fastest."
+    )
+    speed = table(("kernel", "shape", "TFLOP/s", "peer", "times the peer", "must", "times Triton", "must", "error"), _speed(reports))
+    counted = table(("kernel", "shape", "twill", "tensor", "peer", "tensor", "Triton", "tensor"), _counted(reports))
+    steady = table(("kernel", "scheduled", "predicted", "measured", "predicted / measured"), _steady(reports))
+    warned = [f"* {name}: {warning}" for name, one in reports.items() for warning in one["warnings"]]
+    parts = [
+        f"# Generated kernels on an H200\n\n{head}\n",
+        f"![Time beside peers, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
+        f"SM cycles (`ncu --clock-control none`, million) and the part of them in which the tensor core works:\n\n{counted}",
+        "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (the difference of two runs of one",
+        f"thread block per SM by that of their iterations):\n\n{steady}",
+        "What ptxas warned of:\n" if warned else "ptxas warned of nothing.",
+        *warned,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _rows(reports: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any], dict[str, Any]]]:
+    """Kernel, size, shape, and contenders by name; the vendor's library is called `peer`."""
+    found = list[Any]()
+    for name, one in reports.items():
+        for shape in one["shapes"]:
+            by_name = {("peer" if row["name"] in ("cublas", "cudnn") else row["name"]): row for row in shape["contenders"]}
+            size = next(f"{key} = {shape['shape'][key]}" for key in ("K", "length") if key in shape["shape"])
+            found.append((name, size, shape, by_name))
+    return found
+
+
+def _ratio(rows: Mapping[str, Any], peer: str) -> float | None:
+    return rows[peer]["ms"]["median"] / rows["twill"]["ms"]["median"] if peer in rows else None
+
+
+def _shown(number: float | None, digits: int = 2) -> str:
+    return "" if number is None else f"{number:.{digits}f}"
+
+
+def _speed(reports: Mapping[str, Any]) -> list[list[object]]:
+    found = list[list[object]]()
+    for name, size, shape, rows in _rows(reports):
+        targets = VARIANTS[name].targets
+        vendor = next((targets[peer] for peer in ("cublas", "cudnn") if peer in targets), None)
+        numbers = (_shown(_ratio(rows, "peer")), _shown(vendor), _shown(_ratio(rows, "triton")), _shown(targets.get("triton")))
+        worst = max(shape["errors"].values())
+        found.append([name, size, _shown(rows["twill"]["tflops"], 0), rows["peer"]["name"], *numbers, f"{worst:.1e}"])
+    return found
+
+
+def _counted(reports: Mapping[str, Any]) -> list[list[object]]:
+    found = list[list[object]]()
+    for name, size, _, rows in _rows(reports):
+        counts = [rows.get(one, {}).get("counted") for one in ("twill", "peer", "triton")]
+        if any(counts):
+            cells = ((_shown(c["cycles"] / 1e6, 3), f"{c['tensor']:.1f}%") if c else ("", "") for c in counts)
+            found.append([name, size, *(cell for pair in cells for cell in pair)])
+    return found
+
+
+def _steady(reports: Mapping[str, Any]) -> list[list[object]]:
+    loops = [(name, loop) for name, one in reports.items() for loop in one["loops"]]
+    found = list[list[object]]()
+    for name, x in loops:
+        predicted, measured = x["predicted"], x["measured"]
+        found.append([name, x["scheduled"], f"{predicted:.0f}", f"{measured:.0f}", f"{predicted / measured:.2f}"])
+    return found
+
+
+def plot(reports: Mapping[str, Any], path: Path) -> None:
+    """Time beside the vendor's library and beside Triton, and SM cycles beside the library, by kernel and size."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "twill"
+    figure, axes = plt.subplots(3, 1, figsize=(10, 9), sharex=True, layout="constrained")
+    rows = _rows(reports)
+    places = [i + 0.8 * list(reports).index(name) for i, (name, *_) in enumerate(rows)]
+    cycles = [_cycles(contenders) for *_, contenders in rows]
+    series = {
+        "speed, times cuBLAS or cuDNN": [_ratio(contenders, "peer") for *_, contenders in rows],
+        "speed, times the same kernel by Triton": [_ratio(contenders, "triton") for *_, contenders in rows],
+        "SM cycles of cuBLAS or cuDNN by ours": cycles,
+    }
+    for axis, (title, values) in zip(axes, series.items(), strict=True):
+        axis.bar(places, [value or 0 for value in values], color=["#2a6f97" if (value or 0) >= 1 else "#c8553d" for value in values])
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set_title(title, loc="left", fontsize=10)
+        axis.set_ylim(0.5, max([1.3, *(value * 1.05 for value in values if value)]))
+        for place, value in zip(places, values, strict=True):
+            if value:
+                axis.annotate(f"{value:.2f}", (place, value), ha="center", va="bottom", fontsize=7)
+    axes[-1].set_xticks(places, [f"{name}\n{size}" for name, size, *_ in rows], rotation=90, fontsize=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _cycles(rows: Mapping[str, Any]) -> float | None:
+    own, peer = rows["twill"].get("counted"), rows.get("peer", {}).get("counted")
+    return peer["cycles"] / own["cycles"] if own and peer else None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    main()

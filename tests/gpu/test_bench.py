@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu("sm_90")
 def test_a_kernel_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["examples/kernels.py:gemm", "--arch", "sm90", "--built", str(kernel("gemm").folder), "--shape", "M=1024,N=1024,K=512"]
     assert run(["bench", *arguments, "--rounds", "3", "--no-cycles", "--json"]) == 0
-    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    report = json.loads(capsys.readouterr().out)["reports"]["gemm"]
     (shape,) = report["shapes"]
     assert {row["name"] for row in shape["contenders"]} == {"twill", "cublas", "triton"}
     assert all(row["ms"]["median"] > 0 for row in shape["contenders"])

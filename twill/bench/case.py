@@ -17,8 +17,9 @@
 
 The function makes one case: `settings` are the kernel's constants by name, and PyTorch's type for every pointer; the other parameters are
 the shape, with a default each. Outputs are filled with NaN before a kernel runs. `reference` gives pairs of what was found and what is
-right (in float32 or float64); without it, what Triton's own compilation of the kernel computes is right. `flops`, `reference` and `peers`
-may be left out; `shapes` too: then there is one, the defaults.
+right (in float32 or float64); without it, what Triton's own compilation of the kernel computes is right. `tolerance` is the relative error
+that is right, where the types of the outputs do not say enough. `flops`, `reference`, `peers` and `tolerance` may be left out; `shapes`
+too: then there is one, the defaults.
 
 Takes the loaded file; gives `Case`s. Raises TwillError for a table that is not as described.
 """
@@ -60,6 +61,8 @@ class Case:
     reference: Callable[[], Mapping[str, tuple[Any, Any]]] | None = None
     """What was found and what is right, by name."""
     peers: Mapping[str, Run] = field(default_factory=dict)
+    tolerance: float | None = None
+    """Relative error that is right; None for what the types of the outputs allow."""
 
     def poison(self) -> None:
         """Fill the outputs with NaN, integers with a number nobody expects."""

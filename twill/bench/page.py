@@ -7,8 +7,9 @@ Takes `Report`s; gives text. Ratios are above 1 where the generated kernel is fa
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from twill.bench.contenders import TWILL
 from twill.bench.run import Measured, Report, Steady, Timed
@@ -51,9 +52,14 @@ def _loop(loop: Steady) -> list[str]:
     ]
 
 
-def document(reports: Sequence[Report]) -> str:
-    """JSON: the machine, then every report."""
-    return json.dumps({"schema": SCHEMA, "machine": machine(), "reports": [asdict(report) for report in reports]}, indent=2)
+def document(report: Report) -> str:
+    """JSON of one report."""
+    return json.dumps(record({report.kernel: report}), indent=2)
+
+
+def record(reports: Mapping[str, Report]) -> dict[str, Any]:
+    """The machine, then every report by its name."""
+    return {"schema": SCHEMA, "machine": machine(), "reports": {name: asdict(report) for name, report in reports.items()}}
 
 
 def machine() -> dict[str, str]:

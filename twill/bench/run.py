@@ -144,7 +144,7 @@ def values(lineup: Field, case: Case) -> dict[str, float]:
     lineup.own(case)()
     compared = case.reference() if case.reference else _by_triton(lineup, case)
     errors = {name: _error(*pair) for name, pair in compared.items()}
-    wrong = [name for name, (found, _) in compared.items() if not errors[name] <= _tolerance(found)]
+    wrong = [name for name, (found, _) in compared.items() if not errors[name] <= (case.tolerance or _tolerance(found))]
     if wrong:
         raise TwillError(
             f"{lineup.bench.kernel} computes a wrong {wrong[0]}: relative error {errors[wrong[0]]:.1e}", help="please report this"

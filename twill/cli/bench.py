@@ -54,4 +54,4 @@ def bench(
     from twill.bench.run import bench as measured
 
     report = measured(inputs(spec, options), wishes(options), built, Wanted(shapes, rounds, triton, cycles))
-    click.echo(document([report]) if as_json else text(report))
+    click.echo(document(report) if as_json else text(report))
