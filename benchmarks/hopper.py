@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import table
 
@@ -33,6 +33,7 @@ from twill.emit.files import write
 from twill.generate import files, generate
 from twill.inputs import Inputs
 
+ROOT = Path(__file__).resolve().parent.parent
 RESULTS, REPORT, PLOT = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images" / "h200.svg"
 
 
@@ -168,18 +169,18 @@ def _page(document: Mapping[str, Any]) -> str:
     machine, reports = document["machine"], document["reports"]
     head = (
         f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']}, {document['date']}. Made by "
-        "`python benchmarks/hopper.py`: everything is generated from the schedules that `twill` finds for `examples/kernels.py`. Medians of "
+        "`python benchmarks/hopper.py`: all is generated from the schedules that `twill` finds for `examples/kernels.py`. Medians of "
         "interleaved rounds in rotating order, L2 flushed; ratios inside one run, above 1 is faster than the peer. GEMM of 8192 x 8192 x K "
-        "beside cuBLAS (fp8: with fast accumulation); dual_gemm of 8192 x 4096 and gemm_reduction beside the cuBLAS GEMM of as many operations; "
-        "attention of 128 heads (batch 4 times 32), head dim 128, beside cuDNN, both through PyTorch. Triton is the same kernel "
-        "compiled by Triton, with the warps (4, 8) and stages (2, 3, 4) that are fastest."
+        "beside cuBLAS (fp8: with fast accumulation); dual_gemm of 8192 x 4096 and gemm_reduction beside the cuBLAS GEMM of as many "
+        "operations; attention of 128 heads (batch 4 times 32), head dim 128, beside cuDNN, both through PyTorch. Triton is the same "
+        "kernel compiled by Triton, with the warps (4, 8) and stages (2, 3, 4) that are fastest."
     )
     speed = table(("kernel", "shape", "TFLOP/s", "peer", "times the peer", "must", "times Triton", "must", "error"), _speed(reports))
     counted = table(("kernel", "shape", "twill", "tensor", "peer", "tensor", "Triton", "tensor"), _counted(reports))
     steady = table(("kernel", "scheduled", "predicted", "measured", "predicted / measured"), _steady(reports))
     warned = [f"* {name}: {warning}" for name, one in reports.items() for warning in one["warnings"]]
     parts = [
-        f"# Generated kernels on an H200\n\n{head}\n",
+        f"# Generated kernels on an H200\n\n{fill(head, 140)}\n",
         f"![Time beside peers, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
         f"SM cycles (`ncu --clock-control none`, million) and the part of them in which the tensor core works:\n\n{counted}",
         "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (the difference of two runs of one",
@@ -260,7 +261,7 @@ def plot(reports: Mapping[str, Any], path: Path) -> None:
         axis.bar(places, [value or 0 for value in values], color=["#2a6f97" if (value or 0) >= 1 else "#c8553d" for value in values])
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_title(title, loc="left", fontsize=10)
-        axis.set_ylim(0.5, max([1.3, *(value * 1.05 for value in values if value)]))
+        axis.set_ylim(0, max([1.3, *(value * 1.05 for value in values if value)]))
         for place, value in zip(places, values, strict=True):
             if value:
                 axis.annotate(f"{value:.2f}", (place, value), ha="center", va="bottom", fontsize=7)

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from re import findall, search
+from re import MULTILINE, findall, search
 
 from twill.codegen.manifest import read
 from twill.diagnostics import TwillError
@@ -102,4 +102,4 @@ def warnings(log: str, registers: int) -> tuple[str, ...]:
     lower = registers - -(-spilled // 32) * 8
     advice = f"schedule for fewer (--registers {lower}), with a smaller tile, or fewer groups" if lower > 0 else "take a smaller tile"
     found = [f"{spilled} bytes of registers are spilled, of {registers} registers per thread: {advice}"] if spilled else []
-    return (*found, *(line.strip() for line in log.splitlines() if "(C75" in line))
+    return (*found, *(serialized.strip() for serialized in findall(r"(\(C75\d\d\).*?)(?: in the function .*)?$", log, MULTILINE)))

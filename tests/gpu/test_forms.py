@@ -1,0 +1,53 @@
+# pyright: basic, reportMissingImports=false
+"""Every kernel that can be generated, on a Hopper GPU, beside a direct execution of its TTGIR on the CPU."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twill
+from tests.codegen.programs import FORMS, loops
+from tests.gpu.kernels import SCHEDULES
+from twill.simulate.compare import TOLERANCE, arguments, error
+from twill.simulate.interpret import interpret
+
+pytestmark = pytest.mark.gpu("sm_90")
+
+NUMBERS = {"M": 256, "N": 256, "K": 256, "L": 1, "slope": 0.125}
+GRID = (2, 1, 1)
+
+TORCH = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+"""Types that NumPy lacks: the simulator keeps their values as float32."""
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
+    import torch
+
+    _, scheduled = loops(name)
+    function = scheduled[0].loop.function
+    names = {value.name.lstrip("%") for value in function.args}
+    numbers: dict[str, Any] = {key: value for key, value in NUMBERS.items() if key in names}
+    values, memory = arguments(function, numbers)
+    for place in product(*map(range, GRID)):
+        interpret(function, values, memory, place_of(place))
+    _, fresh = arguments(function, numbers)
+    passed = dict(numbers)
+    for argument in memory.types:
+        array = fresh.array(argument, len(memory.arrays.get(argument, [0])))
+        kind = TORCH.get(memory.types[argument])
+        passed[argument] = torch.from_numpy(array.copy()).cuda().to(getattr(torch, kind) if kind else None)
+    folder = Path("tests/codegen/ttgir")
+    schedules = sorted(str(path) for path in SCHEDULES.glob(f"{name}.for.*.json"))
+    twill.compile(folder / f"{name}.sm90.ttgir", schedules=schedules)[GRID](**passed)
+    for argument, expected in memory.arrays.items():
+        found = passed[argument].float() if memory.types[argument] in TORCH else passed[argument]
+        assert error(expected.astype(np.float64), found.cpu().numpy().astype(np.float64)) <= TOLERANCE.get(memory.types[argument], 0.0)
+
+
+def place_of(place: tuple[int, ...]) -> dict[str, int]:
+    names = [f"{what}.{axis}" for what in ("pid", "grid") for axis in "xyz"]
+    return dict(zip(names, (*place, *GRID), strict=True))
