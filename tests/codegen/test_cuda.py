@@ -1,22 +1,25 @@
 """Generated CUDA: it builds, what can not be generated is refused at its line, and the text says where it comes from."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.codegen.programs import assembled, program
+from tests.codegen.programs import EXAMPLES, assembled, loops, program
 from twill.codegen import manifest
 from twill.codegen.build import build
 from twill.codegen.emit.kernel import source
+from twill.codegen.lower import lower
 from twill.diagnostics import TwillError
 from twill.emit.files import write
+from twill.extract.ttgir import loops as found
+from twill.extract.ttgir import read
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-FORWARD = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal")
 
 
-@pytest.mark.parametrize("kernel", FORWARD)
+@pytest.mark.parametrize("kernel", EXAMPLES)
 def test_every_product_is_issued_with_its_cycle_and_line(kernel: str) -> None:
     text = source(program(kernel))
     issues = [line for line in text.splitlines() if "// cycle" in line and ": dot." in line]
@@ -26,9 +29,12 @@ def test_every_product_is_issued_with_its_cycle_and_line(kernel: str) -> None:
 
 
 def test_what_can_not_be_generated_is_refused_at_its_line() -> None:
-    with pytest.raises(TwillError) as refused:
-        source(program("fa_bwd"))
+    module, (one,) = loops("fa_bwd")
+    odd = read(module.text.replace("tt.descriptor_reduce add", "tt.descriptor_reduce max", 1), module.file)
+    with pytest.raises(TwillError, match="a reduction max can not be generated") as refused:
+        source(lower(odd, [replace(one, loop=found(odd)[0])]))
     assert refused.value.location is not None
+    assert "tt.descriptor_reduce max" in module.text.splitlines()[refused.value.location.line - 1].replace("add", "max")
 
 
 @needs_nvcc
@@ -41,5 +47,5 @@ def test_products_build_without_spills(kernel: str, tmp_path: Path) -> None:
 
 
 @needs_nvcc
-def test_the_forward_examples_assemble(tmp_path: Path) -> None:
-    assert "error" not in assembled(FORWARD, tmp_path)
+def test_the_examples_assemble(tmp_path: Path) -> None:
+    assert "error" not in assembled(EXAMPLES, tmp_path)

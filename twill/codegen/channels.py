@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from re import search
 
-from twill.codegen.code import ALLOC, DOT, LOAD, Code
-from twill.codegen.nodes import Leaf, Scheduled, Task
+from twill.codegen.code import DOT, LOAD, Code, identifier
+from twill.codegen.nodes import Leaf, Scheduled, Task, staged
 from twill.diagnostics import TwillError
-from twill.ir.loop import Encoding, MemDesc, Pointer, Scalar, Tensor, TensorDesc, Type, Value
+from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, Type, Value
 from twill.ir.program import SlotTensor
 
 ALIGNMENT = 1024
@@ -77,21 +77,36 @@ def tensors(code: Code, values: Sequence[Value]) -> tuple[SlotTensor, ...]:
 
 def _tile(value: Value) -> tuple[tuple[int, ...], Type]:
     match value.type:
-        case Tensor(shape, dtype):
+        case Tensor(shape, dtype) | MemDesc(shape, dtype):
             return shape, dtype
         case other:
             return (1,), other
 
 
 def _encoding(code: Code, value: Value) -> Encoding | None:
-    """As TMA writes it; of a register tile as the buffer that its readers want, if they say so."""
+    """As TMA writes it, as a buffer has it, or as a product reads it that takes it for a tile in registers; None for one that goes from
+    registers to registers."""
     maker = code.maker(value)
-    if maker is not None and maker.name == LOAD and isinstance(maker.operands[0].type, TensorDesc):
-        return maker.operands[0].type.encoding
-    for user in code.users.get(value.id, ()):
-        if user.name == ALLOC and isinstance(user.result.type, MemDesc):
-            return user.result.type.encoding
-    return None
+    match value.type:
+        case MemDesc(encoding=encoding):
+            return encoding
+        case Tensor(shape, dtype, DotOperand()) if maker is not None:
+            turned = _turned(code, value)
+            line = shape[0 if turned else -1] * bits(dtype) // 8
+            return NvmmaShared(min(128, line & -line), turned, bits(dtype), False)
+        case _ if maker is not None and maker.name == LOAD and isinstance(maker.operands[0].type, TensorDesc):
+            return maker.operands[0].type.encoding
+        case _:
+            return None
+
+
+def _turned(code: Code, value: Value) -> bool:
+    """Whether a tile is seen with rows and columns exchanged, compared to what was computed."""
+    maker, turned = code.maker(value), False
+    while maker is not None and maker.name in ("ttg.convert_layout", "tt.trans"):
+        turned ^= maker.name == "tt.trans"
+        maker = code.maker(maker.operands[0])
+    return turned
 
 
 # --- rings of one loop ------------------------------------------------------------------------------------------------
@@ -99,7 +114,7 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
 
 def of_loop(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> tuple[Ring, ...]:
     """Rings for everything in a loop that another group reads, in the order of the text. Raises TwillError for a carried value."""
-    return (*_load_rings(code, scheduled, tasks), *_tile_rings(code, tasks))
+    return (*_load_rings(code, scheduled, tasks), *_tile_rings(code, scheduled, tasks))
 
 
 def _readers(tasks: tuple[Task, ...], value: Value) -> list[tuple[Task, Leaf]]:
@@ -116,7 +131,7 @@ def _load_rings(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> It
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
         depth = max(_copies(scheduled, loads[i].id) for i in members)
-        name = "_".join(value.name.lstrip("%") for value in values)
+        name = "_".join(identifier(value.name) for value in values)
         yield Ring(name, first.group, consumers, tensors(code, values), True, depth, (tuple(values),))
 
 
@@ -138,24 +153,26 @@ def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str]]]) -> list[lis
 
 
 def _copies(scheduled: Scheduled, node: str) -> int:
-    """Slots that the schedule gives a load's value; at least as many as its iterations overlap."""
+    """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
     held = [value for value in scheduled.problem.values if value.src == node]
     interval, begin = scheduled.solution.interval, scheduled.start(node)
     ends = [scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses]
-    given = [p.copies for p in scheduled.solution.places if p.value in {value.id for value in held} and not p.staging]
+    given = [p.copies for p in scheduled.solution.places if p.value in {value.id for value in held}]
     return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
 
 
-def _tile_rings(code: Code, tasks: tuple[Task, ...]) -> Iterable[Ring]:
+def _tile_rings(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[Ring]:
+    shared = staged(code, scheduled.graph)
     for task in tasks:
         for value in task.writes:
-            readers = [(reader, leaf) for reader, leaf in _readers(tasks, value) if reader.group != task.group]
+            readers = [(reader, leaf) for reader, leaf in _readers(tasks, value) if reader.group != task.group or value.id in shared]
             if not readers:
                 continue
             if any(leaf.distance for _, leaf in readers):
                 raise code.refuse(f"{value.name}, carried round the loop, would pass from group to group", code.ops[task.ops[-1]])
             groups = tuple(sorted({reader.group for reader, _ in readers}))
-            yield Ring(value.name.lstrip("%"), task.group, groups, tensors(code, [value]), False, 1, ((value,),))
+            depth = _copies(scheduled, task.id)
+            yield Ring(identifier(value.name), task.group, groups, tensors(code, [value]), False, depth, ((value,),))
 
 
 # --- rings of a kernel ------------------------------------------------------------------------------------------------

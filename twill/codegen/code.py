@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from re import sub
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Block, Function, Loop, Module, Op, Value
+from twill.ir.loop import Block, Function, Loop, Module, Op, Scalar, Tensor, Type, Value
 
 LOAD, ALLOC, DOT = "tt.descriptor_load", "ttg.local_alloc", "ttng.warp_group_dot"
 STORES = frozenset({"tt.descriptor_store", "tt.descriptor_reduce"})
@@ -62,6 +62,17 @@ def pure(op: Op) -> bool:
 def cheap(op: Op) -> bool:
     """It moves nothing, or works on scalars: a reader executes it again instead of being handed its result."""
     return op.name in _VIEWS or (pure(op) and not op.regions and all(not _tile(value) for value in op.results))
+
+
+def addressing(op: Op) -> bool:
+    """Tiles of integers, conditions or pointers, computed from others: each reader computes the few that its threads need."""
+    known = pure(op) and not op.regions and op.name != "tt.load"
+    return known and all(_tile(value) and not _number(value.type) for value in op.results)
+
+
+def _number(type: Type) -> bool:
+    """A tile of floating point numbers."""
+    return isinstance(type, Tensor) and isinstance(type.dtype, Scalar) and not type.dtype.name.startswith("i")
 
 
 def _tile(value: Value) -> bool:
@@ -168,12 +179,29 @@ def _joined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]
                 yield op.operands[2], op.result
 
 
+_TAKEN = frozenset(
+    """
+    alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit
+    export extern false float for friend goto if inline int long mutable namespace new not operator or private protected public register
+    return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void
+    volatile while xor dynamic grid_x grid_y grid_z i j memory n p place status stream
+    """.split()  # noqa: SIM905 (easier to read)
+)
+"""Words of C++, and those that generated code uses itself."""
+
+
+def identifier(name: str) -> str:
+    """A C identifier from a value's name."""
+    name = sub(r"\W", "_", name.lstrip("%"))
+    name = name if name[:1].isalpha() else f"v{name}"
+    return f"{name}_" if name in _TAKEN else name
+
+
 def _named(classes: Iterable[list[Value]]) -> Mapping[int, str]:
     names, taken = dict[int, str](), set[str]()
     for members in classes:
         first = min(members, key=lambda value: (value.producer is not None, value.id))
-        name = sub(r"\W", "_", first.name.lstrip("%"))
-        name = name if name[:1].isalpha() else f"v{name}"
+        name = identifier(first.name)
         name = name if name not in taken else f"{name}_v{first.id}"
         taken.add(name)
         names.update((value.id, name) for value in members)

@@ -14,6 +14,7 @@ from twill.ir.program import (
     Place,
     Program,
     PutLoad,
+    PutTile,
     Read,
     Register,
     Statement,
@@ -72,6 +73,8 @@ def _what(statement: Statement) -> str:
             return f"{node} k {begin}..{end} accumulate {accumulate} {sources} -> {_place(accumulator)}"
         case PutLoad(channel=channel, bytes=size):
             return f"{channel} {size} bytes"
+        case PutTile(node=node, channel=channel):
+            return f"{node} {sources} -> {channel}"
         case StoreTile(buffer=buffer, parts=parts):
             return f"{sources} through {buffer} in {parts}"
         case _:

@@ -29,6 +29,7 @@ from twill.ir.program import (
     Order,
     Pipelined,
     Program,
+    PutTile,
     Register,
     Statement,
     StoreTile,
@@ -223,7 +224,7 @@ def _registers_of(statement: Statement) -> Iterable[Register]:
         case MmaIssue(reads=reads, accumulator=accumulator):
             yield from (read.place for read in reads if isinstance(read.place, Register))
             yield accumulator
-        case StoreTile(reads=reads) | Pipelined(bounds=reads):
+        case StoreTile(reads=reads) | PutTile(reads=reads) | Pipelined(bounds=reads):
             yield from (read.place for read in reads if isinstance(read.place, Register))
         case Copy(register=register):
             yield register

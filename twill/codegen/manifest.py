@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.codegen.emit.scope import identifier
+from twill.codegen.code import identifier
 from twill.codegen.nodes import Scheduled
 from twill.diagnostics import TwillError
 from twill.extract.persistent import GRID
@@ -78,9 +78,9 @@ def _argument(value: Value, attributes: Mapping[str, Attribute], program: Progra
     divisible = promised if isinstance(promised, int) else 1
     match value.type:
         case Pointer(Scalar(name)):
-            return Argument(identifier(value.name), f"*{name}", divisible)
+            return Argument(value.name.lstrip("%"), f"*{name}", divisible)
         case Scalar(name):
-            return Argument(identifier(value.name), name, divisible)
+            return Argument(value.name.lstrip("%"), name, divisible)
         case other:
             raise TwillError(f"the argument {value.name} of type {other} can not be passed by a caller", program.function.location)
 

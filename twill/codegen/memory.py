@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from twill.codegen.channels import ALIGNMENT, Ring, bits, deepen, tile_bytes
 from twill.codegen.code import LOAD, STORES, Code
+from twill.codegen.layouts import layout as layout_of
 from twill.codegen.outside import Outside, home
 from twill.diagnostics import TwillError
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
@@ -46,13 +47,11 @@ class _Want:
 
     @property
     def bytes(self) -> int:
-        return tile_bytes(*_tile(self.op))
+        return tile_bytes(_tile(self.op).shape, _tile(self.op).dtype)
 
 
-def _tile(op: Op):
-    value = next(value for value in op.operands if isinstance(value.type, Tensor))
-    assert isinstance(value.type, Tensor)
-    return value.type.shape, value.type.dtype
+def _tile(op: Op) -> Tensor:
+    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
 def layout(
@@ -83,9 +82,10 @@ def _stores(code: Code) -> list[Op]:
 
 
 def _split(op: Op, parts: int) -> int:
-    """How many parts of at most `parts` the columns of a tile can be stored in: whole lines of the swizzle pattern."""
-    shape, dtype = _tile(op)
-    while parts > 1 and (shape[-1] * bits(dtype) // 8) % (parts * _line(op)):
+    """How many parts of at most `parts` the columns of a tile can be stored in: whole lines of the swizzle pattern for every warp."""
+    tile = _tile(op)
+    whole = tile.shape[-1] * bits(tile.dtype) // 8 // layout_of(tile).across
+    while parts > 1 and whole % (parts * _line(op)):
         parts //= 2
     return parts
 
@@ -110,8 +110,9 @@ def _want(code: Code, rings: tuple[Ring, ...], op: Op, group: int, looped: bool)
     for ring in () if looped else rings:
         if ring.consumers == (group,) and ring.by_tma and (reason := _dead(code, ring, op)):
             room = ring.stride * ring.depth
-            if room * _split(op, 8) >= tile_bytes(*_tile(op)):
-                return _Want(op, group, ring, reason, looped)
+            want = _Want(op, group, ring, reason, looped)
+            if room * _split(op, 8) >= want.bytes:
+                return want
     return _Want(op, group, None, "", looped)
 
 

@@ -7,7 +7,7 @@ and scalars of other nodes executed again), the values it reads from places, wit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twill.codegen.code import ALLOC, DOT, LOAD, STORES, Code, cheap, cone, loaded, pure
+from twill.codegen.code import ALLOC, DOT, IMPLICIT, LOAD, STORES, Code, addressing, cheap, cone, loaded, pure
 from twill.ir.graph import Graph, Node
 from twill.ir.loop import Loop, Op, Value
 from twill.ir.machine import Machine
@@ -65,9 +65,14 @@ def root(code: Code, node: Node) -> Op:
     return next(code.ops[index] for index in reversed(node.ops) if code.ops[index].name == node.op)
 
 
+def staged(code: Code, graph: Graph) -> frozenset[int]:
+    """The values, by id, that a node of their own writes to shared memory, where whoever reads them finds them."""
+    return frozenset(code.ops[node.ops[-1]].result.id for node in graph.nodes if node.kind == "shared_store")
+
+
 def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
     """The tasks of a loop, in the order of its nodes. Raises TwillError where an operation or a carried value is not supported."""
-    placed = _placed(code, scheduled.loop)
+    placed = _placed(code, scheduled)
     cones = {node.id: _cone(code, node, placed) for node in scheduled.graph.nodes}
     read = {leaf.source.id for _, leaves in cones.values() for leaf in _leaves(code, scheduled.loop, leaves)}
     read |= {carried.yielded.id for carried in scheduled.loop.carried}
@@ -92,18 +97,22 @@ def _cone(code: Code, node: Node, placed: Callable[[Value], bool]) -> tuple[tupl
     return cone(code, roots, lambda value: value.id not in inside and placed(value))
 
 
-def _placed(code: Code, loop: Loop) -> Callable[[Value], bool]:
+def _placed(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
     """Whether a reader finds a value in a place, instead of computing it again."""
+    loop, shared = scheduled.loop, staged(code, scheduled.graph)
     carried = {carry.arg.id for carry in loop.carried}
     inside = {op.index for op in loop.body.walk()}
+    roots = {root(code, node).index for node in scheduled.graph.nodes}
 
     def placed(value: Value) -> bool:
         maker = code.maker(value)
         if maker is None:
             return value.id in carried
-        if loaded(code, value) is not None:
+        if loaded(code, value) is not None or value.id in shared:
             return True
-        return not cheap(maker) if maker.index in inside else maker.name not in ("arith.constant", "tt.make_tensor_descriptor")
+        if maker.index not in inside:
+            return not addressing(maker) and maker.name not in IMPLICIT
+        return not cheap(maker) and (maker.index in roots or not addressing(maker))
 
     return placed
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.channels import Ring, tensors
-from twill.codegen.code import DOT, EFFECTS, IMPLICIT, LOAD, Code, blocks, captured, loaded, pure, zero
+from twill.codegen.code import DOT, EFFECTS, IMPLICIT, LOAD, Code, blocks, captured, identifier, loaded, pure, zero
 from twill.codegen.nodes import Scheduled, Task
 from twill.ir.loop import Loop, Op, Value
 
@@ -125,7 +125,7 @@ def _ring(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]
         return
     if loader in consumers:
         raise code.refuse("a tile is used by the group that loads it", load)
-    yield Ring(load.result.name.lstrip("%"), loader, consumers, tensors(code, [load.result]), True, 1, ((load.result,),), once=True)
+    yield Ring(identifier(load.result.name), loader, consumers, tensors(code, [load.result]), True, 1, ((load.result,),), once=True)
 
 
 def last_products(code: Code, loops: Sequence[Loop]) -> frozenset[int]:

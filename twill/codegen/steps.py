@@ -115,6 +115,8 @@ class Event:
     """Of K, for a part of a product."""
     ring: Ring | None = None
     """Of which a slot is released (no task) or filled (task)."""
+    computes: bool = True
+    """False for a put of what is computed already, or loaded by TMA."""
 
 
 def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
@@ -141,15 +143,18 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     if ring is not None and ring.by_tma:
         first = min(other.start for other in group.tasks if filled(group, other) == ring)
         if task == next(other for other in group.tasks if filled(group, other) == ring):
-            yield Event(first, 0, index, task, ring=ring)
+            yield Event(first, 0, index, task, ring=ring, computes=False)
         return
     if is_product(group.code, task):
         yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
+    elif ring is not None and puts_at_once(group, task):
+        yield Event(task.start, 0, index, task, ring=ring)
+        return
     else:
         yield Event(task.start, 0, index, task)
     if ring is not None:
         latency = group.scheduled.problem.operation(task.id).latency
-        yield Event(task.start + latency, 1, index, task, ring=ring)
+        yield Event(task.start + latency, 1, index, task, ring=ring, computes=False)
 
 
 def is_product(code: Code, task: Task) -> bool:
@@ -163,6 +168,14 @@ def filled(group: Group, task: Task) -> Ring | None:
         if not ring.once and ring.producer == task.group and any(value.id in made for place in ring.sources for value in place):
             return ring
     return None
+
+
+def puts_at_once(group: Group, task: Task) -> bool:
+    """Nobody reads its result but in the ring: it need not be kept in registers."""
+    values = {value.id for value in task.writes}
+    kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
+    readers = [leaf for other in group.own for leaf in other.leaves if leaf.source.id in values]
+    return not is_product(group.code, task) and not values & kept and all(group.ring(leaf) is not None for leaf in readers)
 
 
 def depth_of(group: Group, task: Task) -> tuple[int, int]:
@@ -225,7 +238,7 @@ def releases(group: Group) -> list[Event]:
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
     """The statements of each of a sequence of events, waits for products excepted."""
-    firsts = {event.task.id: i for i, event in reversed([*enumerate(sequence)]) if event.task and not _puts(event)}
+    firsts = {event.task.id: i for i, event in reversed([*enumerate(sequence)]) if event.task and event.computes}
     writers = {value.id: task for task in group.own for value in task.writes}
     return tuple(tuple(_steps(group, sequence, i, firsts, writers)) for i in range(len(sequence)))
 
@@ -246,10 +259,6 @@ def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str,
     yield from _after(group, event, at)
 
 
-def _puts(event: Event) -> bool:
-    return event.ring is not None
-
-
 def _gets(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[Step]:
     """Gets of the slots of which an event is the first reader in time."""
     for ring in sorted(_borrowed(group, sequence[i])):
@@ -260,7 +269,7 @@ def _gets(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[S
 
 def _borrowed(group: Group, event: Event) -> set[str]:
     """The rings of which an event reads a slot, those of tiles from outside of the loop excepted."""
-    if _puts(event) or event.task is None:
+    if not event.computes or event.task is None:
         return set()
     return {place[0].id for leaf in event.task.leaves if leaf.distance is not None and (place := group.ring(leaf))}
 
@@ -302,12 +311,12 @@ def _moves(
 ) -> Iterable[Step]:
     """Moves of older instances, just before the event assigns a variable that has some."""
     assert event.task is not None
-    if _puts(event) or firsts[event.task.id] != position:
+    if not event.computes or firsts[event.task.id] != position:
         return
     for value in event.task.writes:
         oldest = 0
         for i, other in enumerate(sequence):
-            for leaf in other.task.leaves if other.task and not _puts(other) else ():
+            for leaf in other.task.leaves if other.task and other.computes else ():
                 if leaf.source.id == value.id and group.ring(leaf) is None:
                     stage, _ = group.when(other.time)
                     place, _ = _place(group, leaf, i, stage, firsts, writers, sequence)
@@ -324,7 +333,10 @@ def _step(group: Group, event: Event, at: At, places: Mapping[int, tuple[Place, 
         return _load(group, event.ring, at)
     if event.ring is not None:
         value = next(value for place in event.ring.sources for value in place if value in task.writes)
-        return Step(PutTile(event.ring.id, (Register(group.names[value.id]),), at), at.stage, sources=((value.id, at.stage),))
+        if event.computes:
+            return Step(PutTile(task.id, event.ring.id, task.ops, reads, (value.id,), at), at.stage, sources=sources)
+        read = Read(value.id, Register(group.names[value.id]))
+        return Step(PutTile(task.id, event.ring.id, (), (read,), (value.id,), at), at.stage, sources=((value.id, at.stage),))
     if event.span is not None:
         accumulator = Register(group.names[last.result.id])
         return Step(MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at), at.stage, sources=sources)
@@ -404,7 +416,7 @@ def _rebased(step: Step, base: str, t: int) -> Step:
 
     statement = step.statement
     at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
-    if isinstance(statement, Compute | MmaIssue | StoreTile):
+    if isinstance(statement, Compute | MmaIssue | PutTile | StoreTile):
         reads = tuple(Read(r.value, place(r.place, b)) for r, (_, b) in zip(statement.reads, step.sources, strict=True))
         return replace(step, statement=replace(statement, at=at, reads=reads))
     return replace(step, statement=replace(statement, at=at))  # pyright: ignore

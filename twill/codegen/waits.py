@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from twill.codegen.code import Code
 from twill.codegen.steps import Step
+from twill.diagnostics import TwillError
 from twill.ir.program import (
     Compute,
     Consumed,
@@ -155,10 +156,8 @@ def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Locati
             return _places((r.place for r in reads), i, total), _places((w.register for w in writes), i, total)
         case MmaIssue(reads=reads, accumulator=accumulator):
             return _places((r.place for r in reads), i, total), _places([accumulator], i, total)
-        case StoreTile(reads=reads):
+        case StoreTile(reads=reads) | PutTile(reads=reads):
             return _places((r.place for r in reads), i, total), frozenset()
-        case PutTile(registers=registers):
-            return _places(registers, i, total), frozenset()
         case Move(variable=variable, age=age):
             return _places([Register(variable, age - 1)], i, total), _places([Register(variable, age)], i, total)
         case _:
@@ -181,7 +180,7 @@ def _releases(statement: Statement, read: frozenset[Location], i: int, total: in
 def _check(run: _Run, step: Step, i: int, total: int) -> None:
     """Every register read holds the instance that is meant; before the loop's first assignment, whatever was there."""
     statement = step.statement
-    if not isinstance(statement, Compute | MmaIssue | StoreTile):
+    if not isinstance(statement, Compute | MmaIssue | PutTile | StoreTile):
         return
     own = _number(statement.at.iteration, i, total)
     for read, (source, back) in zip(statement.reads, step.sources, strict=True):
@@ -190,9 +189,10 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
         wanted = own + step.stage - back
         held = run.held.get(("register", read.place.variable, read.place.age))
         if wanted >= 0 and held != (source, wanted) and not _partial(statement, held):
-            op = run.code.ops[statement.ops[-1]]
-            name = op.name
-            raise run.code.refuse(f"{read.place.variable} is overwritten before {name} has read it", op)
+            op = run.code.ops[statement.ops[-1]] if statement.ops else None
+            name = op.name if op else type(statement).__name__
+            problem = f"{read.place.variable} is overwritten before {name} has read it"
+            raise run.code.refuse(problem, op) if op else TwillError(problem, run.code.function.location)
 
 
 def _partial(statement: Statement, held: tuple[int, int] | None) -> bool:

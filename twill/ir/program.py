@@ -81,7 +81,7 @@ Place: TypeAlias = Register | Slot
 @dataclass(frozen=True, slots=True)
 class Read:
     """TTGIR value `value` is found at `place`. A value of register type at a `Slot` is loaded from shared memory into the layout of
-    its type (between the group's Get and its Consumed of that slot)."""
+    its type (between the group's Get and its Consumed of that slot), except by a product, which reads it where it is."""
 
     value: int
     place: Place
@@ -193,11 +193,16 @@ class PutLoad:
 
 @dataclass(frozen=True, slots=True)
 class PutTile:
-    """Put by the group: wait until the slot is empty, write the registers into its tensors in order, make them visible to the
-    asynchronous proxy, arrive on its full barrier. Synchronous."""
+    """Put by the group: wait until the slot is empty, execute `ops`, write `values` into the slot's tensors in order, make them visible to
+    the asynchronous proxy, arrive on its full barrier. Synchronous. `ops` may be empty: the values are then read."""
 
+    node: str
+    """The graph node it belongs to."""
     channel: str
-    registers: tuple[Register, ...]
+    ops: tuple[int, ...]
+    reads: tuple[Read, ...]
+    values: tuple[int, ...]
+    """TTGIR values, one for each tensor."""
     at: At = At()
 
 

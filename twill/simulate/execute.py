@@ -128,9 +128,10 @@ def _act(group: _Group, action: Action) -> None:
             group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
         case PutLoad() as put:
             _put(group, action, put)
-        case PutTile(channel=channel, registers=registers, at=at):
+        case PutTile(channel=channel, ops=ops, reads=reads, values=kept, at=at):
             slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
-            group.block.slots.update({(channel, slot, i): group.registers[register] for i, register in enumerate(registers)})
+            values = _computed(group, action, ops, reads)
+            group.block.slots.update({(channel, slot, i): values[value] for i, value in enumerate(kept)})
         case Get(channel=channel, at=at):
             _arrive(group, channel, action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth)
         case MmaIssue() as issue:

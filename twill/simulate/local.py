@@ -88,8 +88,9 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
         case Copy(register=register, source=source):
             _read(group, state, action, "a copy", [Read(0, source)] if source else [])
             _use(group, state, "a copy", [], [_register(register)])
-        case PutTile(channel=channel, registers=registers):
-            _use(group, state, f"the put of {channel}", [_register(register) for register in registers], [])
+        case PutTile(channel=channel, reads=reads):
+            _read(group, state, action, f"the put of {channel}", reads)
+            _use(group, state, f"the put of {channel}", _things(action, reads), [])
         case PutLoad(loads=loads):
             for load in loads:
                 _read(group, state, action, "the address of a load", load.reads)

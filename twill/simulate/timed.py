@@ -197,6 +197,8 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             if number >= channel.depth:
                 group.now = max(group.now + costs.poll, clock.empty[name, number - channel.depth] + costs.barrier)
             _note(clock, group, action, f"put {name}", came, at.cycle)
+            if isinstance(action.statement, PutTile):
+                _work(clock, group, action, group.now)
             _put(clock, group, action, name, number)
         case Get(channel=name, at=at):
             group.now = max(group.now + costs.poll, clock.full[name, action.sequence(name, at.iteration)] + costs.barrier)

@@ -4,9 +4,11 @@ Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. R
 can not be generated.
 """
 
-from twill.codegen.emit.scope import Scope, identifier, variable
+from twill.codegen.code import identifier
+from twill.codegen.emit.scope import Scope, variable
 from twill.codegen.emit.statements import NAMES, Emitter, indented, line_bytes
-from twill.codegen.emit.tiles import BITS, c_type, declaration, layout
+from twill.codegen.emit.tiles import BITS, c_type, declaration
+from twill.codegen.layouts import layout
 from twill.diagnostics import TwillError
 from twill.extract.persistent import GRID
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc

@@ -6,14 +6,16 @@ pointers stay expressions; tiles of numbers become arrays, which the compiler ta
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from re import sub
+from math import prod
 
+from twill.codegen.code import identifier
 from twill.codegen.emit.arithmetic import REDUCTIONS, constant, expression, neutral
-from twill.codegen.emit.shared import UNROLL, Shared, loaded, shared
-from twill.codegen.emit.tiles import BITS, Elements, Held, Layout, Point, axes, c_type, declaration, held, layout, packed, registers
+from twill.codegen.emit.shared import UNROLL, Shared, loaded, scattered, shared, stored
+from twill.codegen.emit.tiles import BITS, PACK, Elements, Held, Point, Turned, c_type, declaration, held, packed, point
+from twill.codegen.layouts import Layout, axes, layout, linear, registers
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Scalar, Tensor, Value
-from twill.ir.program import Iteration, Program, Read, Register, Slot, WarpProgram, Write
+from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
+from twill.ir.program import Iteration, Program, Read, Register, Slot, SlotTensor, WarpProgram, Write
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
@@ -22,12 +24,6 @@ Form = str | Shared | Elements
 def refuse(program: Program, op: Op, what: str) -> TwillError:
     """An error at the operation's line."""
     return TwillError(f"{op.name}: {what}", op.location, text=program.module.text.splitlines()[op.location.line - 1])
-
-
-def identifier(name: str) -> str:
-    """Of a value's name."""
-    name = sub(r"\W", "_", name.lstrip("%"))
-    return name if name[:1].isalpha() else f"v{name}"
 
 
 def variable(register: Register) -> str:
@@ -60,13 +56,36 @@ def written(type: Tensor, name: str, elements: Elements) -> list[str]:
     if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
         return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
     if pack:
-        low, high = (elements(Point(form, f"2 * i_ + {half}")) for half in (0, 1))
+        low, high = (elements(point(form, f"2 * i_ + {half}")) for half in (0, 1))
         return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
-    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {name}[i_] = {elements(Point(form, 'i_'))};"]
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {name}[i_] = {elements(point(form, 'i_'))};"]
+
+
+def number(type: Type, text: str) -> str:
+    """A C value of an element type, as tiles compute with it."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"float({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def cast(type: Type, text: str) -> str:
+    """The other way round: as it is stored."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def plain(type: Tensor, address: str, one: Point) -> str:
+    """An element of a tile that lies row by row in shared memory."""
+    along = one.layout.axes
+    row, column = (one.along((axis,)).coordinate() for axis in (0, 1)) if along == (0, 1) else ("0", one.coordinate())
+    index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
+    return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
 
 
 def once(form: Layout) -> str:
     """Which of the threads that hold the same element stores it."""
+    if form.threads:
+        count = prod(form.shape)
+        return f"place.lane + {form.threads} * i_ < {count}" if count % form.threads else "true"
     match form.axes:
         case (0,):
             return "place.lane % 4 == 0" + (f" && place.row < {16 * form.down}" if form.across > 1 else "")
@@ -97,22 +116,73 @@ class Scope:
             case Register() as register:
                 name = variable(register)
                 return held(name, value.type) if isinstance(value.type, Tensor) else name
-            case Slot(channel, tensor, where):
-                return self._tile(value, channel, tensor, where)
+            case Slot() as slot:
+                return self._tile(read, value, slot)
 
-    def _tile(self, value: Value, channel: str, tensor: int, where: Iteration) -> Form:
-        one = self.program.channel(channel).tensors[tensor]
+    def operand(self, read: Read, slot: Slot) -> Shared:
+        """A tile where it is in shared memory."""
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
         try:
-            tile = shared(f"{channel}.slot({sequence(channel, where)}) + {one.offset}", one.shape, one.dtype, one.encoding)
-            return self._loaded(value.type, tile) if isinstance(value.type, Tensor) else tile
+            return shared(self._address(slot), one.shape, one.dtype, one.encoding)
         except ValueError as problem:
+            value = _values(self.program)[read.value]
             op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
             raise refuse(self.program, op, f"{value.name} {problem}") from problem
 
-    def _loaded(self, type: Tensor, tile: Shared) -> Elements:
-        lines, found = loaded(type, tile, f"read_{len(self.lines)}")
-        self.lines += lines
-        return found
+    def _address(self, slot: Slot) -> str:
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
+        return f"{slot.channel}.slot({sequence(slot.channel, slot.iteration)}) + {one.offset}"
+
+    def _tile(self, read: Read, value: Value, slot: Slot) -> Form:
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
+        if not isinstance(value.type, Tensor):
+            return self._scalar_at(value, slot) if one.encoding is None else self.operand(read, slot)
+        if one.encoding is not None:
+            lines, found = loaded(value.type, self.operand(read, slot), f"read_{len(self.lines)}")
+            self.lines += lines
+            return found
+        name, tile = f"read_{len(self.lines)}", value.type
+        self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
+        self.lines += written(tile, name, lambda one: number(tile, plain(tile, f"{name}_at", one)))
+        return held(name, tile)
+
+    def _scalar_at(self, value: Value, slot: Slot) -> str:
+        name = f"read_{len(self.lines)}"
+        kind = c_type(value.type)
+        self.lines.append(f"const {kind} {name} = shared_at<{kind}>({self._address(slot)});")
+        return name
+
+    def put(self, value: int, tensor: SlotTensor, address: str) -> None:
+        """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be torn."""
+        found, form = _values(self.program)[value], self.values[value]
+        if isinstance(form, str) and not isinstance(found.type, Tensor):
+            self.lines.append(f"if (place.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
+            return
+        maker = self.program.op(found.producer) if found.producer is not None else None
+        kind = maker.operands[0].type if maker is not None and isinstance(found.type, MemDesc) else found.type
+        assert isinstance(kind, Tensor)
+        turned, elements = isinstance(form, Turned), self.elements(found)
+        source = form.source if isinstance(form, Turned) else elements
+        spread = source.layout if isinstance(source, Held) else self.layout(kind)
+        if tensor.encoding is None:
+            one = point(spread, "i_")
+            body = f"if ({once(spread)}) {plain(kind, address, one)} = {cast(kind, elements(one))};"
+            self.lines += [UNROLL, f"for (int i_ = 0; i_ < {spread.registers}; ++i_)", f"    {body}"]
+            return
+        tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+        tile = replace(tile, transposed=tile.transposed != turned)
+        if isinstance(source, Held) and not tile.transposed:
+            self.lines += stored(source, tile)
+        else:
+            self.lines += scattered(source, spread, tile, c_type(kind))
+
+    @property
+    def narrow(self) -> bool:
+        return self.group.warps < 4
+
+    def layout(self, type: Tensor) -> Layout:
+        """How the group shares a tile."""
+        return linear(type, 32 * self.group.warps) if self.narrow else layout(type)
 
     def scalar(self, value: Value) -> str:
         form = self.form(value)
@@ -158,6 +228,10 @@ class Scope:
             self._reduce(op)
         elif op.name == "tt.store":
             self._store(op)
+        elif op.name == "tt.load":
+            self._load(op)
+        elif op.name == "scf.if":
+            self._if(op)
         else:
             self._elementwise(op)
 
@@ -177,19 +251,22 @@ class Scope:
         self.values[op.result.id] = self.kept(op.result, elements) if number else elements
 
     def _scalar(self, op: Op, operands: list[str]) -> None:
-        name = self.name(op.result)
-        if op.result.id not in self.targets:
-            self.lines.append(f"{c_type(op.result.type)} const {name} = {expression(op, operands)};")
-        else:
-            self.lines.append(f"{name} = {expression(op, operands)};")
-        self.values[op.result.id] = name
+        self._named(op.result, expression(op, operands) or "")
+
+    def _named(self, value: Value, text: str) -> None:
+        """A scalar, computed now."""
+        name = self.name(value)
+        self.lines.append(f"{name} = {text};" if value.id in self.targets else f"{c_type(value.type)} const {name} = {text};")
+        self.values[value.id] = name
 
     def name(self, value: Value) -> str:
         return self.targets.get(value.id, f"{identifier(value.name)}_")
 
     def kept(self, value: Value, elements: Elements) -> Elements:
-        """The tile, computed now."""
+        """The tile, computed now; a group that only moves data computes each element where it goes."""
         assert isinstance(value.type, Tensor)
+        if self.narrow:
+            return elements
         name = self.name(value)
         if value.id not in self.targets:
             self.lines.append(declaration(value.type, name))
@@ -209,37 +286,73 @@ class Scope:
         form = layout(source)
         if form.across > 1:
             raise refuse(self.program, op, "rows shared by several warpgroups can not be reduced")
-        rows, point = registers(op.result.type), Point(form, "i_")
-        at = f"{name}[{point.along((0,)).register}]"
+        rows, one = registers(op.result.type), point(form, "i_")
+        at = f"{name}[{one.along((0,)).register}]"
         self.lines += [" = ".join([*(f"{name}[{r}]" for r in range(rows)), f"{start};"]), UNROLL]
-        self.lines.append(f"for (int i_ = 0; i_ < {form.registers}; ++i_) {at} = {expression(combine, [at, elements(point)])};")
+        self.lines.append(f"for (int i_ = 0; i_ < {form.registers}; ++i_) {at} = {expression(combine, [at, elements(one)])};")
         self.lines += [f"{name}[{r}] = {REDUCTIONS[combine.name]}({name}[{r}]);" for r in range(rows)]
         self.values[op.result.id] = held(name, op.result.type)
+
+    def _load(self, op: Op) -> None:
+        pointers, *rest = op.operands
+        if not isinstance(op.result.type, Tensor):
+            forms = [self.scalar(value) for value in rest]
+            found = f"({forms[0]} ? {number(op.result.type, f'*{self.scalar(pointers)}')} : {forms[1] if len(forms) > 1 else '0'})"
+            text = found if forms else number(op.result.type, f"*{self.scalar(pointers)}")
+            self._named(op.result, text)
+            return
+        address, masks = self.elements(pointers), [self.elements(value) for value in rest]
+
+        def elements(one: Point) -> str:
+            text, limits = number(op.result.type, f"*{address(one)}"), [mask(one) for mask in masks]
+            return f"({limits[0]} ? {text} : {limits[1] if len(limits) > 1 else '0'})" if limits else text
+
+        self.values[op.result.id] = self.kept(op.result, elements)
+
+    def _if(self, op: Op) -> None:
+        """Both branches write the same new variables."""
+        for result in op.results:
+            self.lines.append(declaration(result.type, self.name(result)))
+        for i, (region, head) in enumerate(zip(op.regions, (f"if ({self.scalar(op.operands[0])}) {{", "} else {"), strict=True)):
+            inner = Scope(self.program, self.group, dict(self.values))
+            *ops, last = region.blocks[0].ops
+            for one in ops:
+                inner.execute(one)
+            for result, value in zip(op.results, last.operands, strict=True):
+                inner.assigned(result, self.name(result), inner.form(value))
+            self.lines += [head, *(f"    {line}" for line in inner.lines), *(["}"] if i else [])]
+        for result in op.results:
+            name = self.name(result)
+            self.values[result.id] = held(name, result.type) if isinstance(result.type, Tensor) else name
 
     def _store(self, op: Op) -> None:
         value = op.operands[1]
         if not isinstance(value.type, Tensor):
             self.lines.append(f"if (place.leader) *{self.scalar(op.operands[0])} = {self.scalar(value)};")
             return
-        point = Point(layout(value.type), "i_")
-        target, source = self.elements(op.operands[0])(point), self.elements(value)(point)
-        mask = f" && {self.elements(op.operands[2])(point)}" if len(op.operands) > 2 else ""
-        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {point.layout.registers}; ++i_)"]
-        self.lines.append(f"    if ({once(point.layout)}{mask}) *{target} = {source};")
+        form = self.layout(value.type)
+        one = point(form, "i_")
+        target, source = self.elements(op.operands[0])(one), cast(value.type, self.elements(value)(one))
+        mask = f" && {self.elements(op.operands[2])(one)}" if len(op.operands) > 2 else ""
+        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+        self.lines.append(f"    if ({once(form)}{mask}) *{target} = {source};")
 
     def assign(self, writes: Iterable[Write]) -> None:
         """Keep results that are not in their variables yet."""
         for write in writes:
             if write.value in self.targets and not callable(self.values[write.value]):
                 continue
-            value, name = _values(self.program)[write.value], variable(write.register)
-            form = self.values[write.value]
-            if isinstance(form, str):
-                self.lines += [f"{name} = {form};"] if form != name else []
-            elif isinstance(value.type, Tensor) and not isinstance(form, Shared):
-                point = Point(layout(value.type), "i_")
-                if form(point) != held(name, value.type)(point):
-                    self.lines += written(value.type, name, form)
+            self.assigned(_values(self.program)[write.value], variable(write.register), self.values[write.value])
+
+    def assigned(self, value: Value, name: str, form: Form) -> None:
+        """Keep a value in a variable, if it is not there."""
+        if isinstance(form, str) and not isinstance(value.type, Tensor):
+            self.lines += [f"{name} = {form};"] if form != name else []
+        elif isinstance(value.type, Tensor) and not isinstance(form, Shared):
+            elements: Elements = (lambda one: form) if isinstance(form, str) else form
+            one = point(layout(value.type), "i_")
+            if elements(one) != held(name, value.type)(one):
+                self.lines += written(value.type, name, elements)
 
 
 def _values(program: Program) -> Mapping[int, Value]:
@@ -276,8 +389,26 @@ def _transpose(scope: Scope, op: Op) -> Form:
     return replace(tile, transposed=not tile.transposed)
 
 
+def _reshape(scope: Scope, op: Op) -> Form:
+    source, result = op.operands[0].type, op.result.type
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    if tuple(n for n in source.shape if n > 1) != tuple(n for n in result.shape if n > 1):
+        raise refuse(scope.program, op, "only dimensions of one element can come and go")
+    return scope.form(op.operands[0])
+
+
+def _turn(scope: Scope, op: Op) -> Form:
+    form = scope.form(op.operands[0])
+    if isinstance(form, Shared | str):
+        raise refuse(scope.program, op, "can not be generated")
+    return form.source if isinstance(form, Turned) else Turned(form)
+
+
 VIEWS = {
     "ttg.convert_layout": _same,
+    "tt.reshape": _reshape,
+    "tt.trans": _turn,
     "ttg.local_alloc": _same,
     "tt.broadcast": _same,
     "tt.splat": _splat,

@@ -7,7 +7,8 @@ or 32 bytes), all rows of one box before the next, which is how TMA moves it and
 from dataclasses import dataclass
 from math import prod
 
-from twill.codegen.emit.tiles import BITS, Held, Layout, declaration, held, layout
+from twill.codegen.emit.tiles import BITS, Elements, Held, declaration, held, point
+from twill.codegen.layouts import Layout, layout
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 
 UNROLL = "#pragma unroll"
@@ -104,6 +105,17 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
         return [UNROLL, f"for (int j = 0; j < {part.registers // 8}; ++j)", f"    {body}"]
     body = f"store_shared({tile.address} + {_pair(tile, part)}, {_two(source.name, tile, _from('p', whole, part, 2, first))});"
     return [UNROLL, f"for (int p = 0; p < {part.registers // 2}; ++p)", f"    {body}"]
+
+
+def scattered(elements: Elements, form: Layout, tile: Shared, kind: str) -> list[str]:
+    """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
+    one, size = point(form, "i_"), tile.bits // 8
+    row, column = one.along((0,)).coordinate(), one.along((1,)).coordinate()
+    if tile.transposed:
+        row, column = column, row
+    byte = f"{column} * {size}"
+    address = f"{tile.address} + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} % {tile.width})"
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    shared_at<{kind}>({address}) = {kind}({elements(one)});"]
 
 
 def _from(index: str, whole: Layout, part: Layout, unit: int, first: int) -> str:

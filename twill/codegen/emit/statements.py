@@ -7,9 +7,11 @@ line of its operation.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from twill.codegen.emit.scope import Scope, identifier, iteration, refuse, sequence, variable, written
+from twill.codegen.code import identifier
+from twill.codegen.emit.scope import Scope, iteration, refuse, sequence, variable, written
 from twill.codegen.emit.shared import Shared, shared, stored
-from twill.codegen.emit.tiles import BITS, Held, Layout, held, layout, packed
+from twill.codegen.emit.tiles import BITS, Held, held, packed
+from twill.codegen.layouts import Layout, layout
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
 from twill.ir.program import (
     Advance,
@@ -28,8 +30,10 @@ from twill.ir.program import (
     Pipelined,
     Program,
     PutLoad,
+    PutTile,
     Read,
     Register,
+    Slot,
     Statement,
     StoreTile,
     StoreWait,
@@ -83,6 +87,8 @@ class Emitter:
                 return self._wait(pending)
             case PutLoad():
                 return self._put(statement)
+            case PutTile():
+                return self._put_tile(statement)
             case Get(channel, at):
                 return [f"{channel}.wait_full({sequence(channel, at.iteration)});"]
             case Consumed(channel, at):
@@ -137,7 +143,10 @@ class Emitter:
 
     def _issue(self, it: MmaIssue) -> list[str]:
         dot = self.program.op(it.ops[-1])
-        scope = self.scope(it.reads, at=it.at)
+        scope = self.scope((read for read in it.reads if isinstance(read.place, Register)), at=it.at)
+        for read in it.reads:
+            if isinstance(read.place, Slot):
+                scope.values[read.value] = scope.operand(read, read.place)
         for index in it.ops[:-1]:
             op = self.program.op(index)
             if not isinstance(op.result.type, Tensor):
@@ -153,9 +162,9 @@ class Emitter:
         assert isinstance(b, Shared)
         lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t b = {self._second(dot, b, form)};"]
         majors = [_major(not b.transposed)]
-        a = scope.form(left) if isinstance(left.type, MemDesc) else None
+        a = scope.values.get(left.id)
+        a = a if isinstance(a, Shared) else None
         if a is not None:
-            assert isinstance(a, Shared)
             majors = [_major(a.transposed), *majors]
             lines.append(f"    const uint64_t a = {self._first(dot, a, form)};")
         if step != 16 and "MN_MAJOR" in majors:
@@ -243,6 +252,19 @@ class Emitter:
             scope.lines.append(f"tma_load({tile.address}{_plus(box * tile.box)}, &{map_name(op)}, {it.channel}.full({n}), {at});")
         return ["{", *indented(scope.lines), "}"]
 
+    def _put_tile(self, it: PutTile) -> list[str]:
+        n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
+        for index in it.ops:
+            scope.execute(self.program.op(index))
+        for value, tensor in zip(it.values, self.program.channel(it.channel).tensors, strict=True):
+            try:
+                scope.put(value, tensor, f"{it.channel}.slot({n}) + {tensor.offset}")
+            except ValueError as problem:
+                raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
+        head = f"// cycle {it.at.cycle}, stage {it.at.stage}: put {it.node}"
+        filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{it.channel}.fill({n});"]
+        return [head, f"{it.channel}.wait_empty({n});", *filled]
+
     def _consumed(self, channel: str, at: At) -> list[str]:
         text = f"{channel}.release({sequence(channel, at.iteration)});"
         late = at.iteration.base == "newest" and at.iteration.offset
@@ -280,10 +302,11 @@ class Emitter:
         """One part of a tile: registers to shared memory, then to global memory."""
         kind = op.operands[0].type
         assert isinstance(kind, TensorDesc)
-        columns = kind.shape[-1] // parts
+        columns, across = kind.shape[-1] // parts, words.layout.across
+        piece = columns // across
         try:
             tile = shared(f"memory + {offset}", (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
-            filled = stored(words, tile, part * columns)
+            filled = stored(words, tile, part * piece)
         except ValueError as problem:
             raise refuse(self.program, op, f"a tile {problem}") from problem
         word = REDUCTIONS.get(str(op.attributes.get("kind")))
@@ -291,7 +314,8 @@ class Emitter:
             raise refuse(self.program, op, f"a reduction {op.attributes['kind']} can not be generated")
         boxes = list[str]()
         for box in range(tile.boxes):
-            at = _coordinates(corner, part * columns + box * tile.width * 8 // tile.bits)
+            group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
+            at = _coordinates(corner, (group * parts + part) * piece + inside)
             boxes.append(f"    {word}(&{map_name(op)}, {tile.address}{_plus(box * tile.box)}, {at});")
         free = ["if (place.leader) tma_wait_read<0>();", self._meet()]
         return [*free, *filled, "fence_async_shared();", self._meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]

@@ -1,21 +1,14 @@
-"""How tiles lie in registers: all of them as wgmma leaves its accumulator, so that most layout conversions move nothing.
+"""Tiles in registers as C: declarations, and the element that a register holds as an expression.
 
-Takes TTGIR types; gives C declarations and, for an element that a thread holds, its register, row and column as C expressions.
-
-A warpgroup holds 64 rows. Thread t has, in register 4*j + i of a tile of rows and columns, row 16*(t/32) + t%32/4 + 8*(i/2) and column
-8*j + 2*(t%4) + i%2 (PTX ISA, register fragments of wgmma). A vector of rows takes 2 registers, a vector of columns a quarter of the
-columns. Tiles of 16 and 8 bits are packed in pairs, four words for 16 columns, which is how wgmma takes 16-bit A from registers.
-
-The warps of a group share a tile, `down` of them along its rows and `across` along its columns; where the rows are more than 16 * `down`,
-each thread has a band of registers for every 16 * `down` of them.
+Tiles of 16 and 8 bits are packed in pairs, four words for 16 columns, which is how wgmma takes 16-bit A from registers.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import TypeAlias
 
-from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, NvidiaMma, Pointer, Scalar, Slice, Tensor, Type
+from twill.codegen.layouts import Layout, axes, layout, registers
+from twill.ir.loop import Pointer, Scalar, Tensor, Type
 
 C_TYPES = {
     "i1": "bool",
@@ -49,108 +42,6 @@ def c_type(type: Type) -> str:
             raise KeyError(str(type))
 
 
-# --- who holds what ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Which elements of a tile or vector each thread of a group holds."""
-
-    axes: tuple[int, ...]
-    """(0, 1) for rows and columns, or the one that a vector runs along."""
-    shape: tuple[int, ...]
-    down: int
-    across: int
-
-    @property
-    def bands(self) -> int:
-        """How often the warps go down the rows."""
-        return max(1, self.shape[0] // (16 * self.down)) if 0 in self.axes else 1
-
-    @property
-    def band(self) -> int:
-        """Registers of one band."""
-        match self.axes:
-            case (0,):
-                return 2
-            case (1,):
-                return self.shape[0] // self.across // 4
-            case _:
-                return self.shape[1] // self.across // 2
-
-    @property
-    def registers(self) -> int:
-        """How many elements a thread holds."""
-        return self.bands * self.band
-
-    def alike(self, other: "Layout") -> bool:
-        """Whether the same register is the same element."""
-        rows = 0 not in self.axes or self.down == other.down
-        return self.axes == other.axes and rows and (1 not in self.axes or self.across == other.across)
-
-
-def axes(type: Tensor) -> tuple[int, ...]:
-    """Rows and columns, or the one that a vector runs along (a tile of one row or column is one)."""
-    match type.shape:
-        case (_, 1):
-            return (0,)
-        case (1, _):
-            return (1,)
-        case (_, _):
-            return (0, 1)
-        case _:
-            return (1 - type.encoding.dim if isinstance(type.encoding, Slice) else 0,)
-
-
-def layout(type: Tensor) -> Layout:
-    """Warps in accumulators are where wgmma has them; in other tiles as far down the rows as these go."""
-    down, across = _warps(type.encoding)
-    if not _accumulator(type.encoding):
-        rows = type.shape[0] if 0 in axes(type) else 16 * down * across
-        down, across = _down(rows, down * across)
-    kept = axes(type)
-    return Layout(kept, type.shape if len(kept) == len(type.shape) else (prod(type.shape),), down, across)
-
-
-def _down(rows: int, warps: int) -> tuple[int, int]:
-    down = max(1, min(warps, rows // 16))
-    return down, warps // down
-
-
-def _accumulator(encoding: Encoding | None) -> bool:
-    match encoding:
-        case Slice(_, parent):
-            return _accumulator(parent)
-        case DotOperand(_, parent, _):
-            return _accumulator(parent)
-        case NvidiaMma():
-            return True
-        case _:
-            return False
-
-
-def _warps(encoding: Encoding | None) -> tuple[int, int]:
-    """Along rows and along columns."""
-    match encoding:
-        case NvidiaMma(_, warps, _):
-            return warps[0], prod(warps[1:])
-        case Slice(_, parent) | DotOperand(1, parent, _):
-            return _warps(parent)
-        case DotOperand(_, parent, _):
-            return _warps(parent)[0], 1
-        case Blocked(_, _, warps, _):
-            return prod(warps), 1
-        case Linear(_, _, warps, _):
-            return 2 ** len(warps), 1
-        case _:
-            return 4, 1
-
-
-def registers(type: Tensor) -> int:
-    """How many elements a thread holds."""
-    return layout(type).registers
-
-
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
@@ -160,12 +51,16 @@ class Point:
 
     layout: Layout
     register: str
+    at: tuple[str, ...] = ()
+    """Row and column (or the place in a vector, twice) where the register alone does not tell."""
 
     def along(self, axes: tuple[int, ...]) -> "Point":
         """The element of a vector along `axes` that an element of a tile is in. Raises ValueError for one that does not run so."""
         whole, i = self.layout, self.register
         if axes == whole.axes:
             return self
+        if self.at:
+            return Point(Layout(axes, (whole.shape[axes[0]],), threads=whole.threads), i, self.at)
         if whole.axes != (0, 1):
             raise ValueError("rows are no columns")
         (kept,) = axes
@@ -176,12 +71,22 @@ class Point:
     def coordinate(self) -> str:
         """The row or column of an element of a vector."""
         i, form = self.register, self.layout
+        if self.at:
+            return f"int32_t({self.at[form.axes[0]]})"
         if form.axes == (0,):
             band = f" + ({i}) / 2 * {16 * form.down}" if form.bands > 1 else ""
             row = f"place.row % {16 * form.down}" if form.across > 1 else "place.row"
             return f"int32_t({row} + 8 * (({i}) % 2){band})" if band else f"int32_t({row} + 8 * ({i}))"
         part = f" + place.row / {16 * form.down} * {form.shape[0] // form.across}" if form.across > 1 else ""
         return f"int32_t(place.column + 8 * (({i}) / 2) + ({i}) % 2{part})"
+
+
+def point(form: Layout, register: str) -> Point:
+    """The element that a thread holds in a register."""
+    if not form.threads:
+        return Point(form, register)
+    index = f"(place.lane + {form.threads} * ({register}))"
+    return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
 
 
 Elements: TypeAlias = Callable[[Point], str]
@@ -228,6 +133,16 @@ class Held:
         if self.pack:
             return f"un{self.pack}({self.name}[({i}) / 8][({i}) / 2 % 4], ({i}) % 2)"
         return f"{self.name}[{i}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A tile seen with rows and columns exchanged: it can only go to shared memory."""
+
+    source: Elements
+
+    def __call__(self, point: Point) -> str:
+        raise ValueError("a tile in registers can only be transposed on its way to shared memory")
 
 
 def held(name: str, type: Tensor) -> Held:

@@ -97,6 +97,14 @@ __device__ __forceinline__ float unpack_e5m2(uint16_t packed, int half) {
 template <uint32_t Width>
 __device__ __forceinline__ uint32_t swizzle(uint32_t offset) { return offset ^ ((offset >> 3) & (Width - 16)); }
 
+// ---- single elements in shared memory ----------------------------------------------------------------------------
+
+/// What lies at a shared-window address.
+template <class T>
+__device__ __forceinline__ T& shared_at(uint32_t address) {
+    return *reinterpret_cast<T*>(__cvta_shared_to_generic(address));
+}
+
 // ---- neighbours in a row between registers and shared memory -----------------------------------------------------
 
 __device__ __forceinline__ void store_shared(uint32_t address, uint16_t pair) {

@@ -18,6 +18,12 @@ struct Ring {
     /// The first round does not wait.
     __device__ __forceinline__ void wait_empty(uint32_t n) const { mbarrier_wait(empty(n), (n / Depth + 1) % 2); }
 
+    /// By all threads of a warp, of the group that puts: it has written its part of the slot.
+    __device__ __forceinline__ void fill(uint32_t n) const {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(full(n));
+    }
+
     /// By all threads of a warp: it reads the slot no more.
     __device__ __forceinline__ void release(uint32_t n) const {
         __syncwarp();
