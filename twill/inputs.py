@@ -87,9 +87,7 @@ def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
     if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent or inputs.contention:
-        raise TwillError(
-            f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules, and costs of its own"
-        )
+        raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules, and costs of its own")
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
         groups=inputs.groups,
