@@ -191,15 +191,15 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             while len(group.flying) > pending:
                 group.now = max(group.now, group.flying.pop(0))
             _note(clock, group, action, f"wait {pending}", came, at.cycle)
-        case PutLoad(channel=name, at=at) | PutTile(channel=name, at=at):
-            number = action.sequence(name, at.iteration)
-            channel = clock.protocol.channels[name][1]
-            if number >= channel.depth:
-                group.now = max(group.now + costs.poll, clock.empty[name, number - channel.depth] + costs.barrier)
-            _note(clock, group, action, f"put {name}", came, at.cycle)
-            if isinstance(action.statement, PutTile):
-                _work(clock, group, action, group.now)
-            _put(clock, group, action, name, number)
+        case PutLoad(channel=name):
+            _room(clock, group, action, name)
+            _put(clock, group, action, name)
+        case PutTile(channel=name, ops=ops, node=node):
+            if group.left == 1.0:
+                _room(clock, group, action, name)
+            if ops and action.loop is not None and not _work(clock, group, action, node):
+                return False
+            _put(clock, group, action, name)
         case Get(channel=name, at=at):
             group.now = max(group.now + costs.poll, clock.full[name, action.sequence(name, at.iteration)] + costs.barrier)
             _note(clock, group, action, f"get {name}", came, at.cycle)
@@ -229,9 +229,20 @@ def _note(clock: _Clock, group: _Group, action: Action, name: str, came: float, 
         clock.events.append(Event(group.track, name, came, group.now, action.iteration(at.iteration), group.now - came, action.loop))
 
 
-def _put(clock: _Clock, group: _Group, action: Action, name: str, number: int) -> None:
+def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
+    """Wait until a slot is empty."""
+    at, came = getattr(action.statement, "at"), group.now  # noqa: B009
+    number = action.sequence(name, at.iteration)
+    depth = clock.protocol.channels[name][1].depth
+    if number >= depth:
+        group.now = max(came + clock.costs.poll, clock.empty[name, number - depth] + clock.costs.barrier)
+    _note(clock, group, action, f"put {name}", came, at.cycle)
+
+
+def _put(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Tiles on their way: TMA is taken, then they arrive."""
-    arrival = group.now
+    at, arrival = getattr(action.statement, "at"), group.now  # noqa: B009
+    number = action.sequence(name, at.iteration)
     if isinstance(action.statement, PutLoad):
         for load in action.statement.loads:
             problem, scale = clock.problems.get(action.loop), _scale(clock, action)
