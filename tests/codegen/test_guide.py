@@ -16,8 +16,6 @@ pytest.importorskip("triton")
 GUIDE = Path("docs/kernel-to-cuda.md").read_text()
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 SHOWN = [line for line in GUIDE.split("```c++\n")[1].split("```")[0].splitlines() if "..." not in line and "//" not in line]
-    line for line in GUIDE.split("```c++\n")[1].split("```")[0].splitlines() if line.strip() not in ("...", "{", "}") and "//" not in line
-]
 FILES = set(re.findall(r"`([\w*.]+\.\w+)`", GUIDE.split("| file |")[1].split("\n\n")[0]))
 
 
