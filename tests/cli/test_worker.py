@@ -50,9 +50,18 @@ def test_an_error_comes_back_whole() -> None:
     assert str(caught.value) == str(TwillError("no", Location("f", 3, 4), text="abc", help="yes"))
 
 
-def test_a_worker_that_dies_is_noticed() -> None:
-    with pytest.raises(RuntimeError, match="ended without an answer"):
-        worker.run(lambda tell: os._exit(7), print)
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda: os._exit(7), "ended with status 7"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed"),
+        (lambda: os.kill(os.getpid(), signal.SIGXCPU), "died of SIGXCPU"),
+    ],
+)
+def test_a_worker_that_dies_is_an_error_with_a_way_out(end: Callable[[], None], words: str) -> None:
+    with pytest.raises(TwillError, match=words) as caught:
+        worker.alone(end)
+    assert "help:" in str(caught.value)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from twill.cli.options import input_options, inputs, question_options
+from twill.cli.options import input_options, inputs, prepared, question_options
 
 
 @click.command(short_help="Verify a schedule independently, with no solver.")
@@ -26,7 +26,6 @@ def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
     Exit status: 0 all rules hold, 1 some rule is broken, 2 bad input.
     """
     from twill.files import load, read_schedule
-    from twill.inputs import cases
     from twill.verify import check_document
 
     document = read_schedule(load(schedule), schedule)
@@ -34,7 +33,7 @@ def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
     if not spec.endswith(".json"):
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
-    (case, *_) = cases(inputs(spec, options))
+    (case, *_) = prepared(inputs(spec, options))
     violations = check_document(document, case.problem)
     for violation in violations:
         click.echo(str(violation))

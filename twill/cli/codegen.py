@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from twill.cli import worker
 from twill.cli.options import input_options, inputs, program_options, question_options, wishes
 
 
@@ -28,7 +29,7 @@ def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
     from twill.codegen.build import build as built
     from twill.generate import files, generate
 
-    made = generate(inputs(spec, options), wishes(options))
+    made = worker.alone(lambda: generate(inputs(spec, options), wishes(options)))
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     if build or (build is None and shutil.which("nvcc")):

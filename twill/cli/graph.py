@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from twill.cli.options import input_options, inputs, question_options
+from twill.cli.options import input_options, inputs, prepared, question_options
 
 
 @click.command(short_help="Draw the dependence graph of a loop.")
@@ -25,11 +25,10 @@ def graph(spec: str, out: Path, **options: Any) -> None:
     from twill.cli.output import folder_of, graph_files, write_all
     from twill.costs.listing import listing
     from twill.files import write_graph
-    from twill.inputs import cases
     from twill.modulo.bounds import bounds
     from twill.report.summary import bound
 
-    found = cases(inputs(spec, options))
+    found = prepared(inputs(spec, options))
     for case in found:
         limits = bounds(case.problem)
         click.echo(f"{case.name}: {bound(case.problem, limits)}")

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from twill.cli import worker
 from twill.files import load
-from twill.inputs import Inputs
+from twill.inputs import Case, Inputs, cases
 from twill.whatif import read_pins
 
 if TYPE_CHECKING:
@@ -22,6 +24,11 @@ def inputs(spec: str, options: Mapping[str, Any]) -> Inputs:
     path: str | None = options.get("pins")
     pins = read_pins(load(path), path) if path else None
     return Inputs(spec, pins=pins, **{name: value for name, value in options.items() if name in names})
+
+
+def prepared(asked: Inputs) -> tuple[Case, ...]:
+    """The loops that are asked about; a solver that normalizes their times can be interrupted."""
+    return cases(asked) if asked.resolution is None else worker.alone(lambda: cases(asked))
 
 
 class Pair(click.ParamType[tuple[str, object]]):
@@ -39,6 +46,17 @@ class Pair(click.ParamType[tuple[str, object]]):
             return name, self.convert_value(text)
         except ValueError:
             self.fail(f"{text!r} is not a whole number", param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """A tenth of a second or more; `nan` is none."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0.1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        return self.fail(f"{value!r} is no time", param, ctx) if isnan(seconds) else seconds
 
 
 class Units(click.ParamType[int | None]):
@@ -90,7 +108,9 @@ def program_options(command: Command) -> Command:
             click.option(
                 "--schedule", "schedules", multiple=True, metavar="FILE", help="Schedule of a loop, instead of a search; repeatable."
             ),
-            click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for scheduling each loop."),
+            click.option(
+                "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For scheduling each loop."
+            ),
         )
     ):
         command = add(command)

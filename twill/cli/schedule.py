@@ -14,13 +14,13 @@ from typing import Any, get_args
 import click
 
 from twill.cli import worker
-from twill.cli.options import input_options, inputs, question_options
+from twill.cli.options import Seconds, input_options, inputs, prepared, question_options
 from twill.cli.output import drawings, folder_of, text_files, write_all
 from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
 from twill.files import write_schedule
 from twill.files.schedule import timeless
-from twill.inputs import Case, cases
+from twill.inputs import Case
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
 
@@ -35,7 +35,7 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 @input_options
 @question_options
 @click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
-@click.option("--time-limit", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
+@click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
 @click.option("--copies", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
 @click.option("--explain/--no-explain", default=True, help="Ask why the interval is above the lower bound, where it is.")
@@ -71,7 +71,7 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     if search.engine in PACKAGES and find_spec(PACKAGES[search.engine]) is None:
         raise click.BadParameter(f"the package {PACKAGES[search.engine]} is not installed", param_hint="--engine")
     began = time.monotonic()
-    found = cases(inputs(spec, options))
+    found = prepared(inputs(spec, options))
     read = time.monotonic() - began
     statuses = [_one(case, search, read, len(found) > 1, options) for case in found]
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))

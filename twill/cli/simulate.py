@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from twill.cli import worker
 from twill.cli.options import Pair, input_options, inputs, program_options, question_options, wishes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     from twill.codegen.listing import text
     from twill.generate import generate
 
-    generated = generate(inputs(spec, options), wishes(options))
+    generated = worker.alone(lambda: generate(inputs(spec, options), wishes(options)))
     made = generated.program
     _values(made, options)
     _interleavings(made)

@@ -12,6 +12,9 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from twill.diagnostics import TwillError
+from twill.smt.child import end_with_parent
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Result = TypeVar("Result")
@@ -21,7 +24,8 @@ Event = TypeVar("Event")
 def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event], None]) -> Result:
     """`work(tell)`, in a child; events and the result come back through a pipe, and an exception is raised here again.
 
-    Raises KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP, after killing the child and all that it started.
+    Raises KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP, after killing the child and all that it started, and TwillError where the child
+    dies of something else.
     """
     if not hasattr(os, "fork"):
         return work(tell)
@@ -36,13 +40,37 @@ def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event
     try:
         with _Stoppable():
             return _listen(receiver, tell)
+    except EOFError:
+        pass
     finally:
-        _end(child)
+        status = _end(child)
+    raise _died(status)
+
+
+def alone(work: Callable[[], Result]) -> Result:
+    """`run` for work that tells nothing."""
+    return run(lambda tell: work(), _ignore)
+
+
+def _ignore(event: object) -> None:
+    pass
+
+
+def _died(status: int) -> TwillError:
+    """Why there is no answer: an exit status, or a signal where that is negative."""
+    if -status == signal.SIGKILL:
+        return TwillError(
+            "the solving process was killed before it had an answer",
+            help="memory may have run out: allow fewer --copies or a smaller --time-limit, or take a machine with more of it",
+        )
+    how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return TwillError(f"the solving process {how} before it had an answer", help="try another --engine, and please report this")
 
 
 def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> None:
     """The child: work, send what it gave, leave without the parent's clean-up."""
     try:
+        end_with_parent()
         os.setpgid(0, 0)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
@@ -56,10 +84,7 @@ def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> 
 
 def _listen(receiver: Connection, tell: Callable[[Any], None]) -> Any:
     while True:
-        try:
-            kind, content = receiver.recv()
-        except EOFError:
-            raise RuntimeError("the solving process ended without an answer") from None
+        kind, content = receiver.recv()
         match kind:
             case "event":
                 tell(content)
@@ -69,14 +94,14 @@ def _listen(receiver: Connection, tell: Callable[[Any], None]) -> Any:
                 return content
 
 
-def _end(child: int) -> None:
-    """Kill the child's group and collect it."""
+def _end(child: int) -> int:
+    """Kill the child's group and collect it: its exit status, or the signal, negated, that ended it."""
     for kill, target in ((os.killpg, child), (os.kill, child)):
         try:
             kill(target, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             continue
-    os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 class _Stoppable:

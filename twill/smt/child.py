@@ -120,7 +120,7 @@ def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have Linux kill this process when the one that waits for it is gone."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
@@ -129,7 +129,7 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Answer one request; solvers may print, so standard output is kept for the answer."""
-    _end_with_parent()
+    end_with_parent()
     gc.disable()  # one answer leaves little to collect, and millions of clauses to look through
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
