@@ -115,6 +115,14 @@ def test_index_arithmetic_runs_no_later_than_its_first_reader() -> None:
                     assert set(where[op.index].groups) <= set(where[maker[value.id]].groups), path
 
 
+def test_a_loop_without_a_yield_places_all_its_operations() -> None:
+    one = case(FOLDER / "gemm.sm90.ttgir")
+    bare_loop = replace(one.loop, body=replace(one.loop.body, ops=one.loop.ops))
+    whole = placements(one.loop, one.graph, one.problem, one.solution)
+    places = placements(bare_loop, one.graph, one.problem, one.solution)
+    assert places == {op.index: whole[op.index] for op in one.loop.ops}
+
+
 def test_an_annotated_loop_is_refused() -> None:
     made = case(FOLDER / "gemm.sm90.ttgir")
     again = read(made.text(), "again.ttgir")

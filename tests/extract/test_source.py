@@ -77,6 +77,30 @@ def test_dumps_with_none_or_several(tmp_path: Path, passes: list[str], count: in
         load(str(tmp_path / "dump.txt"))
 
 
+def test_a_kernel_of_a_dump_is_chosen_by_name_or_by_line(tmp_path: Path) -> None:
+    one = dump("ConvertTritonToTritonGPU", "TritonGPUAssignLatencies")
+    other = dump("CSEPass", "ConvertTritonToTritonGPU", "TritonGPUAssignLatencies").replace("@f", "@g")
+    file, text = tmp_path / "dump.txt", one + other
+    file.write_text(text)
+    first, last = (part.count("\n", 0, part.rindex("// -----//")) + 1 for part in (one, text))
+    for which, names in (("f0", ["f0"]), (f"{first}", ["f0"]), ("g1", ["g0", "g1"]), (f"{last}", ["g0", "g1"])):
+        assert [function.name for function in load(f"{file}:{which}").functions] == names
+    for which, example in (("", "g0"), (":h0", "g0"), (":2", "g0")):
+        with pytest.raises(TwillError, match=rf"f0 \(line {first}\), g0 and g1 \(line {last}\)") as caught:
+            load(f"{file}{which}")
+        assert f"{file}:{example}" in str(caught.value)
+    file.write_text(one + one)
+    with pytest.raises(TwillError, match="holds 2 modules of f0") as caught:
+        load(f"{file}:f0")
+    assert f"{file}:{one.count(chr(10)) + first}" in str(caught.value)
+
+
+def test_a_file_that_is_no_dump_has_nothing_to_choose(tmp_path: Path) -> None:
+    (tmp_path / "x.ttgir").write_text("module {\n  tt.func @f() {\n    tt.return\n  }\n}\n")
+    with pytest.raises(TwillError, match="--loop"):
+        load(f"{tmp_path / 'x.ttgir'}:f")
+
+
 class TestKernels:
     """These need Triton."""
 

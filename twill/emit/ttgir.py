@@ -88,7 +88,8 @@ def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -
             if near and op.index not in found:
                 found[op.index] = _first(near, solution.interval)
     last = max((found[op.index] for op in loop.ops if op.index in found), key=lambda place: place.start, default=Placement(0, (0,)))
-    return {op.index: found.get(op.index, Placement(0, (0,))) for op in loop.ops} | {loop.body.ops[-1].index: last}
+    ends = loop.body.ops[len(loop.ops) :]  # the yield, which a loop that carries nothing may leave out
+    return {op.index: found.get(op.index, Placement(0, (0,))) for op in loop.ops} | {end.index: last for end in ends}
 
 
 def _scheduled(graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:

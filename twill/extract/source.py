@@ -1,6 +1,7 @@
 """What a user names on the command line, to a `Module`.
 
-Takes `FILE.ttgir`, the dump of a compilation, its text, or `FILE.py:function` with settings; gives the module that is scheduled.
+Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text, or `FILE.py:function` with
+settings; gives the module that is scheduled.
 Only Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
 kernel.
 """
@@ -23,12 +24,12 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
     """The module of `spec`. `arch` (`sm90`, `sm100`) may be left out for a file that names its target."""
     if "\n" in spec:
         return of_text(spec, arch)
-    file, _, function = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
+    file, _, which = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
     if file.endswith(".py"):
-        return from_python(file, function, arch, settings or {})
+        return from_python(file, which, arch, settings or {})
     if settings:
         raise TwillError(f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function")
-    module = read(at_the_cut(text_of(file), file), file)
+    module = read(at_the_cut(text_of(file), file, which), file)
     check_target(module, arch)
     return module
 

@@ -161,6 +161,8 @@ class Limits:
     Rule REGISTERS: a wide group of w warps with peak p is granted R = the least multiple of `register_step` >= register_base + p, and R <=
     registers_per_thread; a warpgroup of narrow groups takes `narrow_registers`. Sum of 32 * warps * R over groups and narrow
     warpgroups <= registers_total.
+    What a narrow group holds is not limited: one warp issues asynchronous work, whose results lie in memory, and `Value.registers` of what
+    it loads are those of the readers.
     """
 
     groups: int = 8
