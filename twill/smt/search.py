@@ -25,7 +25,10 @@ PROJECTION_SHARE = 2.0
 """Deterministic seconds for a projection at one interval."""
 
 FIRST_SHARE = 0.5
-"""Deterministic seconds a hunt and a complete engine get at an interval before the search looks elsewhere; doubled each round."""
+"""Deterministic seconds a hunt and a complete engine get at an interval before the search looks elsewhere; doubled each round, and more
+for more operations than `FEW_OPERATIONS`, in the square of their number."""
+
+FEW_OPERATIONS = 32
 
 BRACKET_PART = 0.3
 """Of the time left, what coarse times may take once the first interval has failed on exact ones."""
@@ -71,7 +74,8 @@ class _State:
     def __post_init__(self) -> None:
         self.began = time.monotonic()
         self.joint = not self.options.modulo_only
-        self.share = min(FIRST_SHARE, self.options.time_limit / 20)
+        size = max(1.0, (len(self.problem.operations) / FEW_OPERATIONS) ** 2)
+        self.share = min(FIRST_SHARE * size, self.options.time_limit / 3)
         self.low = self.bounds.value
         self.top = largest_needed(self.problem, self.low)
         self.candidates = partitions(self.problem) if self.joint else ()
@@ -95,7 +99,7 @@ class _State:
         self.take_turns()
         while self.low < self.high and self.remaining() > 0:
             self.decide(self.target())
-            if self.low < self.high and not self.bracketed:
+            if self.best is None and not self.bracketed:
                 self.bracket()
             while pending and self.low < self.high:
                 self.project(pending.pop(0))
@@ -147,7 +151,7 @@ class _State:
         """Try one interval with the current share."""
         self._tell("trying", "search", interval)
         self.tried.add(interval)
-        known = self.best, self.candidates, tuple(self.binding), self.alike
+        known = self.best, self.candidates, tuple(self.binding)
         verdict = Race(self.problem, self.options, interval, self.share, self.remaining, *known).run()
         if verdict.solution is not None:
             self.best = verdict.solution
