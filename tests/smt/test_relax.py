@@ -63,7 +63,7 @@ def test_pins_far_apart_are_searched_far_enough() -> None:
     table = (Reservation("TC", 2),)
     ops = tuple(Operation(name, "op", table, latency=2, warps=4) for name in ("a", "b"))
     problem = Problem("pins", "toy", units, ops, (Edge("b", "a", 20, distance=1),), starts=(("a", 0), ("b", 30)))
-    result = solve(problem, Options(time_limit=30))
+    result = solve(problem, Options(time_limit=120))
     assert result.status == "optimal"
     assert result.solution is not None
     assert result.solution.interval == 50

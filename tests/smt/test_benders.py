@@ -1,0 +1,78 @@
+"""Partition first, then times: the verdict is that of an exhaustive search, however coarse the master problem."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.samples import figure1
+from twill.ir.problem import Problem
+from twill.smt import benders
+from twill.smt.engine import Attempt
+from twill.verify.check import check
+from twill.verify.oracle import TooLargeError, best
+from twill.verify.tiny import tiny_problem
+
+
+def _monotone(problem: Problem) -> Problem:
+    operations = tuple(replace(op, reservations=tuple(replace(use, offset=0) for use in op.reservations)) for op in problem.operations)
+    return replace(problem, operations=operations, starts=())
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_agrees_with_the_exhaustive_search(block: int) -> None:
+    verdicts: set[tuple[str, bool]] = set()
+    for seed in range(7000 + block * 40, 7040 + block * 40):
+        random = Random(seed)
+        problem = _monotone(tiny_problem(random, 4))
+        interval, copies, step = random.randint(1, 8), random.randint(1, 3), random.randint(1, 4)
+        try:
+            answer = best(problem, interval, copies, left=[5000])
+        except TooLargeError:
+            continue
+        decision = benders.decide(problem, interval, copies, joint=True, step=step)
+        assert decision.verdict == ("feasible" if answer else "infeasible"), f"seed {seed}, step {step}"
+        verdicts.add((decision.verdict, step > 1))
+        if decision.solution:
+            assert check(problem, decision.solution) == (), f"seed {seed}"
+            assert decision.solution.interval == interval
+            assert decision.solution.length(problem) <= copies * interval, f"seed {seed}"
+    assert verdicts == {(verdict, coarse) for verdict in ("feasible", "infeasible") for coarse in (False, True)}
+
+
+def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master problem so coarse that it forgets nearly all delays: several partitions are tried, and the verdict stands."""
+    tried: list[benders.Labels] = []
+    exclude = benders._Master.exclude  # pyright: ignore[reportPrivateUsage]
+
+    def counted(master: benders._Master, labels: benders.Labels) -> None:  # pyright: ignore[reportPrivateUsage]
+        tried.append(labels)
+        exclude(master, labels)
+
+    monkeypatch.setattr(benders._Master, "exclude", counted)  # pyright: ignore[reportPrivateUsage]
+    for seed in range(7300, 7330):
+        problem = _monotone(tiny_problem(Random(seed), 4))
+        before = len(tried)
+        benders.decide(problem, 6, 2, joint=True, step=6)
+        assert len(set(tried[before:])) == len(tried) - before, f"seed {seed}"
+    assert len(tried) > 20
+
+
+def test_undecided_partitions_make_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = figure1().problem
+    assert benders.decide(problem, 1, 2, joint=True, step=2).verdict == "infeasible"
+
+    def give_up(*asked: object, **how: object) -> Attempt:
+        return Attempt("timeout", "cpsat", 0.0)
+
+    monkeypatch.setattr(benders.cpsat, "attempt", give_up)
+    assert benders.decide(problem, 1, 2, joint=True, step=2).verdict == "timeout"
+
+
+def test_an_attempt_carries_the_decision_over() -> None:
+    problem = figure1().problem
+    assert benders.attempt(problem, 1, 3).verdict == "infeasible"
+    attempt = benders.attempt(problem, 2, 3)
+    assert (attempt.verdict, attempt.engine) == ("feasible", "benders")
+    assert attempt.solution is not None
+    assert check(problem, attempt.solution) == ()
