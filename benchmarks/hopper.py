@@ -47,10 +47,11 @@ class Variant:
     """By peer, how many times as fast the generated kernel must be."""
     small: tuple[Mapping[str, int], ...] = ({"M": 384, "N": 768, "K": 320},)
     """Shapes for compute-sanitizer."""
+    persistent: bool = False
 
     @property
     def inputs(self) -> Inputs:
-        return Inputs(f"examples/kernels.py:{self.kernel}", arch="sm90", settings=tuple(self.settings.items()))
+        return Inputs(f"examples/kernels.py:{self.kernel}", arch="sm90", settings=tuple(self.settings.items()), persistent=self.persistent)
 
 
 FP8 = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"}
@@ -59,6 +60,7 @@ ROWS = ({"heads": 2, "length": 384},)
 
 VARIANTS = {
     "gemm": Variant("gemm"),
+    "gemm.persistent": Variant("gemm", {}, {"cublas": 0.97}, persistent=True),
     "gemm_persistent": Variant("gemm_persistent", {}, {"cublas": 0.97}),
     "gemm_persistent.bf16": Variant("gemm_persistent", BF16, {"cublas": 0.97}),
     "gemm_persistent.fp8": Variant("gemm_persistent", FP8, {"cublas": 0.97}),
@@ -67,6 +69,7 @@ VARIANTS = {
     "fa_fwd": Variant("fa_fwd", small=ROWS),
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
+    "fa_bwd": Variant("fa_bwd", small=ROWS),
 }
 
 
@@ -172,8 +175,8 @@ def _page(document: Mapping[str, Any]) -> str:
         "`python benchmarks/hopper.py`: all is generated from the schedules that `twill` finds for `examples/kernels.py`. Medians of "
         "interleaved rounds in rotating order, L2 flushed; ratios inside one run, above 1 is faster than the peer. GEMM of 8192 x 8192 x K "
         "beside cuBLAS (fp8: with fast accumulation); dual_gemm of 8192 x 4096 and gemm_reduction beside the cuBLAS GEMM of as many "
-        "operations; attention of 128 heads (batch 4 times 32), head dim 128, beside cuDNN, both through PyTorch. Triton is the same "
-        "kernel compiled by Triton, with the warps (4, 8) and stages (2, 3, 4) that are fastest."
+        "operations; attention of 128 heads (batch 4 times 32), head dim 128, beside cuDNN (backward: without the sums of o * do), both "
+        "through PyTorch. Triton is the same kernel compiled by Triton, with the warps (4, 8) and stages (2, 3, 4) that are fastest."
     )
     speed = table(("kernel", "shape", "TFLOP/s", "peer", "times the peer", "must", "times Triton", "must", "error"), _speed(reports))
     counted = table(("kernel", "shape", "twill", "tensor", "peer", "tensor", "Triton", "tensor"), _counted(reports))

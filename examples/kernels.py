@@ -363,6 +363,9 @@ TWILL = {
 # --- how twill measures them ------------------------------------------------------------------------------------------
 
 
+BACKWARD_ERROR = 2e-3
+"""Relative error of gradients, in float32 too: weights and slopes are rounded to the inputs' type between the products."""
+
 FP8_ERROR = 1e-2
 """Relative error of a product of fp8: Hopper's tensor core keeps about 14 bits of a sum (DeepSeek-V3 report, 3.3.2)."""
 
@@ -491,6 +494,45 @@ def causal_case(settings, heads=128, length=8192):
     return attention_case(settings, heads, length, tiles=2, causal=True)
 
 
+def backward_case(settings, heads=128, length=8192):
+    """Beside cuDNN's whole backward pass; the kernel's is without delta = sum(o * do), which is quick."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    width, dtype = settings["HEAD_DIM"], settings["q"]
+    scale = width**-0.5
+    q, k, v, do = (normal(dtype, heads, length, width) for _ in range(4))
+    dq, dk, dv = empty(settings["dq"], heads, length, width), empty(dtype, heads, length, width), empty(dtype, heads, length, width)
+    leaves = [x[None].detach().requires_grad_() for x in (q, k, v)]
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        o = torch.nn.functional.scaled_dot_product_attention(*leaves)
+    delta = (o[0].detach().float() * do.float()).sum(-1)
+    lse = torch.stack([(x.float() @ y.float().T * scale).logsumexp(-1) for x, y in zip(q, k, strict=True)]) * LOG2_E.value
+    some = range(0, heads, max(1, -(-heads * length**2 >> 28)))
+
+    def right(head):
+        own = [x[head].double().requires_grad_() for x in (q, k, v)]
+        x, y, z = own
+        return torch.autograd.grad((x @ y.T * scale).softmax(-1) @ z, own, do[head].double())
+
+    def reference():
+        rows, expected = list(some), [torch.stack(gradients) for gradients in zip(*map(right, some), strict=True)]
+        found = (dq[rows] * scale, dk[rows], dv[rows])
+        return dict(zip(("dq", "dk", "dv"), zip(found, expected, strict=True), strict=True))
+
+    tensors = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv, "lse": lse, "delta": delta}
+    return {
+        "arguments": {**tensors, "scale": scale, "heads": heads, "length": length},
+        "grid": (length // settings["BLOCK_N"], heads),
+        "outputs": ["dq", "dk", "dv"],
+        "zeroed": ["dq"],
+        "flops": 10 * heads * length**2 * width,
+        "reference": reference,
+        "peers": {"cudnn": lambda: torch.autograd.grad(o, leaves, do[None], retain_graph=True)},
+        "tolerance": BACKWARD_ERROR,
+    }
+
+
 DEPTHS = [{"K": 1024}, {"K": 4096}, {"K": 16384}]
 LENGTHS = [{"length": 4096}, {"length": 8192}, {"length": 16384}]
 
@@ -502,4 +544,6 @@ BENCH = {
     "fa_fwd": {"case": whole_case, "shapes": LENGTHS},
     "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS},
     "fa_fwd_causal": {"case": causal_case, "shapes": LENGTHS},
+    "fa_bwd": {"case": backward_case, "shapes": LENGTHS},
+    "fa_bwd_subtiled": {"case": backward_case, "shapes": LENGTHS},
 }

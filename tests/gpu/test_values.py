@@ -20,7 +20,7 @@ SIZES = [
 """One tile and one iteration; odd grids; more tiles than SMs."""
 LENGTHS = [{"heads": 1, "length": 128}, {"heads": 3, "length": 384}, {"heads": 5, "length": 640}, {"heads": 32, "length": 2048}]
 
-CASES = [(name, size) for name in PRODUCTS for size in SIZES] + [(name, length) for name in ATTENTION for length in LENGTHS]
+CASES = [(name, size) for name in PRODUCTS for size in SIZES] + [(name, length) for name in (*ATTENTION, "fa_bwd") for length in LENGTHS]
 LARGEST = [(name, SIZES[-1]) for name in PRODUCTS] + [(name, LENGTHS[-1]) for name in ATTENTION]
 
 

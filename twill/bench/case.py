@@ -17,9 +17,9 @@
 
 The function makes one case: `settings` are the kernel's constants by name, and PyTorch's type for every pointer; the other parameters are
 the shape, with a default each. Outputs are filled with NaN before a kernel runs. `reference` gives pairs of what was found and what is
-right (in float32 or float64); without it, what Triton's own compilation of the kernel computes is right. `tolerance` is the relative error
-that is right, where the types of the outputs do not say enough. `flops`, `reference`, `peers` and `tolerance` may be left out; `shapes`
-too: then there is one, the defaults.
+right (in float32 or float64); without it, what Triton's own compilation of the kernel computes is right. `zeroed` names outputs that the
+kernel adds to, and so need zeros instead of NaN; `tolerance` is the relative error that is right, where the types of the outputs do not say
+enough. All but `arguments`, `grid` and `outputs` may be left out; `shapes` too: then there is one, the defaults.
 
 Takes the loaded file; gives `Case`s. Raises TwillError for a table that is not as described.
 """
@@ -61,14 +61,16 @@ class Case:
     reference: Callable[[], Mapping[str, tuple[Any, Any]]] | None = None
     """What was found and what is right, by name."""
     peers: Mapping[str, Run] = field(default_factory=dict)
+    zeroed: Sequence[str] = ()
+    """Outputs that the kernel adds to: zero before it runs."""
     tolerance: float | None = None
     """Relative error that is right; None for what the types of the outputs allow."""
 
     def poison(self) -> None:
-        """Fill the outputs with NaN, integers with a number nobody expects."""
+        """Fill the outputs with NaN, integers with a number nobody expects; with zeros where the kernel adds."""
         for name in self.outputs:
             output = self.arguments[name]
-            output.fill_(float("nan") if output.dtype.is_floating_point else 0x55)
+            output.fill_(0 if name in self.zeroed else float("nan") if output.dtype.is_floating_point else 0x55)
 
 
 @dataclass(frozen=True, slots=True)
