@@ -59,6 +59,7 @@ def test_the_current_stream_is_used() -> None:
     import torch
 
     (a, b, c), gemm = matrices(), kernel("gemm")
+    gemm[4](a.mul_(2), b, c, M, N, K)  # what is loaded lazily
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
