@@ -60,8 +60,9 @@ def pure(op: Op) -> bool:
 
 
 def cheap(op: Op) -> bool:
-    """It moves nothing, or works on scalars: a reader executes it again instead of being handed its result."""
-    return op.name in _VIEWS or (pure(op) and not op.regions and all(not _tile(value) for value in op.results))
+    """It moves nothing, or computes scalars: a reader executes it again instead of being handed its result."""
+    scalar = pure(op) and not op.regions and op.name != "tt.load" and all(not _tile(value) for value in op.results)
+    return op.name in _VIEWS or scalar
 
 
 def addressing(op: Op) -> bool:

@@ -12,7 +12,7 @@ every so many-th element.
 from dataclasses import dataclass
 from math import prod
 
-from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, NvidiaMma, Slice, Tensor
+from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,23 @@ def _warps(encoding: Encoding | None) -> tuple[int, int]:
             return 2 ** len(warps), 1
         case _:
             return 4, 1
+
+
+def moves(source: Type, result: Type) -> bool:
+    """Whether elements change threads between two types."""
+    return isinstance(source, Tensor) and isinstance(result, Tensor) and not layout(source).alike(layout(result))
+
+
+def scratch(op: Op) -> int:
+    """Bytes of shared memory that a group needs while it executes an operation: words of 8 bytes, whatever they hold."""
+    source = op.operands[0].type if op.operands else None
+    if not isinstance(source, Tensor) or op.name not in ("tt.reduce", "ttg.convert_layout"):
+        return 0
+    form = layout(source)
+    if op.name == "ttg.convert_layout":
+        return 8 * prod(form.shape) if moves(source, op.result.type) else 0
+    kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)
+    return 8 * sharing * form.shape[kept] if form.axes == (0, 1) and sharing > 1 else 0
 
 
 def registers(type: Tensor) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from twill.codegen.bodies import Body, statements
 from twill.codegen.channels import merged, of_loop
 from twill.codegen.code import STORES, Code, cone, read, variables
+from twill.codegen.layouts import scratch
 from twill.codegen.loops import pipelined
 from twill.codegen.memory import Layout, layout
 from twill.codegen.nodes import Scheduled, Task, tasks
@@ -70,7 +71,8 @@ def lower(module: Module, loops: Sequence[Scheduled], options: Options | None = 
     outside = plan(code, inside, [group.id for group in granted], loader)
     rings = (*outside.rings, *merged(of_loop(code, *pair) for pair in inside))
     stored = {task.ops[-1]: task.group for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES}
-    memory = layout(code, rings, outside, stored, _limit(loops[0]), options.depths, options.most)
+    rooms = {group.id: _scratch(code, parts, outside, group.id) for group in granted}
+    memory = layout(code, rings, outside, stored, rooms, _limit(loops[0]), options.depths, options.most)
     lowered = [_pipelined(code, part, granted, memory, names, options.settings) for part in parts]
     programs = [_warps(code, group, outside, memory, names, parts, lowered, granted) for group in granted]
     launch = _launch(granted, loops[0])
@@ -98,6 +100,18 @@ def _granted(parts: Sequence[_Loop]) -> tuple[Granted, ...]:
         old = found.get(group.id, group)
         found[group.id] = replace(old, warps=max(old.warps, group.warps), registers=max(old.registers, group.registers))
     return tuple(found[key] for key in sorted(found))
+
+
+def _scratch(code: Code, parts: Sequence[_Loop], outside: Outside, group: int) -> int:
+    """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that is only changed on the way to
+    shared memory or into it costs nothing."""
+    inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
+    tasks = [task for part in parts for task in part.tasks if task.group == group and task.node.kind != "shared_store"]
+    ops = [code.ops[index] for task in tasks for index in task.ops]
+    ops += [op for op in code.ops.values() if op.index not in inside and any(value.id in outside.needs[group] for value in op.results)]
+    ops += [inner for op in ops if op.name != "scf.for" for inner in op.inner()]
+    leaving = {maker.index for op in code.ops.values() if op.name in STORES for value in op.operands if (maker := code.maker(value))}
+    return max((scratch(op) for op in ops if op.index not in leaving), default=0)
 
 
 def _loader(parts: Sequence[_Loop]) -> int:

@@ -55,16 +55,25 @@ def _tile(op: Op) -> Tensor:
 
 
 def layout(
-    code: Code, rings: tuple[Ring, ...], outside: Outside, loops: Mapping[int, int], limit: int, given: Mapping[str, int], most: int
+    code: Code,
+    rings: tuple[Ring, ...],
+    outside: Outside,
+    loops: Mapping[int, int],
+    scratch: Mapping[int, int],
+    limit: int,
+    given: Mapping[str, int],
+    most: int,
 ) -> Layout:
-    """`loops`: by the index of a store inside a scheduled loop, its group. Raises TwillError where shared memory does not suffice."""
+    """`loops`: by the index of a store inside a scheduled loop, its group. `scratch`: bytes for exchanges inside each group.
+
+    Raises TwillError where shared memory does not suffice."""
     wants = [_want(code, rings, op, outside.owner.get(op.index, loops.get(op.index, 0)), op.index in loops) for op in _stores(code)]
     inside = {want.op.index: want for want in wants if want.ring is not None}
     own = [want for want in wants if want.ring is None]
     room = limit - SPARE
     best = None
     for parts in (1, 2, 4, 8):
-        sizes = _own(own, parts)
+        sizes = _own(own, parts, scratch)
         needed = sum(-(-ring.stride * ring.depth) for ring in rings) + sum(sizes.values())
         if best is not None and (needed > room or sizes == best[1]):
             continue
@@ -97,9 +106,9 @@ def _line(op: Op) -> int:
     return encoding.swizzle_bytes if isinstance(encoding, NvmmaShared) else 1
 
 
-def _own(wants: Sequence[_Want], parts: int) -> dict[str, int]:
-    """Bytes of the buffers of their own, one for each group."""
-    sizes = dict[str, int]()
+def _own(wants: Sequence[_Want], parts: int, scratch: Mapping[int, int]) -> dict[str, int]:
+    """Bytes of the buffers of their own, one for each group, and of the groups' scratch rooms."""
+    sizes = {f"scratch{group}": -(-size // ALIGNMENT) * ALIGNMENT for group, size in scratch.items() if size}
     for want in wants:
         size = -(-want.bytes // _split(want.op, parts) // ALIGNMENT) * ALIGNMENT
         sizes[f"staging{want.group}"] = max(size, sizes.get(f"staging{want.group}", 0))

@@ -56,6 +56,8 @@ def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> N
         structure = op.name in {"tt.return", "scf.yield", "scf.for", "scf.if", LOAD, "tt.reduce.return", *IMPLICIT, *EFFECTS}
         if not (structure or pure(op)):
             raise code.refuse(f"{op.name} can not be generated", op)
+        if op.name == "tt.atomic_rmw" and any(result.id in code.users for result in op.results):
+            raise code.refuse("an atomic operation whose result is used can not be generated", op)
         if op.name == "scf.if" and op.results and not pure(op):
             raise code.refuse("an scf.if that stores and has results can not be generated", op)
 

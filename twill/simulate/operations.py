@@ -5,6 +5,7 @@ matter), scalars arrays of no dimensions, pointers `Pointers`, descriptors `Desc
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import erf
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift,
     "arith.shrsi": np.right_shift,
+    "arith.remf": np.fmod,
+    "tt.precise_divf": np.divide,
 }
 _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "arith.negf": np.negative,
@@ -52,9 +55,17 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "math.sin": np.sin,
     "math.cos": np.cos,
     "math.tanh": np.tanh,
+    "math.erf": np.vectorize(erf, otypes=[float]),
+    "math.floor": np.floor,
+    "math.ceil": np.ceil,
+    "math.absi": np.abs,
+    "tt.precise_sqrt": np.sqrt,
 }
 _CASTS = frozenset(
-    {"arith.extf", "arith.truncf", "arith.extsi", "arith.extui", "arith.trunci", "arith.sitofp", "arith.fptosi", "tt.fp_to_fp"}
+    {
+        *("arith.extf", "arith.truncf", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"),
+        *("arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "tt.fp_to_fp"),
+    }
 )
 _SAME = frozenset({"ttg.convert_layout", "ttg.local_alloc", "ttg.local_load"})
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -180,7 +191,7 @@ def _memory(op: Op, operands: Sequence[Any], memory: Memory) -> Values:
         case "tt.descriptor_load":
             descriptor: Descriptor = operands[0]
             offsets, inside = descriptor.offsets(tuple(int(index) for index in operands[1:]))
-            return (memory.read(descriptor.pointers, offsets, inside),)
+            return (memory.read(descriptor.pointers, offsets, inside).reshape(shape_of(op.result.type)),)
         case "tt.descriptor_store" | "tt.descriptor_reduce":
             _store_block(op, operands, memory)
             return ()
@@ -190,6 +201,13 @@ def _memory(op: Op, operands: Sequence[Any], memory: Memory) -> Values:
         case "tt.store":
             memory.write(operands[0], operands[0].offset, operands[1], operands[2] if len(operands) > 2 else None)
             return ()
+        case "tt.atomic_rmw":
+            if op.attributes["atomic_rmw_op"] not in ("add", "fadd"):
+                raise TwillError(f"an atomic {op.attributes['atomic_rmw_op']} can not be simulated", op.location)
+            mask = operands[2] if len(operands) > 2 else None
+            before = memory.read(operands[0], operands[0].offset, mask)
+            memory.write(operands[0], operands[0].offset, operands[1], mask, add=True)
+            return (before,)
         case _:
             raise TwillError(f"{op.name} can not be simulated", op.location)
 

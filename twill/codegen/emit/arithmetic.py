@@ -1,17 +1,18 @@
 """TTGIR operations on scalars and on single elements of tiles, as C expressions."""
 
-from twill.codegen.emit.tiles import c_type
-from twill.ir.loop import Op, Tensor
+from twill.codegen.emit.tiles import BITS, c_type
+from twill.ir.loop import Op, Scalar, Tensor, Type
 
 FORMS = {
     **dict.fromkeys(["arith.addi", "arith.addf", "tt.addptr"], "({0} + {1})"),
     **dict.fromkeys(["arith.subi", "arith.subf"], "({0} - {1})"),
     **dict.fromkeys(["arith.muli", "arith.mulf"], "({0} * {1})"),
-    **dict.fromkeys(["arith.divsi", "arith.divui"], "({0} / {1})"),
-    **dict.fromkeys(["arith.remsi", "arith.remui"], "({0} % {1})"),
+    "arith.divsi": "({0} / {1})",
+    "arith.remsi": "({0} % {1})",
     **dict.fromkeys(["arith.maxnumf", "arith.maximumf"], "fmaxf({0}, {1})"),
     **dict.fromkeys(["arith.minnumf", "arith.minimumf"], "fminf({0}, {1})"),
-    "arith.divf": "__fdividef({0}, {1})",
+    **dict.fromkeys(["arith.divf", "tt.precise_divf"], "__fdividef({0}, {1})"),
+    "arith.remf": "fmodf({0}, {1})",
     "arith.negf": "(-{0})",
     "arith.maxsi": "max({0}, {1})",
     "arith.minsi": "min({0}, {1})",
@@ -25,44 +26,93 @@ FORMS = {
     "math.exp": "exp2_approx({0} * 1.44269504f)",
     "math.log2": "log2_approx({0})",
     "math.log": "(log2_approx({0}) * 0.693147181f)",
-    "math.sqrt": "sqrtf({0})",
+    **dict.fromkeys(["math.sqrt", "tt.precise_sqrt"], "sqrtf({0})"),
+    "math.rsqrt": "rsqrtf({0})",
     "math.absf": "fabsf({0})",
+    "math.absi": "abs({0})",
     "math.fma": "fmaf({0}, {1}, {2})",
+    "math.floor": "floorf({0})",
+    "math.ceil": "ceilf({0})",
+    "math.sin": "__sinf({0})",
+    "math.cos": "__cosf({0})",
+    "math.tanh": "tanhf({0})",
+    "math.erf": "erff({0})",
+    "tt.clampf": "fminf(fmaxf({0}, {1}), {2})",
 }
+_UNSIGNED = {
+    "arith.divui": "({0} / {1})",
+    "arith.remui": "({0} % {1})",
+    "arith.maxui": "max({0}, {1})",
+    "arith.minui": "min({0}, {1})",
+    "arith.shrui": "({0} >> {1})",
+}
+"""Of operands taken as unsigned."""
 CASTS = frozenset(
-    {"arith.extsi", "arith.trunci", "arith.sitofp", "arith.fptosi", "arith.index_cast", "arith.extf", "arith.truncf", "tt.fp_to_fp"}
+    {
+        *("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui"),
+        *("arith.extf", "arith.truncf", "tt.fp_to_fp"),
+    }
 )
 IDS = {"tt.get_program_id": "int32_t(blockIdx.{})", "tt.get_num_programs": "int32_t(gridDim.{})"}
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARE = {
-    "eq": "==",
-    "ne": "!=",
-    "slt": "<",
-    "sle": "<=",
-    "sgt": ">",
-    "sge": ">=",
-    "oeq": "==",
-    "une": "!=",
-    "olt": "<",
-    "ole": "<=",
-    "ogt": ">",
-    "oge": ">=",
+    **{("arith.cmpi", name): f"({{0}} {sign} {{1}})" for name, sign in _SIGNS.items()},
+    **{("arith.cmpi", f"s{name}"): f"({{0}} {sign} {{1}})" for name, sign in _SIGNS.items()},
+    **{("arith.cmpf", f"o{name}"): f"({{0}} {sign} {{1}})" for name, sign in _SIGNS.items() if name != "ne"},
+    ("arith.cmpf", "une"): "({0} != {1})",
+    **{
+        ("arith.cmpf", f"u{name}"): f"!({{0}} {_SIGNS[other]} {{1}})"
+        for name, other in (("lt", "ge"), ("le", "gt"), ("gt", "le"), ("ge", "lt"))
+    },
 }
-_IDENTITY = {"arith.addf": "0.0f", "arith.maxnumf": "-INFINITY", "arith.minnumf": "INFINITY", "arith.maximumf": "-INFINITY"}
-REDUCTIONS = {"arith.addf": "quad_sum", "arith.maxnumf": "quad_max", "arith.maximumf": "quad_max", "arith.minnumf": "quad_min"}
-"""Across the four threads that share a row, by the combining operation."""
+"""By operation and predicate; a float's `u...` holds where one is no number too."""
+_IDENTITY = {
+    **dict.fromkeys(["arith.addf"], "0.0f"),
+    **dict.fromkeys(["arith.mulf"], "1.0f"),
+    **dict.fromkeys(["arith.maxnumf", "arith.maximumf"], "-INFINITY"),
+    **dict.fromkeys(["arith.minnumf", "arith.minimumf"], "INFINITY"),
+    **dict.fromkeys(["arith.addi", "arith.ori", "arith.xori"], "0"),
+    "arith.muli": "1",
+    "arith.andi": "-1",
+}
+ATOMICS = {"fadd": "atomicAdd", "add": "atomicAdd", "max": "atomicMax", "min": "atomicMin", "and": "atomicAnd", "or": "atomicOr"}
+"""CUDA's names, by the kind of `tt.atomic_rmw`."""
 
 
 def expression(op: Op, operands: list[str]) -> str | None:
     """The value of one element; None where the operation is not elementwise."""
     if op.name in FORMS:
         return FORMS[op.name].format(*operands)
-    if op.name in ("arith.cmpi", "arith.cmpf") and op.attributes["predicate"] in _COMPARE:
-        return f"({operands[0]} {_COMPARE[str(op.attributes['predicate'])]} {operands[1]})"
+    if op.name in _UNSIGNED:
+        return _UNSIGNED[op.name].format(*(_unsigned(op, text) for text in operands))
+    predicate = str(op.attributes.get("predicate"))
+    if (op.name, predicate) in _COMPARE:
+        return _COMPARE[op.name, predicate].format(*operands)
+    if op.name == "arith.cmpi" and predicate[1:] in _SIGNS:
+        return f"({_unsigned(op, operands[0])} {_SIGNS[predicate[1:]]} {_unsigned(op, operands[1])})"
     if op.name in CASTS:
-        return operands[0] if isinstance(op.result.type, Tensor) else f"({c_type(op.result.type)})({operands[0]})"
+        return _cast(op, operands[0])
     if op.name in IDS:
         return IDS[op.name].format(op.attributes["axis"])
     return None
+
+
+def _element(type: Type) -> Type:
+    return type.dtype if isinstance(type, Tensor) else type
+
+
+def _unsigned(op: Op, text: str) -> str:
+    return f"u{c_type(_element(op.operands[0].type))}({text})"
+
+
+def _cast(op: Op, text: str) -> str:
+    """Tiles compute with numbers of 32 bits; they are rounded to a shorter type where they are kept."""
+    source, result = _element(op.operands[0].type), _element(op.result.type)
+    if op.name == "arith.extsi" and source == Scalar("i1"):
+        return f"(-{c_type(result)}({text}))"
+    if isinstance(op.result.type, Tensor) and isinstance(result, Scalar) and result.name in BITS:
+        return text if isinstance(source, Scalar) and source.name in BITS else f"float({text})"
+    return f"({c_type(result)})({text})"
 
 
 def constant(value: object) -> str:

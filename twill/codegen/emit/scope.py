@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from twill.codegen.code import identifier
-from twill.codegen.emit.arithmetic import REDUCTIONS, constant, expression, neutral
+from twill.codegen.emit.arithmetic import ATOMICS, constant, expression
+from twill.codegen.emit.exchange import reduced
 from twill.codegen.emit.shared import UNROLL, Shared, loaded, scattered, shared, stored
 from twill.codegen.emit.tiles import BITS, PACK, Elements, Held, Point, Turned, c_type, declaration, held, packed, point
-from twill.codegen.layouts import Layout, axes, layout, linear, registers
+from twill.codegen.layouts import Layout, axes, layout, linear, moves
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
 from twill.ir.program import Iteration, Program, Read, Register, Slot, SlotTensor, WarpProgram, Write
@@ -58,7 +59,7 @@ def written(type: Tensor, name: str, elements: Elements) -> list[str]:
     if pack:
         low, high = (elements(point(form, f"2 * i_ + {half}")) for half in (0, 1))
         return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
-    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {name}[i_] = {elements(point(form, 'i_'))};"]
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
 
 
 def number(type: Type, text: str) -> str:
@@ -230,6 +231,10 @@ class Scope:
             self._store(op)
         elif op.name == "tt.load":
             self._load(op)
+        elif op.name == "ttg.convert_layout":
+            self._convert(op)
+        elif op.name == "tt.atomic_rmw":
+            self._atomic(op)
         elif op.name == "scf.if":
             self._if(op)
         else:
@@ -274,32 +279,65 @@ class Scope:
         return held(name, value.type)
 
     def _reduce(self, op: Op) -> None:
-        combine = op.regions[0].blocks[0].ops[0]
-        start, source = neutral(combine.name), op.operands[0].type
-        if op.attributes["axis"] != 1 or start is None or len(op.results) != 1:
-            raise refuse(self.program, op, "only sums, maxima and minima of rows can be generated")
+        source, result = op.operands[0].type, op.result.type
         assert isinstance(source, Tensor)
-        assert isinstance(op.result.type, Tensor)
+        assert isinstance(result, Tensor)
         name, elements = self.name(op.result), self.elements(op.operands[0])
         if op.result.id not in self.targets:
-            self.lines.append(declaration(op.result.type, name))
-        form = layout(source)
-        if form.across > 1:
-            raise refuse(self.program, op, "rows shared by several warpgroups can not be reduced")
-        rows, one = registers(op.result.type), point(form, "i_")
-        at = f"{name}[{one.along((0,)).register}]"
-        self.lines += [" = ".join([*(f"{name}[{r}]" for r in range(rows)), f"{start};"]), UNROLL]
-        self.lines.append(f"for (int i_ = 0; i_ < {form.registers}; ++i_) {at} = {expression(combine, [at, elements(one)])};")
-        self.lines += [f"{name}[{r}] = {REDUCTIONS[combine.name]}({name}[{r}]);" for r in range(rows)]
-        self.values[op.result.id] = held(name, op.result.type)
+            self.lines.append(declaration(result, name))
+        self.lines += reduced(op, name, layout(source), elements, self.scratch, self.meet())
+        self.values[op.result.id] = held(name, result)
+
+    def _convert(self, op: Op) -> None:
+        """Through shared memory where elements change threads."""
+        source, result = op.operands[0].type, op.result.type
+        form = self.form(op.operands[0])
+        if self.narrow or isinstance(form, str | Shared | Turned) or not moves(source, result):
+            self.values[op.result.id] = form
+            return
+        assert isinstance(source, Tensor)
+        assert isinstance(result, Tensor)
+        name, one, spread = self.name(op.result), point(layout(source), "i_"), layout(source)
+        self.lines += [self.meet(), UNROLL, f"for (int i_ = 0; i_ < {spread.registers}; ++i_)"]
+        self.lines.append(f"    if ({once(spread)}) {plain(source, self.scratch, one)} = {cast(source, form(one))};")
+        self.lines += [self.meet(), *([] if op.result.id in self.targets else [declaration(result, name)])]
+        self.lines += written(result, name, lambda one: number(result, plain(result, self.scratch, one)))
+        self.values[op.result.id] = held(name, result)
+
+    @property
+    def scratch(self) -> str:
+        """Where the group's scratch room is."""
+        buffer = next((buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None)
+        return f"memory + {buffer.offset}" if buffer else "memory"
+
+    def meet(self) -> str:
+        """All warps of the group."""
+        barrier = 1 + len(self.program.orders) + [group.id for group in self.program.groups].index(self.group.id)
+        return f"named_barrier_sync({barrier}, {32 * self.group.warps});"
+
+    def _atomic(self, op: Op) -> None:
+        """By one of the threads that hold an element, and with no thread behind the fence if others are to see what came before."""
+        kind, (pointers, value, *masks) = str(op.attributes["atomic_rmw_op"]), op.operands
+        word = ATOMICS.get(kind)
+        if word is None or any(result.id in _read(self.program) for result in op.results):
+            raise refuse(self.program, op, f"an atomic {kind}, or one whose result is used, can not be generated")
+        if op.attributes.get("sem") != "relaxed":
+            self.lines.append("__threadfence();")
+        if not isinstance(value.type, Tensor):
+            mask = "".join(f" && {self.scalar(one)}" for one in masks)
+            self.lines.append(f"if (place.leader{mask}) {word}({self.scalar(pointers)}, {cast(value.type, self.scalar(value))});")
+            return
+        form = self.layout(value.type)
+        one = point(form, "i_")
+        mask = "".join(f" && {self.elements(each)(one)}" for each in masks)
+        target, source = self.elements(pointers)(one), cast(value.type, self.elements(value)(one))
+        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    if ({once(form)}{mask}) {word}({target}, {source});"]
 
     def _load(self, op: Op) -> None:
         pointers, *rest = op.operands
         if not isinstance(op.result.type, Tensor):
-            forms = [self.scalar(value) for value in rest]
-            found = f"({forms[0]} ? {number(op.result.type, f'*{self.scalar(pointers)}')} : {forms[1] if len(forms) > 1 else '0'})"
-            text = found if forms else number(op.result.type, f"*{self.scalar(pointers)}")
-            self._named(op.result, text)
+            text, forms = f"*{self.scalar(pointers)}", [self.scalar(value) for value in rest]
+            self._named(op.result, f"({forms[0]} ? {text} : {forms[1] if len(forms) > 1 else '0'})" if forms else text)
             return
         address, masks = self.elements(pointers), [self.elements(value) for value in rest]
 
@@ -364,6 +402,11 @@ def _values(program: Program) -> Mapping[int, Value]:
     return found
 
 
+def _read(program: Program) -> frozenset[int]:
+    """The values that any operation reads."""
+    return frozenset(value.id for op in program.function.walk() for value in op.operands)
+
+
 # --- operations that only change how a value is seen --------------------------------------------------------------------
 
 
@@ -406,7 +449,6 @@ def _turn(scope: Scope, op: Op) -> Form:
 
 
 VIEWS = {
-    "ttg.convert_layout": _same,
     "tt.reshape": _reshape,
     "tt.trans": _turn,
     "ttg.local_alloc": _same,

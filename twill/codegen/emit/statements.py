@@ -102,7 +102,7 @@ class Emitter:
             case StoreTile():
                 return self._store(statement)
             case StoreWait():
-                return ["if (place.leader) tma_wait_read<0>();", self._meet()]
+                return ["if (place.leader) tma_wait_read<0>();", self.scope().meet()]
             case Pipelined():
                 return self._pipelined(statement)
             case For(op, body, bounds):
@@ -275,11 +275,6 @@ class Emitter:
         one = next(one for one in self.program.orders if one.id == order)
         return sum(32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter))
 
-    def _meet(self) -> str:
-        """All warps of the group."""
-        barrier = 1 + len(self.program.orders) + [group.id for group in self.program.groups].index(self.group.id)
-        return f"named_barrier_sync({barrier}, {32 * self.group.warps});"
-
     # --- results --------------------------------------------------------------------------------------------------
 
     def _store(self, it: StoreTile) -> list[str]:
@@ -317,8 +312,8 @@ class Emitter:
             group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
             at = _coordinates(corner, (group * parts + part) * piece + inside)
             boxes.append(f"    {word}(&{map_name(op)}, {tile.address}{_plus(box * tile.box)}, {at});")
-        free = ["if (place.leader) tma_wait_read<0>();", self._meet()]
-        return [*free, *filled, "fence_async_shared();", self._meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]
+        free = ["if (place.leader) tma_wait_read<0>();", self.scope().meet()]
+        return [*free, *filled, "fence_async_shared();", self.scope().meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]
 
     # --- structure ------------------------------------------------------------------------------------------------
 

@@ -123,6 +123,8 @@ class Held:
     name: str
     layout: Layout
     pack: str | None
+    halves: bool = False
+    """Numbers of less than 32 bits, one by one."""
 
     def __call__(self, point: Point) -> str:
         """Raises ValueError where the element is in another thread."""
@@ -132,7 +134,7 @@ class Held:
         i = point.register
         if self.pack:
             return f"un{self.pack}({self.name}[({i}) / 8][({i}) / 2 % 4], ({i}) % 2)"
-        return f"{self.name}[{i}]"
+        return f"float({self.name}[{i}])" if self.halves else f"{self.name}[{i}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +149,5 @@ class Turned:
 
 def held(name: str, type: Tensor) -> Held:
     """The elements of a tile kept in a variable."""
-    return Held(name, layout(type), packed(type))
+    short = isinstance(type.dtype, Scalar) and type.dtype.name in PACK
+    return Held(name, layout(type), packed(type), short and not packed(type))

@@ -1,8 +1,7 @@
 // Arithmetic on accumulator fragments: special functions, row reductions inside a quad, packing, matrix stores.
 //
 // A wgmma accumulator of 64 x N fp32 gives thread t of the warpgroup, in register 4*j + i, the element of row
-// 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments of D):
-// a row lies in the four threads of a quad.
+// 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments of D).
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
