@@ -102,13 +102,12 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> No
     """Build what is not built, measure, and write hopper.json. Exit status 1 where a kernel computes something wrong."""
     from twill.bench.page import record, text
     from twill.bench.run import Wanted, bench
-    from twill.generate import Wishes
 
     _build(folder, names or list(VARIANTS))
     reports, wrong = dict[str, Any](), 0
     for name in names or VARIANTS:
         try:
-            report = bench(VARIANTS[name].inputs, Wishes(), folder / name, Wanted(rounds=rounds, cycles=cycles))
+            report = bench(VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, cycles=cycles))
         except TwillError as error:
             click.echo(f"{name}: {error}")
             wrong = 1

@@ -53,7 +53,11 @@ def test_a_schedule_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest
     assert "breaks a rule" in capsys.readouterr().err
 
 
-def test_only_a_python_file_says_what_to_measure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_can_not_be_measured(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.bench.measure.find_spec", lambda name: None)  # pyright: ignore
+    assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder)]) == 2
+    assert "needs PyTorch" in capsys.readouterr().err
+    monkeypatch.setattr("twill.bench.measure.ready", lambda: None)
     assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder)]) == 2
     assert "no kernel.so" in capsys.readouterr().err
     assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder), "--shape", "K"]) == 2

@@ -8,10 +8,12 @@ round. Before each, the L2 is flushed, and a kernel that sleeps lets the host ru
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
 from statistics import median, quantiles
 
 from twill.bench.case import Run
+from twill.diagnostics import TwillError
 
 SLEEP = 1_500_000
 """Cycles: more than the slowest host side of a launch takes (about 0.1 ms)."""
@@ -19,6 +21,16 @@ SPIN = 100_000
 """Cycles by which the clock is measured: short beside the time in which it changes."""
 WARM = 2
 """Rounds that do not count."""
+
+
+def ready() -> None:
+    """Raises TwillError where nothing can be measured."""
+    if find_spec("torch") is None:
+        raise TwillError("measuring needs PyTorch, which is not installed", help="pip install torch; twill simulate needs no GPU")
+    import torch
+
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+        raise TwillError("measuring needs a Hopper GPU (H100, H200), and there is none", help="twill simulate needs no GPU")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 # pyright: reportMissingImports=false
 """One kernel measured on all its shapes: values, time beside its peers, cycles beside what was predicted.
 
-Takes what a user names; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises TwillError where a value is wrong.
+Takes what a user names, and where it was built; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises TwillError where a value is wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,6 @@ from twill.diagnostics import TwillError
 from twill.extract.arguments import from_text
 from twill.extract.persistent import GRID
 from twill.extract.ttgir import loops, read
-from twill.generate import Wishes, built
 from twill.inputs import Inputs
 from twill.ir.loop import Function, Loop, Module
 from twill.simulate.compare import TOLERANCE
@@ -97,10 +96,10 @@ class Wanted:
     """Count cycles with ncu, where it is installed."""
 
 
-def bench(inputs: Inputs, wishes: Wishes, folder: Path | None, wanted: Wanted) -> Report:
-    """Of `FILE.py:function`; `folder` is where it was built, None to build it first."""
+def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
+    """Of `FILE.py:function`, built in a folder."""
     arch, settings = inputs.arch or "sm90", from_text(dict(inputs.settings))
-    kernel = load(folder or built(inputs, wishes))
+    kernel = load(folder)
     text = kernel.folder / "kernel.ttgir"
     module = read(text.read_text(), str(text))
     lineup = field(inputs.spec, arch, settings, kernel)

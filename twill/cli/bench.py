@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from twill.cli import worker
 from twill.cli.options import Pair, input_options, inputs, program_options, question_options, wishes
 
 
@@ -49,9 +50,14 @@ def bench(
     \b
     twill bench kernels.py:fa_fwd_subtiled --arch sm90 --shape length=8192
     """
+    from twill.bench.measure import ready
     from twill.bench.page import document, text
     from twill.bench.run import Wanted
     from twill.bench.run import bench as measured
+    from twill.generate import built as build
 
-    report = measured(inputs(spec, options), wishes(options), built, Wanted(shapes, rounds, triton, cycles))
+    ready()
+    asked = inputs(spec, options)
+    folder = built or worker.alone(lambda: build(asked, wishes(options)))
+    report = measured(asked, folder, Wanted(shapes, rounds, triton, cycles))
     click.echo(document(report) if as_json else text(report))
