@@ -100,11 +100,11 @@ def test_a_trace_is_what_perfetto_reads() -> None:
 
 
 def test_a_report_in_words() -> None:
-    found = Steady(2317.0, {"tensor": 0.88}, {("group 1", "wait 0"): 425.0})
+    found = Steady(2317.0, {"tensor": 0.88}, {("group 1", "get z"): 55.0, ("group 1", "wait 0"): 425.0})
     assert lines("fa/for.0", found, 2048) == [
         "fa/for.0: 2317 cycles per iteration, +13.1% of the schedule's 2048",
         "  units  tensor 88%",
-        "  group 1 waits 425 cycles at wait 0",
+        "  group 1 waits 480 cycles of 2317: 425 wait 0, 55 get z",
     ]
 
 

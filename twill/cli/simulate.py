@@ -1,6 +1,7 @@
 """`twill simulate`: warp programs on the CPU."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,11 @@ from twill.cli import worker
 from twill.cli.options import Pair, input_options, inputs, program_options, question_options, wishes
 
 if TYPE_CHECKING:
+    from twill.cli.output import Contents
     from twill.codegen.nodes import Scheduled
+    from twill.generate import Generated
     from twill.ir.program import Program
+    from twill.simulate.predict import Predicted
 
 
 def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
@@ -31,13 +35,16 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
 @click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="How many programs are launched.")
 @click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Which of them is simulated.")
 @click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Iterations of a loop in the timed run.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to write warps.txt and trace.json.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to write warps.txt, trace.json and drawings."
+)
 def simulate(spec: str, out: Path | None, **options: Any) -> None:
     """Schedule the loops of SPEC, make a program for each warp group, and run these without a GPU.
 
     Values are compared with the TTGIR executed as it stands, on random tensors; every interleaving of the groups is looked at for small
     trip counts, adversarial and random ones for larger; and cycles per iteration are predicted. With --out, warps.txt is the program of
-    each group and trace.json its timeline (Perfetto, chrome://tracing).
+    each group, trace.json its timeline (Perfetto, chrome://tracing), and
+    simulated.svg, .png and report.html show it below the schedule.
 
     \b
     twill simulate kernel.ttgir --arch sm90
@@ -45,14 +52,16 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     from twill.cli.output import write_all
     from twill.codegen.listing import text
     from twill.generate import generate
+    from twill.simulate.report import trace
 
     generated = worker.alone(lambda: generate(inputs(spec, options), wishes(options)))
     made = generated.program
     _values(made, options)
     _interleavings(made)
-    drawn = _times(made, generated.loops, options["trips"])
+    predicted = _times(made, generated.loops, options["trips"])
     if out:
-        for path in write_all(out, {"warps.txt": lambda: text(made), "trace.json": lambda: drawn}):
+        files = {"warps.txt": lambda: text(made), "trace.json": lambda: trace(predicted.events)}
+        for path in write_all(out, {**files, **_drawings(generated, predicted)}):
             click.echo(f"wrote {path}", err=True)
 
 
@@ -80,12 +89,30 @@ def _interleavings(made: "Program") -> None:
     click.echo(f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs: no hazard")
 
 
-def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> str:
+def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> "Predicted":
     from twill.simulate.predict import predict
-    from twill.simulate.report import lines, trace
+    from twill.simulate.report import lines
 
     predicted = predict(made, loops, trips)
     for one in loops:
         interval = round(one.solution.interval * one.problem.resolution.cycles_per_unit)
         click.echo("\n".join(lines(one.loop.path, predicted.loops[one.loop.path], interval)))
-    return trace(predicted.events)
+    return predicted
+
+
+def _drawings(made: "Generated", predicted: "Predicted") -> "Contents":
+    """Of each loop, the schedule with the run below it, and a page with both."""
+    from twill.report.page import page
+    from twill.report.scene import png, stacked, svg
+    from twill.report.simulated import draw
+    from twill.report.timeline import draw as scheduled
+
+    files = dict[str, Callable[[], str | bytes]]()
+    for one in made.loops:
+        events = [event for event in predicted.events if event.loop == one.loop.op.index]
+        run = draw(one.problem, one.solution, events, predicted.loops[one.loop.path])
+        both = stacked(scheduled(one.problem, one.solution), run)
+        prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
+        files |= {f"{prefix}simulated.svg": partial(svg, both), f"{prefix}simulated.png": partial(png, both)}
+        files[f"{prefix}report.html"] = partial(page, made.results[one.loop.path], run=run)
+    return files

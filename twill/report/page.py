@@ -11,8 +11,8 @@ from twill.report import graph, rooms, summary, tables, timeline
 from twill.report.scene import Scene, svg
 
 
-def page(result: Result, formulas: Mapping[str, str] | None = None) -> str:
-    """The report. `formulas` say for an operation's id where its cost comes from."""
+def page(result: Result, formulas: Mapping[str, str] | None = None, run: Scene | None = None) -> str:
+    """The report. `formulas` say for an operation's id where its cost comes from; `run` draws a simulated run (`report.simulated`)."""
     template = Environment(
         loader=PackageLoader("twill.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     ).get_template("page.html.j2")
@@ -22,6 +22,7 @@ def page(result: Result, formulas: Mapping[str, str] | None = None) -> str:
     if solution:
         sections.insert(0, ("Timeline", _inline(timeline.draw(problem, solution))))
         drawings = [rooms.profiles(problem, solution), *(rooms.places(problem, solution, memory) for memory in ("tensor", "shared"))]
+        sections[1:1] = [("Simulated timeline", _inline(run))] if run else []
         sections.append(("Registers and memory", Markup("\n").join(_inline(scene) for scene in drawings if scene)))
         lists += [("Units", tables.units(problem, solution)), ("Values", tables.values(problem, solution))]
     lists.append(("Proof", tables.effort(result)))

@@ -6,7 +6,7 @@ Takes shapes in pixels, y downwards; gives the same bytes for the same scene. SV
 import io
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 from xml.sax.saxutils import escape, quoteattr
 
@@ -83,6 +83,19 @@ def straight(points: Iterable[Point], **style: object) -> Path:
         curves.append((last, point, point))
         last = point
     return Path(first, tuple(curves), **style)  # pyright: ignore[reportArgumentType]
+
+
+def stacked(above: Scene, below: Scene) -> Scene:
+    """One scene over the other, with the title of the upper one."""
+    shapes = (*above.shapes, *(_lowered(shape, above.height) for shape in below.shapes))
+    return Scene(max(above.width, below.width), above.height + below.height, shapes, above.title)
+
+
+def _lowered(shape: Shape, by: float) -> Shape:
+    if not isinstance(shape, Path):
+        return replace(shape, y=shape.y + by)
+    curves = tuple(((a, b + by), (c, d + by), (e, f + by)) for (a, b), (c, d), (e, f) in shape.curves)
+    return replace(shape, start=(shape.start[0], shape.start[1] + by), curves=curves)
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:

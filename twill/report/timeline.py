@@ -13,8 +13,10 @@ from twill.report import facts
 from twill.report.palette import CRITICAL, FAINT, INK, RULE, group_color
 from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
 
-_LEFT, _RIGHT, _TOP, _LANE, _GAP = 150.0, 24.0, 92.0, 26.0, 10.0
-_SHADES = (0.0, 0.45, -0.5, 0.75)
+LEFT, RIGHT, TOP, LANE, GAP = 150.0, 24.0, 92.0, 26.0, 10.0
+"""Pixels: around the drawing, of a row's lanes, and between rows."""
+SHADES = (0.0, 0.45, -0.5, 0.75)
+"""Of iterations, in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,48 +90,48 @@ def _lanes(bars: Iterable[Bar]) -> tuple[tuple[Bar, ...], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class Axis:
     """Time to pixels."""
 
-    span: Time
+    span: float
     width: float
 
-    def at(self, time: Time) -> float:
-        return _LEFT + self.width * time / self.span
+    def at(self, time: float) -> float:
+        return LEFT + self.width * time / self.span
 
 
 def draw(problem: Problem, solution: Solution, width: float = 1700.0) -> Scene:
     """The timeline of the first few iterations."""
     span = solution.interval * iterations(solution)
-    axis = _Axis(span, width - _LEFT - _RIGHT)
-    shapes, y = list[Shape](), _TOP
+    axis = Axis(span, width - LEFT - RIGHT)
+    shapes, y = list[Shape](), TOP
     for row in rows(problem, solution):
         shapes += _row(problem, solution, axis, row, y)
-        y += _LANE * max(1, len(row.lanes)) + _GAP
+        y += LANE * max(1, len(row.lanes)) + GAP
     frame = _frame(solution, axis, y)
     under = _ticks(problem, solution, axis, y)
     return Scene(width, y + 34, (*under, *shapes, *frame, *_heading(problem, solution)), f"Timeline of {problem.name}")
 
 
-def _row(problem: Problem, solution: Solution, axis: _Axis, row: Row, y: float) -> list[Shape]:
-    height = _LANE * max(1, len(row.lanes))
+def _row(problem: Problem, solution: Solution, axis: Axis, row: Row, y: float) -> list[Shape]:
+    height = LANE * max(1, len(row.lanes))
     shapes: list[Shape] = [
-        Rect(_LEFT, y - 2, axis.width, height, fill="#f6f7f9"),
-        Text(_LEFT - 10, y + height / 2 - 7, row.name, 11, "end", bold=True),
-        Text(_LEFT - 10, y + height / 2 + 7, row.note, 9, "end", FAINT),
+        Rect(LEFT, y - 2, axis.width, height, fill="#f6f7f9"),
+        Text(LEFT - 10, y + height / 2 - 7, row.name, 11, "end", bold=True),
+        Text(LEFT - 10, y + height / 2 + 7, row.note, 9, "end", FAINT),
     ]
     for i, lane in enumerate(row.lanes):
         for bar in lane:
-            shapes += _bar(problem, solution, axis, bar, y + _LANE * i)
+            shapes += _bar(problem, solution, axis, bar, y + LANE * i)
     return shapes
 
 
-def _bar(problem: Problem, solution: Solution, axis: _Axis, bar: Bar, y: float) -> list[Shape]:
+def _bar(problem: Problem, solution: Solution, axis: Axis, bar: Bar, y: float) -> list[Shape]:
     if bar.start >= axis.span:
         return []
     op, group = problem.operations[bar.op], solution.group[bar.op] if solution.groups else None
     left, right, tail = (axis.at(min(t, axis.span)) for t in (bar.start, bar.end, bar.tail))
-    shade, height = _SHADES[bar.iteration % len(_SHADES)], _LANE - 4
+    shade, height = SHADES[bar.iteration % len(SHADES)], LANE - 4
     fill, stroke = group_color(group, shade), group_color(group, 0.75)
     tip = f"{op.id}, iteration {bar.iteration}: {bar.start} to {bar.tail}\n{op.name}"
     shapes = list[Shape]()
@@ -138,11 +140,11 @@ def _bar(problem: Problem, solution: Solution, axis: _Axis, bar: Bar, y: float) 
     if right > left:
         shapes.append(Rect(left, y, max(right - left, 1.0), height, fill, stroke, 0.7, tip=tip))
     dark = "#ffffff" if shade > 0.6 else INK
-    caption = _caption(op.id, bar.iteration, left, right, y + height / 2, dark)
-    return [*shapes, *(caption or _caption(op.id, bar.iteration, max(left, right), tail, y + height / 2, INK))]
+    name = caption(op.id, bar.iteration, left, right, y + height / 2, dark)
+    return [*shapes, *(name or caption(op.id, bar.iteration, max(left, right), tail, y + height / 2, INK))]
 
 
-def _caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Shape]:
+def caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Shape]:
     """The name with its iteration, or the most telling part of it that fits: of `dot.scores0_12`, `scores0` or `dot`."""
     kind, _, value = op.rpartition(".")
     stem = kind if value.isdigit() else value.rpartition("_")[0] or value
@@ -152,26 +154,26 @@ def _caption(op: str, iteration: int, left: float, right: float, y: float, color
     return []
 
 
-def _frame(solution: Solution, axis: _Axis, bottom: float) -> list[Shape]:
+def _frame(solution: Solution, axis: Axis, bottom: float) -> list[Shape]:
     """The steady state: one interval, after the prologue."""
     first = (facts.stages(solution) - 1) * solution.interval
     left, right = axis.at(first), axis.at(first + solution.interval)
     label = "steady state"
     return [
-        Rect(left, _TOP - 8, right - left, bottom - _TOP + 4, None, CRITICAL, 2.0, dash=(7.0, 4.0)),
-        Rect(left + 6, _TOP - 17, text_width(label, 10, True) + 8, 16, fill="#ffffff"),
-        Text(left + 10, _TOP - 9, label, 10, "start", CRITICAL, bold=True),
+        Rect(left, TOP - 8, right - left, bottom - TOP + 4, None, CRITICAL, 2.0, dash=(7.0, 4.0)),
+        Rect(left + 6, TOP - 17, text_width(label, 10, True) + 8, 16, fill="#ffffff"),
+        Text(left + 10, TOP - 9, label, 10, "start", CRITICAL, bold=True),
     ]
 
 
-def _ticks(problem: Problem, solution: Solution, axis: _Axis, bottom: float) -> list[Shape]:
+def _ticks(problem: Problem, solution: Solution, axis: Axis, bottom: float) -> list[Shape]:
     """A line at each start of an iteration, with its cycle."""
     shapes = list[Shape]()
     for k in range(iterations(solution) + 1):
         x, time = axis.at(k * solution.interval), facts.cycles(problem, k * solution.interval)
-        shapes.append(straight([(x, _TOP - 8), (x, bottom + 2)], stroke=RULE, line=1.0))
+        shapes.append(straight([(x, TOP - 8), (x, bottom + 2)], stroke=RULE, line=1.0))
         shapes.append(Text(x, bottom + 12, f"{time}", 10, "end" if k == iterations(solution) else "middle", FAINT))
-    shapes.append(Text(_LEFT - 10, bottom + 12, "cycle", 10, "end", FAINT))
+    shapes.append(Text(LEFT - 10, bottom + 12, "cycle", 10, "end", FAINT))
     return shapes
 
 
@@ -184,9 +186,9 @@ def _heading(problem: Problem, solution: Solution) -> list[Shape]:
 
 def _legend(solution: Solution) -> list[Shape]:
     shapes, x = list[Shape](), 24.0
-    for k in range(min(len(_SHADES), iterations(solution))):
-        text = f"iteration {k}" + (f", {k + len(_SHADES)}, ..." if iterations(solution) > len(_SHADES) else "")
-        sample = group_color(solution.groups[-1].id if solution.groups else None, _SHADES[k])
+    for k in range(min(len(SHADES), iterations(solution))):
+        text = f"iteration {k}" + (f", {k + len(SHADES)}, ..." if iterations(solution) > len(SHADES) else "")
+        sample = group_color(solution.groups[-1].id if solution.groups else None, SHADES[k])
         shapes += [Rect(x, 57, 18, 11, sample, "#888e99", 0.7), Text(x + 24, 63, text, 9.5, "start")]
         x += 40 + text_width(text, 9.5)
     return [*shapes, Text(x, 63, "pale: issued, result not there yet", 9.5, "start", FAINT)] if solution.groups else shapes

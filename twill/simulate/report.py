@@ -5,7 +5,7 @@ Takes the events of `timed.simulate`; gives numbers, lines of text, and the Chro
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.simulate.timed import Event
@@ -21,6 +21,8 @@ class Steady:
     """By unit: the part of the time it works."""
     waits: Mapping[tuple[str, str], float]
     """By group and statement: cycles per iteration that the group stands still there."""
+    marker: str = ""
+    """An operation of which each iteration's first start counts as the iteration's."""
 
 
 def steady(events: Sequence[Event], loop: int, trips: int) -> Steady:
@@ -42,22 +44,30 @@ def steady(events: Sequence[Event], loop: int, trips: int) -> Steady:
         (end - begin) / count,
         {unit: busy[unit] / (end - begin) for unit in sorted(busy)},
         {place: waits[place] / count for place in sorted(waits) if waits[place] / count >= 1},
+        marker,
     )
 
 
-def _marker(events: Iterable[Event]) -> str:
-    """An operation that every iteration executes, in a group that computes."""
-    names = sorted({event.name for event in events if not event.track.startswith("group")})
+def _marker(events: Sequence[Event]) -> str:
+    """The first operation of a group that computes, on the unit that works most."""
     computing = {event.name for event in events if event.track.startswith("group") and not event.waited}
-    return next(name for name in names if name in computing)
+    taken, first = Counter[str](), dict[str, str]()
+    for event in sorted(events, key=lambda event: event.begin):
+        if event.name in computing and not event.track.startswith("group"):
+            taken[event.track] += event.end - event.begin  # pyright: ignore
+            first.setdefault(event.track, event.name)
+    return first[max(sorted(taken), key=lambda unit: taken[unit])]
 
 
 def lines(name: str, found: Steady, interval: int) -> list[str]:
-    """A few lines of text."""
+    """A few lines of text: the interval, the units, and where each group waits, longest first."""
     off = (found.interval / interval - 1) * 100
     text = [f"{name}: {found.interval:.0f} cycles per iteration, {off:+.1f}% of the schedule's {interval}"]
     text.append("  units  " + ", ".join(f"{unit} {part:.0%}" for unit, part in found.busy.items()))
-    text += [f"  {group} waits {cycles:.0f} cycles at {place}" for (group, place), cycles in found.waits.items()]
+    for group in sorted({group for group, _ in found.waits}):
+        mine = sorted(((cycles, place) for (whose, place), cycles in found.waits.items() if whose == group), reverse=True)
+        places = ", ".join(f"{cycles:.0f} {place}" for cycles, place in mine)
+        text.append(f"  {group} waits {sum(cycles for cycles, _ in mine):.0f} cycles of {found.interval:.0f}: {places}")
     return text
 
 
