@@ -20,6 +20,7 @@ from twill.ir.program import (
     OrderWait,
     Program,
     PutLoad,
+    PutTile,
     Statement,
     StoreWait,
 )
@@ -40,7 +41,7 @@ def caught(mutant: Program) -> str:
     try:
         for trips in (2, 5):
             explore(mutant, same(trips))
-        numbers = ATTENTION | {"length": 512} if "length" in mutant.module.text else GEMM
+        numbers = ATTENTION | {"length": 256 if "dq" in mutant.module.text else 512} if "length" in mutant.module.text else GEMM
         found = compare(mutant, numbers, grid(0, 0, (2, 2)))
         return "" if all(one.good for one in found) else "other values"
     except (HazardError, TwillError) as problem:
@@ -62,7 +63,7 @@ def weaker(statement: Statement) -> tuple[Statement, ...] | None:
 
 def late(statement: Statement) -> tuple[Statement, ...] | None:
     """A slot of the iteration before."""
-    if not isinstance(statement, Get | Consumed | PutLoad) or statement.at.iteration.base == "once":
+    if not isinstance(statement, Get | Consumed | PutLoad | PutTile) or statement.at.iteration.base == "once":
         return None
     it = statement.at.iteration
     return (replace(statement, at=replace(statement.at, iteration=replace(it, offset=it.offset + 1))),)
@@ -72,7 +73,7 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
     "dropped arrive": (dropped(Consumed), "deadlock|twice|without"),
     "dropped get": (dropped(Get), "outside of its Get|without having got"),
     "dropped put": (dropped(PutLoad), "deadlock|belongs|read before"),
-    "dropped product": (dropped(MmaIssue), "values|before it is assigned|issued from|in part|releases"),
+    "dropped product": (dropped(MmaIssue), "values|before it is assigned|issued from|in part|releases|in flight"),
     "dropped wait": (dropped(MmaWait), "in flight|while"),
     "wrong wait count": (weaker, "in flight|while"),
     "dropped move": (dropped(Move), "values|before it is assigned"),
@@ -82,16 +83,19 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
     "double get": (twice(Get), "deadlock|twice"),
     "wrong phase": (late, "belongs|deadlock|without having got|twice|outside|read before|overwrites|without having released"),
     "store not waited for": (dropped(StoreWait), "a store may still read"),
+    "dropped tile": (dropped(PutTile), "deadlock|read before"),
+    "tile put twice": (twice(PutTile), "belongs|deadlock|overwrites"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "fa_fwd_subtiled"])
+@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "fa_fwd_subtiled", "fa_bwd"])
 def test_every_mistake_is_caught(kernel: str, mistake: str) -> None:
     edit, complaint = MISTAKES[mistake]
     made = list(mutants(program(kernel), edit))
     if not made:
-        assert kernel != "fa_fwd_subtiled", "it has statements of every kind"
+        lacking = {"dropped move", "missing barrier", "missing signal"} if kernel == "fa_bwd" else {"dropped tile", "tile put twice"}
+        assert kernel not in ("fa_fwd_subtiled", "fa_bwd") or mistake in lacking, "the two have statements of every kind"
     for where, mutant in made:
         found = caught(mutant)
         assert found, f"not caught: {mistake}, {where}"
