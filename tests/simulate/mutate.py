@@ -27,14 +27,15 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[tuple[str
                 yield where, (*statements[:i], replace(statement, steady=steady), *statements[i + 1 :])
 
 
-def swapped(program: Program, kind: type[Statement], *, neighbours: bool = False) -> Iterator[tuple[str, Program]]:  # pyright: ignore
-    """Two statements of one kind in a steady state exchanged; or each exchanged with the statement behind it."""
+def swapped(program: Program, kind: type[Statement], but: type[Statement] | None = None) -> Iterator[tuple[str, Program]]:  # pyright: ignore
+    """Two statements of one kind in a steady state exchanged; or each exchanged with the statement behind it, if that is not a `but`."""
     for position, warps in enumerate(program.groups):
         for k, loop in enumerate(warps.body):
             if not isinstance(loop, Pipelined):
                 continue
             places = [i for i, statement in enumerate(loop.steady) if isinstance(statement, kind)]
-            pairs = [(i, i + 1) for i in places if i + 1 < len(loop.steady)] if neighbours else pairwise(places)
+            neighbours = [(i, i + 1) for i in places if i + 1 < len(loop.steady) and not (but and isinstance(loop.steady[i + 1], but))]
+            pairs = neighbours if but else pairwise(places)
             for i, j in pairs:
                 steady = list(loop.steady)
                 steady[i], steady[j] = steady[j], steady[i]

@@ -1,6 +1,7 @@
 """Predicted cycles: against what can be worked out by hand, against what was measured, and the trace that they are drawn from."""
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
@@ -81,8 +82,11 @@ def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
     assert pace.idle.issue == 512
     assert pace.busy.issue == pytest.approx(512 * 1.33, abs=1)
     assert predict(program("fa_fwd_subtiled"), scheduled).loops["fa_fwd_subtiled/for.0"].interval > predicted("fa_fwd_subtiled").interval
-    took = [event.end - event.begin for event in predict(program("fa_fwd_subtiled"), scheduled).events if event.name == "exp2.weights_20"]
-    assert min(took) >= 511
+    took = defaultdict[int, float](float)
+    for event in predict(program("fa_fwd_subtiled"), scheduled).events:
+        if event.name == "exp2.weights_20":
+            took[event.iteration] += event.end - event.begin
+    assert min(took.values()) >= 511
 
 
 def test_what_is_ready_still_takes_a_look() -> None:

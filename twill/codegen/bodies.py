@@ -20,6 +20,7 @@ from twill.ir.program import (
     For,
     Get,
     If,
+    Join,
     Pipelined,
     Place,
     PutLoad,
@@ -50,6 +51,8 @@ class Body:
     """Staging buffer and parts, by the index of a store."""
     overlaid: Mapping[str, tuple[str, ...]]
     """Buffers that lie in the slots of a ring, by its id."""
+    joins: Mapping[int, int]
+    """The reduction that joins what a loop leaves spread over threads, by the id of its result."""
 
     @property
     def needs(self) -> frozenset[int]:
@@ -175,6 +178,9 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
             constant = maker is None or maker.name in IMPLICIT or zero(body.code, carried.init)
             yield Copy(carried.init.id, None if constant else body.place(carried.init), register)
     yield pipelined
+    for carried in loop.carried:
+        if carried.result.id in body.joins and body.outside.holders[carried.result.id] == body.group:
+            yield Join(Register(body.names[carried.result.id]), body.joins[carried.result.id])
     values = {value.id for inner in loop.body.walk() for value in inner.results}
     for ring in body.rings:
         if body.group in (ring.producer, *ring.consumers) and any(v.id in values for place in ring.sources for v in place):

@@ -6,10 +6,12 @@ Takes a `Program`; gives lines with the iteration, the cycle of the schedule, th
 from collections.abc import Iterable
 
 from twill.ir.program import (
+    SHARES,
     At,
     Compute,
     Iteration,
     MmaIssue,
+    Pin,
     Pipelined,
     Place,
     Program,
@@ -67,10 +69,13 @@ def _what(statement: Statement) -> str:
     reads: tuple[Read, ...] = getattr(statement, "reads", ())
     sources = " ".join(_place(read.place) for read in reads)
     match statement:
-        case Compute(node=node, writes=writes):
-            return f"{node} {sources} -> {' '.join(_place(write.register) for write in writes)}"
+        case Compute(node=node, writes=writes, begin=begin, end=end):
+            share = "" if end - begin == SHARES else f" share {begin}..{end}"
+            return f"{node}{share} {sources} -> {' '.join(_place(write.register) for write in writes)}"
         case MmaIssue(node=node, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator):
             return f"{node} k {begin}..{end} accumulate {accumulate} {sources} -> {_place(accumulator)}"
+        case Pin(registers):
+            return " ".join(map(_place, registers))
         case PutLoad(channel=channel, bytes=size):
             return f"{channel} {size} bytes"
         case PutTile(node=node, channel=channel):

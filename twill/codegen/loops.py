@@ -9,8 +9,11 @@ from dataclasses import replace
 
 from twill.codegen.code import zero
 from twill.codegen.nodes import Task
+from twill.codegen.pins import pinned
+from twill.codegen.shares import divided
 from twill.codegen.steps import Event, Group, Step, epilogue, events, filled, is_product, ordered, prologue, releases, steps
-from twill.codegen.waits import Parts, pending, straight, with_waits
+from twill.codegen.waits import Parts, crossing, pending, straight, with_waits
+from twill.ir.loop import Type
 from twill.ir.problem import Time
 from twill.ir.program import Consumed, Copy, MmaIssue, Pipelined, Read, Register
 
@@ -20,6 +23,19 @@ def pipelined(groups: Sequence[Group]) -> tuple[Pipelined, ...]:
     sequences = [_flat(steps(group, _sequence(group))) for group in groups]
     stages = max(_stages(sequence) for sequence in sequences)
     return tuple(_pipelined(group, sequence, stages) for group, sequence in zip(groups, sequences, strict=True))
+
+
+def shifted(group: Group) -> Group:
+    """The group with its interval begun where no product is in flight, if there is such a place: what is in flight when a loop turns,
+    the compiler does not let arithmetic touch inside of it (it serializes all products, C7514)."""
+    products = sorted({task.start % group.scheduled.solution.interval for task in group.own if is_product(group.code, task)})
+    earliest = min((event.time for event in (*events(group), *releases(group))), default=0)
+    for shift in (0, *(time for time in products if 0 < time <= earliest)):
+        found = replace(group, shift=shift)
+        flat = _flat(steps(found, _sequence(found)))
+        if not crossing(group.code, _parts(found, flat, 1 + max((step.stage for step in flat), default=0))):
+            return found
+    return group
 
 
 def _flat(parts: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
@@ -34,12 +50,23 @@ def _stages(sequence: Sequence[Step]) -> int:
 
 
 def _pipelined(group: Group, sequence: tuple[Step, ...], stages: int) -> Pipelined:
-    parts = Parts(prologue(sequence, stages), sequence, epilogue(sequence, stages), stages)
+    parts = _parts(group, sequence, stages)
     first, steady, last = with_waits(group.code, parts)
     loop = group.scheduled.loop
+    steady = pinned(steady, _types(group))
     interval = round(group.scheduled.solution.interval * group.scale)
     short = _short(group) if stages > 2 else ()
     return Pipelined(loop.op.index, loop.path, stages, interval, first, steady, last, short, bounds(group), zeroed(group))
+
+
+def _parts(group: Group, sequence: tuple[Step, ...], stages: int) -> Parts:
+    interval = group.scheduled.solution.interval
+    return Parts(prologue(sequence, stages), sequence, epilogue(sequence, stages), stages, interval)
+
+
+def _types(group: Group) -> dict[str, Type]:
+    """Of the variables that the loop assigns."""
+    return {group.names[value.id]: value.type for task in group.own for value in task.writes}
 
 
 def _short(group: Group):
@@ -72,12 +99,12 @@ def zeroed(group: Group) -> tuple[Copy, ...]:
 def _sequence(group: Group) -> list[Event]:
     """The group's events with its releases, each at the first wait that covers it anyway, or behind the next product, if the ring's
     slots allow that delay."""
-    found = events(group)
+    found = ordered(group, divided(group, events(group)))
     made = steps(group, found)
     owner = [i for i, part in enumerate(made) for _ in part]
     flat = _flat(made)
     stages = 1 + max((step.stage for step in flat), default=0)
-    waits = pending(group.code, Parts(prologue(flat, stages), flat, epilogue(flat, stages), stages))
+    waits = pending(group.code, _parts(group, flat, stages))
     moved = [_release(group, event, found, flat, owner, waits) for event in releases(group)]
     return ordered(group, [*found, *moved])
 

@@ -12,18 +12,20 @@ from twill.codegen.bodies import Body, statements
 from twill.codegen.channels import merged, of_loop
 from twill.codegen.code import STORES, Code, cone, read, variables
 from twill.codegen.layouts import scratch
-from twill.codegen.loops import pipelined
+from twill.codegen.loops import pipelined, shifted
 from twill.codegen.memory import Layout, layout
 from twill.codegen.nodes import Scheduled, Task, tasks
-from twill.codegen.order import Handover, handovers
+from twill.codegen.order import Handover, ahead, handovers
 from twill.codegen.outside import Outside, plan
 from twill.codegen.steps import Group, Settings, is_product
+from twill.codegen.sums import Spread, spread
 from twill.diagnostics import TwillError
 from twill.ir.loop import Module, Type
 from twill.ir.program import (
     Compute,
     Copy,
     Descriptor,
+    Join,
     Launch,
     MmaIssue,
     Move,
@@ -73,13 +75,25 @@ def lower(module: Module, loops: Sequence[Scheduled], options: Options | None = 
     stored = {task.ops[-1]: task.group for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES}
     rooms = {group.id: _scratch(code, parts, outside, group.id) for group in granted}
     memory = layout(code, rings, outside, stored, rooms, _limit(loops[0]), options.depths, options.most)
-    lowered = [_pipelined(code, part, granted, memory, names, options.settings) for part in parts]
-    programs = [_warps(code, group, outside, memory, names, parts, lowered, granted) for group in granted]
+    sums = spread(code, inside)
+    groups = [_groups(code, part, granted, memory, names, options.settings, own) for part, own in zip(parts, sums, strict=True)]
+    lowered = [pipelined(own) for own in groups]
+    joins = {value: op for own in sums for value, op in own.joined.items()}
+    programs = [_warps(code, group, outside, memory, names, parts, lowered, granted, joins) for group in granted]
     launch = _launch(granted, loops[0])
     programs = _registers(programs, launch, loops[0])
     notes = tuple(_notes(parts, memory))
     return Program(
-        module, code.function, programs, memory.channels, _orders(parts), memory.buffers, _descriptors(code), memory.memory, launch, notes
+        module,
+        code.function,
+        programs,
+        memory.channels,
+        _orders(parts, groups),
+        memory.buffers,
+        _descriptors(code),
+        memory.memory,
+        launch,
+        notes,
     )
 
 
@@ -175,13 +189,17 @@ def _renumbered(one: Scheduled, mapping: Mapping[int, int]) -> Scheduled:
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _pipelined(
-    code: Code, part: _Loop, granted: Sequence[Granted], memory: Layout, names: Mapping[int, str], settings: Settings
-) -> tuple[Pipelined, ...]:
+def _groups(
+    code: Code, part: _Loop, granted: Sequence[Granted], memory: Layout, names: Mapping[int, str], settings: Settings, sums: Spread
+) -> list[Group]:
+    """The groups in a loop, each with its interval begun where it is best, if the signals between them allow that."""
     groups = [
-        Group(code, part.scheduled, part.tasks, group.id, memory.rings, part.handovers, names, memory.stores, settings) for group in granted
+        Group(code, part.scheduled, part.tasks, group.id, memory.rings, part.handovers, names, memory.stores, settings, sums.tasks)
+        for group in granted
     ]
-    return pipelined(groups)
+    found = [shifted(group) for group in groups]
+    shifts = {group.id: group.shift for group in found}
+    return found if all(ahead(part.scheduled, handover, shifts) in (0, 1) for _, handover in part.handovers) else groups
 
 
 def _warps(
@@ -193,10 +211,11 @@ def _warps(
     parts: Sequence[_Loop],
     lowered: Sequence[tuple[Pipelined, ...]],
     granted: Sequence[Granted],
+    joins: Mapping[int, int],
 ) -> WarpProgram:
     position = list(granted).index(group)
     loops = {part.scheduled.loop.op.index: (part.scheduled.loop, made[position]) for part, made in zip(parts, lowered, strict=True)}
-    body = statements(Body(code, group.id, outside, memory.rings, names, loops, memory.stores, memory.overlaid))
+    body = statements(Body(code, group.id, outside, memory.rings, names, loops, memory.stores, memory.overlaid, joins))
     return WarpProgram(group.id, group.warps, _first_warp(group, granted), group.registers, _variables(code, names, body), body)
 
 
@@ -240,7 +259,7 @@ def _registers_of(statement: Statement) -> Iterable[Register]:
             yield accumulator
         case StoreTile(reads=reads) | PutTile(reads=reads) | Pipelined(bounds=reads):
             yield from (read.place for read in reads if isinstance(read.place, Register))
-        case Copy(register=register):
+        case Copy(register=register) | Join(register=register):
             yield register
         case Move(variable=variable, age=age):
             yield Register(variable, age)
@@ -273,9 +292,13 @@ def _registers(programs: Sequence[WarpProgram], launch: Launch, one: Scheduled) 
     )
 
 
-def _orders(parts: Sequence[_Loop]) -> tuple[Order, ...]:
-    found = [(order, handover) for part in parts for order, handover in part.handovers]
-    return tuple(Order(order, i + 1, h.signaller, h.waiter, h.wraps) for i, (order, h) in enumerate(found))
+def _orders(parts: Sequence[_Loop], groups: Sequence[Sequence[Group]]) -> tuple[Order, ...]:
+    found = list[Order]()
+    for part, own in zip(parts, groups, strict=True):
+        shifts = {group.id: group.shift for group in own}
+        for order, h in part.handovers:
+            found.append(Order(order, len(found) + 1, h.signaller, h.waiter, ahead(part.scheduled, h, shifts) == 1))
+    return tuple(found)
 
 
 def _descriptors(code: Code) -> tuple[Descriptor, ...]:

@@ -5,9 +5,11 @@ product of a turn is followed by a signal and the first of the next turn precede
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill.codegen.nodes import Scheduled, Task
+from twill.ir.problem import Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,9 @@ class Handover:
 
 
 def handovers(scheduled: Scheduled, products: tuple[Task, ...]) -> tuple[Handover, ...]:
-    """Between consecutive turns, round the interval; those that dependences force are left out. None where one group has them all."""
+    """Between the first turns of the groups, round the interval; those that dependences force are left out. None where one group has all
+    products. One turn an interval keeps the groups apart; further ones find their places in the tensor core's queue (measured: four
+    turns instead of two cost a tenth, benchmarks/notebook.md)."""
     interval = scheduled.solution.interval
     ordered = sorted(products, key=lambda task: (task.start % interval, task.group))
     turns: list[list[Task]] = []
@@ -34,9 +38,10 @@ def handovers(scheduled: Scheduled, products: tuple[Task, ...]) -> tuple[Handove
             turns.append([task])
     if len(turns) > 1 and turns[0][0].group == turns[-1][0].group:
         turns[0] = [*turns.pop(), *turns[0]]
-    if len(turns) < 2:
+    taken = list({turn[0].group: turn for turn in reversed(turns)}.values())[::-1]
+    if len(taken) < 2:
         return ()
-    pairs = zip(turns, [*turns[1:], turns[0]], strict=True)
+    pairs = zip(taken, [*taken[1:], taken[0]], strict=True)
     found = (_handover(scheduled, one[-1], other[0]) for one, other in pairs)
     return tuple(handover for handover in found if not _forced(scheduled, handover))
 
@@ -45,6 +50,16 @@ def _handover(scheduled: Scheduled, after: Task, before: Task) -> Handover:
     interval = scheduled.solution.interval
     wraps = before.start % interval <= after.start % interval
     return Handover(after.id, before.id, after.group, before.group, wraps)
+
+
+def ahead(scheduled: Scheduled, handover: Handover, shifts: Mapping[int, Time]) -> int:
+    """How many intervals of the waiter after that of the signaller the wait for a signal stands, where intervals begin at `shifts`."""
+    interval = scheduled.solution.interval
+    given, taken = (
+        (scheduled.start(node) - shifts[group]) % interval + shifts[group]
+        for node, group in ((handover.after, handover.signaller), (handover.before, handover.waiter))
+    )
+    return (given - taken) // interval + 1
 
 
 def _forced(scheduled: Scheduled, handover: Handover) -> bool:

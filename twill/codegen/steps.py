@@ -15,6 +15,7 @@ from twill.ir.loop import NvidiaMma, Tensor
 from twill.ir.problem import Time
 from twill.ir.program import (
     ONCE,
+    SHARES,
     Accumulate,
     At,
     Compute,
@@ -46,6 +47,10 @@ class Step:
     stage: int
     always: bool = False
     """Executed in every interval of prologue and epilogue too."""
+    time: Time = 0
+    """From the beginning of the interval to when it starts."""
+    done: Time = 0
+    """The same of when the result of a product is there."""
     sources: tuple[tuple[int, int | None], ...] = ()
     """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many intervals back its iteration began;
     None for one from outside of the loop."""
@@ -57,8 +62,6 @@ class Settings:
 
     split: bool = True
     """Issue a product in parts where others of its group wait meanwhile."""
-    ahead: int = 300
-    """How far the issue of a product runs ahead of the tensor core before it holds the warps (measured, benchmarks/notebook.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +82,12 @@ class Group:
     buffers: Mapping[int, tuple[str, int]]
     """Staging buffer and parts, by the index of a store."""
     settings: Settings
+    partial: frozenset[str] = frozenset()
+    """Tasks that leave a sum spread over threads."""
     flat: bool = False
     """One iteration at a time: no overlap, no order of groups."""
+    shift: Time = 0
+    """Where the group's interval begins in that of the schedule."""
 
     @property
     def own(self) -> tuple[Task, ...]:
@@ -91,8 +98,8 @@ class Group:
         return self.scheduled.problem.resolution.cycles_per_unit
 
     def when(self, time: Time) -> tuple[int, Time]:
-        """Stage, and time in the interval."""
-        return (0, time) if self.flat else divmod(time, self.scheduled.solution.interval)
+        """Stage, and time in the group's interval."""
+        return (0, time) if self.flat else divmod(time - self.shift, self.scheduled.solution.interval)
 
     def ring(self, leaf: Leaf) -> tuple[Ring, int] | None:
         """Where this group finds a value of another group, or one that was loaded."""
@@ -117,16 +124,29 @@ class Event:
     """Of which a slot is released (no task) or filled (task)."""
     computes: bool = True
     """False for a put of what is computed already, or loaded by TMA."""
+    share: tuple[int, int] = (0, SHARES)
+    """Of a tile, for a part of an operation on it."""
+    late: bool = False
+    """Behind what else happens at its time."""
 
 
 def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
-    """By place in the interval; of what happens at once, older iterations first, then the order of the text."""
+    """By place in the interval; of what happens at once, products first, then older iterations, then the order of the text."""
+    events = list(events)
+    busy = {(group.when(event.time)[1], name) for event in events if event.task and event.span is None for name in _uses(group, event.task)}
 
-    def key(event: Event) -> tuple[int, int, int, int, int]:
+    def key(event: Event) -> tuple[int, int, int, int, int, int]:
         stage, cycle = group.when(event.time)
-        return cycle, -stage, event.rank, event.index, event.span[0] if event.span else 0
+        issued = event.span is not None and event.task is not None and not any((cycle, name) in busy for name in _uses(group, event.task))
+        return cycle, 2 * event.late - issued, -stage, event.rank, event.index, event.span[0] if event.span else event.share[0]
 
     return sorted(events, key=key)
+
+
+def _uses(group: Group, task: Task) -> set[str]:
+    """The variables that a task reads or writes."""
+    written = task.writes or group.code.ops[task.ops[-1]].results
+    return {group.names[value.id] for value in (*written, *(leaf.source for leaf in task.leaves))}
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
@@ -189,16 +209,15 @@ def depth_of(group: Group, task: Task) -> tuple[int, int]:
 def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
     """The parts of a product with their times: cut where another operation of the group waits for an earlier product meanwhile."""
     k, step = depth_of(group, task)
-    problem, scale = group.scheduled.problem, group.scale
-    taken = max(
-        (r.cycles for r in problem.operation(task.id).reservations if r.unit == problem.unit(problem.operation(task.id))), default=0
-    )
-    steps, ahead = k // step, group.settings.ahead / scale
+    problem = group.scheduled.problem
+    operation, unit = problem.operation(task.id), problem.unit(problem.operation(task.id))
+    taken = max((r.cycles for r in operation.reservations if r.unit == unit), default=0)
+    steps, ahead = k // step, taken - operation.issue
     cuts = [(task.start, 0)]
     for offset in _waiting(group, task, taken) if group.settings.split and not group.flat and steps > 1 and taken else ():
         issued = -int(-(offset + ahead) * steps // taken)
         if cuts[-1][1] < issued < steps:
-            cuts.append((task.start + max(offset, int(issued * taken / steps - ahead)), issued))
+            cuts.append((task.start + max(offset, issued * taken // steps - ahead), issued))
     ends = [*(cut for _, cut in cuts[1:]), steps]
     return [(time, (cut * step, end * step)) for (time, cut), end in zip(cuts, ends, strict=True)]
 
@@ -206,15 +225,19 @@ def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
 def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
     """How long after a product starts others of the group start that are the first to wait for another product, while it is under way."""
     interval = group.scheduled.solution.interval
-    products = [other for other in group.own if is_product(group.code, other) and other != task]
-    starts = {other.id: other.start for other in group.own if not is_product(group.code, other)}
-    offsets = set[Time]()
-    for product in products:
-        edges = [e for e in group.scheduled.problem.edges if e.src == product.id and e.blocking and e.dst in starts]
-        first = min((starts[e.dst] + e.distance * interval for e in edges), default=None)
-        if first is not None:
-            offsets.add((first - task.start) % interval)
+    offsets = {(other.start - task.start) % interval for product, other in first_readers(group).items() if product != task.id}
     return sorted(offset for offset in offsets if 0 < offset < taken)
+
+
+def first_readers(group: Group) -> Mapping[str, Task]:
+    """The operation of a group that is the first to wait for each of its products, by product."""
+    interval, found = group.scheduled.solution.interval, dict[str, Task]()
+    tasks = {task.id: task for task in group.own if not is_product(group.code, task)}
+    for product in (task for task in group.own if is_product(group.code, task)):
+        edges = [edge for edge in group.scheduled.problem.edges if edge.src == product.id and edge.blocking and edge.dst in tasks]
+        for edge in sorted(edges, key=lambda edge: tasks[edge.dst].start + edge.distance * interval)[:1]:
+            found[product.id] = tasks[edge.dst]
+    return found
 
 
 def releases(group: Group) -> list[Event]:
@@ -238,15 +261,26 @@ def releases(group: Group) -> list[Event]:
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
     """The statements of each of a sequence of events, waits for products excepted."""
-    firsts = {event.task.id: i for i, event in reversed([*enumerate(sequence)]) if event.task and event.computes}
+    parts = sorted(enumerate(sequence), key=lambda part: part[1].time, reverse=True)
+    firsts = {event.task.id: i for i, event in parts if event.task and event.computes}
     writers = {value.id: task for task in group.own for value in task.writes}
     return tuple(tuple(_steps(group, sequence, i, firsts, writers)) for i in range(len(sequence)))
 
 
 def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str, int], writers: Mapping[int, Task]) -> Iterable[Step]:
     event = sequence[i]
-    stage, cycle = group.when(event.time)
+    stage, time = group.when(event.time)
+    cycle = time if group.flat else event.time % group.scheduled.solution.interval
     at = At(Iteration("newest", stage), round(cycle * group.scale), stage)
+    for step in _statements(group, sequence, i, at, firsts, writers):
+        done = event.task.start - event.time + group.scheduled.problem.operation(event.task.id).latency if event.task else 0
+        yield replace(step, time=time, done=time + done)
+
+
+def _statements(
+    group: Group, sequence: Sequence[Event], i: int, at: At, firsts: Mapping[str, int], writers: Mapping[int, Task]
+) -> Iterable[Step]:
+    event, stage = sequence[i], at.stage
     if event.task is None:
         assert event.ring is not None
         yield Step(Consumed(event.ring.id, at), stage)
@@ -344,7 +378,7 @@ def _step(group: Group, event: Event, at: At, places: Mapping[int, tuple[Place, 
         buffer, parts = group.buffers[last.index]
         return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
-    return Step(Compute(task.id, task.ops, reads, writes, at), at.stage, sources=sources)
+    return Step(Compute(task.id, task.ops, reads, writes, at, *event.share, task.id in group.partial), at.stage, sources=sources)
 
 
 def _load(group: Group, ring: Ring, at: At) -> Step:

@@ -7,11 +7,12 @@ before its last reader is an error here and not a wrong number later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.codegen.code import Code
 from twill.codegen.steps import Step
 from twill.diagnostics import TwillError
+from twill.ir.problem import Time
 from twill.ir.program import (
     Compute,
     Consumed,
@@ -39,6 +40,8 @@ class Parts:
     steady: tuple[Step, ...]
     epilogue: tuple[Step, ...]
     stages: int
+    interval: Time = 0
+    """0 where one iteration follows the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,26 @@ class Key:
     position: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """What a product reads and writes, and when the schedule has it done."""
+
+    reads: frozenset[Location]
+    writes: frozenset[Location]
+    began: Time
+    """Of the interval in which it was issued."""
+    done: Time
+
+
 @dataclass(slots=True)
 class _Run:
     """One symbolic execution."""
 
     code: Code
-    flying: list[tuple[frozenset[Location], frozenset[Location]]] = field(
-        default_factory=list[tuple[frozenset[Location], frozenset[Location]]]
-    )
-    """Reads and writes of the products in flight, oldest first."""
+    touched: frozenset[str]
+    """The variables that arithmetic reads or writes while the loop turns."""
+    flying: list[_Flight] = field(default_factory=list[_Flight])
+    """The products in flight, oldest first."""
     held: dict[Location, tuple[int, int]] = field(default_factory=dict[Location, tuple[int, int]])
     """Value and iteration of what registers hold."""
     needs: dict[Key, int] = field(default_factory=dict[Key, int])
@@ -82,6 +96,11 @@ def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[S
 def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
     """One iteration on its own, with its waits; nothing is in flight after it."""
     return with_waits(code, Parts(steps, (), (), 1))[0]
+
+
+def crossing(code: Code, parts: Parts) -> bool:
+    """Whether products are in flight from one turn of the steady state to the next."""
+    return bool(_execute(code, replace(parts, epilogue=()), parts.stages + 2).flying)
 
 
 def pending(code: Code, parts: Parts) -> Mapping[int, int]:
@@ -109,14 +128,16 @@ def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statemen
 
 def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
     """All parts, the steady state `repeats` times: N = stages - 1 + repeats iterations."""
-    run, total = _Run(code), parts.stages - 1 + repeats
-    for position, step in enumerate(parts.prologue):
-        _step(run, Key(0, position), step, 0, total)
-    for i in range(parts.stages - 1, total):
-        for position, step in enumerate(parts.steady):
-            _step(run, Key(1, position), step, i, total)
-    for position, step in enumerate(parts.epilogue):
-        _step(run, Key(2, position), step, 0, total)
+    arithmetic = (step.statement for step in parts.steady if isinstance(step.statement, Compute))
+    touched = frozenset(str(name) for one in arithmetic for _, name, _ in set[Location]().union(*_touched(one, 0, 0)))
+    run, total = _Run(code, touched), parts.stages - 1 + repeats
+    began, before = 0, Time()
+    for index, part, i in [(0, parts.prologue, 0), *((1, parts.steady, i) for i in range(parts.stages - 1, total)), (2, parts.epilogue, 0)]:
+        for position, step in enumerate(part):
+            if position == 0 or step.time < before:
+                began += parts.interval
+            before = step.time
+            _step(run, Key(index, position), step, i, total, began)
     return run
 
 
@@ -132,21 +153,32 @@ def _number(iteration: Iteration, i: int, total: int) -> int:
             return 0
 
 
-def _step(run: _Run, key: Key, step: Step, i: int, total: int) -> None:
+def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> None:
+    """A product is issued behind the wait for those of earlier intervals that the schedule has done by then and that arithmetic of the loop
+    touches: see `loops.shifted`."""
     reads, writes = _touched(step.statement, i, total)
-    accumulator = writes if isinstance(step.statement, MmaIssue) else frozenset[Location]()
+    issued = isinstance(step.statement, MmaIssue)
+    accumulator = writes if issued else frozenset[Location]()
     needed = [
         position
-        for position, (read, written) in enumerate(run.flying)
-        if (reads - accumulator) & written or writes & read or (writes - accumulator) & written or _releases(step.statement, read, i, total)
+        for position, one in enumerate(run.flying)
+        if (reads - accumulator) & one.writes
+        or writes & one.reads
+        or (writes - accumulator) & one.writes
+        or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
+        or _releases(step.statement, one.reads, i, total)
     ]
     if needed:
         run.needs[key] = min(len(run.flying) - 1 - needed[-1], run.needs.get(key, len(run.flying)))
         del run.flying[: needed[-1] + 1]
     _check(run, step, i, total)
     _assign(run, step, i, total)
-    if isinstance(step.statement, MmaIssue):
-        run.flying.append((reads - writes, writes))
+    if issued:
+        run.flying.append(_Flight(reads - writes, writes, began, began + step.done))
+
+
+def _held_up(run: _Run, flight: _Flight, writes: frozenset[Location]) -> bool:
+    return not flight.writes & writes and any(name in run.touched for _, name, _ in flight.writes)
 
 
 def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Location], frozenset[Location]]:
@@ -196,8 +228,8 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
 
 
 def _partial(statement: Statement, held: tuple[int, int] | None) -> bool:
-    """A later part of a product finds its own result begun in its accumulator."""
-    return isinstance(statement, MmaIssue) and statement.begin > 0 and held is not None
+    """A later part finds its own result begun in its place."""
+    return isinstance(statement, MmaIssue | Compute) and statement.begin > 0 and held is not None
 
 
 def _assign(run: _Run, step: Step, i: int, total: int) -> None:

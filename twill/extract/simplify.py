@@ -16,6 +16,7 @@ REWRITES: Mapping[str, str] = {
     "ffma": "a multiply by a loop invariant followed by one add or subtract is one fused multiply-add",
     "stream_rmw": "an accumulator in tensor memory is loaded, scaled and stored back in chunks, never whole in registers",
     "stream_store": "a conversion read only by a store into shared or tensor memory goes there in chunks, never whole in registers",
+    "partial": "a sum along rows that is only scaled and added to what is carried stays spread over threads, and is joined behind the loop",
     "chain": "elementwise tile operations of one group run a chunk behind each other, not after the whole tile",
 }
 """The graph rules by name, and what each says."""
@@ -31,7 +32,7 @@ STREAMED_INTO = frozenset({"elementwise", "reduce", "tensor_store", "shared_stor
 
 def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
     """Apply the graph rules among `rules`."""
-    rewrites = {"ffma": contract, "stream_rmw": stream_updates, "stream_store": stream_stores, "chain": chain}
+    rewrites = {"ffma": contract, "stream_rmw": stream_updates, "stream_store": stream_stores, "partial": spread_sums, "chain": chain}
     for name, rewrite in rewrites.items():
         if name in rules:
             graph = rewrite(graph)
@@ -74,6 +75,35 @@ def stream_stores(graph: Graph) -> Graph:
             node = replace(store, work=(*maker.work, *store.work), ops=_members(maker, store))
             graph = merge(graph, (maker.id, store.id), node)
     return graph
+
+
+def spread_sums(graph: Graph) -> Graph:
+    """Take the exchange between the lanes of a warp out of sums that go into a carried one: total = total * factor + sum.
+
+    Everything but the factor is then a sum of what the threads of a row have, and so is the total in the end.
+    """
+    for node in graph.nodes:
+        if _accumulated(graph, node):
+            (work,) = node.work
+            assert work.exchange is not None
+            spread = replace(node, work=(replace(work, exchange=replace(work.exchange, lanes=0)),), partial=True)
+            graph = replace(graph, nodes=tuple(spread if other is node else other for other in graph.nodes))
+    return graph
+
+
+def _accumulated(graph: Graph, node: Node) -> bool:
+    if node.kind != "reduce" or len(node.work) != 1 or node.work[0].combine != ("arith.addf",):
+        return False
+    spread, total = node.work[0].exchange, _only_user(graph, node)
+    if spread is None or not spread.lanes or spread.warps or total is None or total.op != "arith.addf" or len(total.work) != 1:
+        return False
+    back = [(use.node, use.distance) for value in graph.values if value.node == total.id for use in value.uses]
+    if back == [(total.id, 1)]:
+        return True
+    scale = next((other for other in graph.nodes if (other.id, 1) in back and len(back) == 1), None)
+    if scale is None or scale.op != "arith.mulf" or len(scale.work) != 1 or _only_user(graph, scale) is not total:
+        return False
+    return scale.work[0].fixed == 1 or any(edge.src != total.id for edge in graph.into(scale.id))
 
 
 def chain(graph: Graph) -> Graph:

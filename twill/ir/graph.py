@@ -123,6 +123,8 @@ class Node:
     """The work of an `scf.if`'s other branch; one of both is done."""
     ops: tuple[int, ...] = ()
     """`ir.loop.Op.index` of all its operations, the folded ones included, in the order of the text."""
+    partial: bool = False
+    """A sum that each thread keeps of its own elements: threads join theirs once, behind the loop."""
     streaming: bool = False
     """A load whose address needs nothing computed or loaded in the loop."""
     location: Location | None = None

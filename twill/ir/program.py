@@ -97,12 +97,18 @@ class Write:
 
 # --- statements: computing --------------------------------------------------------------------------------------------
 
+SHARES = 8
+"""In how many equal parts a tile is divided at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compute:
     """Execute `ops` in order, synchronously: arithmetic, reductions, layout changes, pointer loads and stores, atomics, whole `scf.if`.
 
-    Operations that write global memory are executed once (by this group alone)."""
+    Operations that write global memory are executed once (by this group alone).
+
+    A long one may be executed in several statements, in order of `begin`, with others between them: each does its share of the elements
+    that a thread holds (the tile's columns from `begin` to `end`). A reduction's result is complete with the last of them."""
 
     node: str
     """The graph node it belongs to; for code outside of loops the name of its last operation."""
@@ -110,6 +116,11 @@ class Compute:
     reads: tuple[Read, ...] = ()
     writes: tuple[Write, ...] = ()
     at: At = At()
+    begin: int = 0
+    """In shares of 1 / SHARES."""
+    end: int = SHARES
+    partial: bool = False
+    """A reduction leaves each thread with the result of its own elements; what is computed from it is partial too, until a `Join`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,24 @@ class Move:
 
     variable: str
     age: int
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The partial results of the threads that share a row, in `register`, are joined by the reduction `op`; each has the whole then."""
+
+    register: Register
+    op: int
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What computes `registers` stays before, what reads them behind it: holds arithmetic on its side of an issue or a wait against the
+    compiler's scheduling. Changes nothing."""
+
+    registers: tuple[Register, ...]
     at: At = At()
 
 
@@ -330,6 +359,8 @@ Statement: TypeAlias = (
     Compute
     | Copy
     | Move
+    | Join
+    | Pin
     | MmaIssue
     | MmaWait
     | PutLoad

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from twill.ir.program import (
+    SHARES,
     Compute,
     Copy,
     For,
@@ -39,6 +40,7 @@ from twill.simulate.explore import describe
 from twill.simulate.interpret import Scope, execute
 from twill.simulate.memory import Memory
 from twill.simulate.operations import product
+from twill.simulate.operations import run as joined
 from twill.simulate.protocol import HazardError, Protocol, State
 
 Slots = dict[tuple[str, int, int], Any]
@@ -117,6 +119,8 @@ def _taken(group: _Group, branch: If) -> bool:
 
 def _act(group: _Group, action: Action) -> None:
     match action.statement:
+        case Compute() as compute if compute.end - compute.begin < SHARES:
+            _share(group, action, compute)
         case Compute(ops=ops, reads=reads, writes=writes):
             values = _computed(group, action, ops, reads)
             group.registers.update((write.register, values[write.value]) for write in writes)
@@ -201,6 +205,35 @@ def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Any) -
     for index in ops:
         execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
     return values
+
+
+def _share(group: _Group, action: Action, compute: Compute) -> None:
+    """A share of the columns of each result; a reduction joins them with what it has come to."""
+    values = _scope(group, action, compute.reads)
+    for index in compute.ops:
+        op = group.block.program.op(index)
+        if op.name == "tt.reduce":
+            (source,) = op.operands
+            values[source.id] = _columns(values[source.id], compute)
+        execute(op, values, group.block.memory, group.block.grid)
+    for write in compute.writes:
+        kept = compute.begin or any(read.place == write.register for read in compute.reads)
+        new, old = values[write.value], group.registers.get(write.register) if kept else None
+        if np.ndim(new) == 1:
+            op = group.block.program.op(compute.ops[-1])
+            block = op.regions[0].blocks[0]
+            operands = {arg.id: value for arg, value in zip(block.args, (old, new), strict=True)}
+            group.registers[write.register] = new if old is None else joined(block.ops, operands, group.block.memory, group.block.grid)[0]
+        else:
+            made = np.full_like(new, np.nan) if old is None else np.array(old)
+            _columns(made, compute)[...] = _columns(new, compute)
+            group.registers[write.register] = made
+
+
+def _columns(tile: Any, compute: Compute) -> Any:
+    """The share of a tile that a statement works on."""
+    count = tile.shape[1]
+    return tile[:, count * compute.begin // SHARES : count * compute.end // SHARES]
 
 
 def _put(group: _Group, action: Action, put: PutLoad) -> None:

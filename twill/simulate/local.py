@@ -11,9 +11,11 @@ from twill.ir.program import (
     Consumed,
     Copy,
     Get,
+    Join,
     MmaIssue,
     MmaWait,
     Move,
+    Pin,
     Place,
     Program,
     PutLoad,
@@ -48,6 +50,8 @@ class _Group:
     assigned: set[Thing] = field(default_factory=set[Thing])
     leaving: set[str] = field(default_factory=set[str])
     """Buffers that stores may still read."""
+    partial: set[Thing] = field(default_factory=set[Thing])
+    """Registers in which each thread has its own part of a sum."""
     parts: dict[str, int] = field(default_factory=dict[str, int])
     """How far each product under way has been issued."""
 
@@ -82,9 +86,15 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
                 _consumed(program, group, state, channel, action.sequence(channel, at.iteration))
         case Move(variable=variable, age=age):
             _use(group, state, f"the move of {variable}", [("register", variable, age - 1)], [("register", variable, age)])
+        case Join(register=register):
+            _use(group, state, "a join", [_register(register)], [_register(register)])
+            state.partial.discard(_register(register))
+        case Pin(registers=registers):
+            _use(group, state, "a pin", [_register(register) for register in registers], [_register(register) for register in registers])
         case Compute(node=node, reads=reads, writes=writes):
             _read(group, state, action, node, reads)
             _use(group, state, node, _things(action, reads), [_register(write.register) for write in writes])
+            _spread(group, state, action, action.statement)
         case Copy(register=register, source=source):
             _read(group, state, action, "a copy", [Read(0, source)] if source else [])
             _use(group, state, "a copy", [], [_register(register)])
@@ -139,6 +149,15 @@ def _use(group: int, state: _Group, what: str, reads: Iterable[Thing], writes: I
         if thing in written or thing in read:
             raise HazardError(f"group {group}: {what} overwrites {thing[1]}, which a product in flight uses")
         state.assigned.add(thing)
+
+
+def _spread(group: int, state: _Group, action: Action, compute: Compute) -> None:
+    """What is computed from partial sums is one, and is not read outside of the loop before it is joined."""
+    spread = compute.partial or any(thing in state.partial for thing in _things(action, compute.reads))
+    if spread and action.loop is None:
+        raise HazardError(f"group {group}: {compute.node} reads a sum that the threads have not joined")
+    for write in compute.writes:
+        (state.partial.add if spread else state.partial.discard)(_register(write.register))
 
 
 def _issue(program: Program, group: int, state: _Group, action: Action, issue: MmaIssue) -> None:

@@ -15,7 +15,21 @@ from dataclasses import dataclass, field, replace
 from twill.codegen.nodes import Scheduled
 from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
-from twill.ir.program import Compute, Consumed, Get, MmaIssue, MmaWait, OrderSignal, OrderWait, Program, PutLoad, PutTile, StoreTile
+from twill.ir.program import (
+    SHARES,
+    Compute,
+    Consumed,
+    Get,
+    MmaIssue,
+    MmaWait,
+    OrderSignal,
+    OrderWait,
+    Program,
+    PutLoad,
+    PutTile,
+    Statement,
+    StoreTile,
+)
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError, Protocol, State
@@ -302,7 +316,7 @@ def _tensor_works(clock: _Clock, time: float) -> bool:
 def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
     problem = clock.problems[action.loop]
-    op, scale, share = problem.operation(node), _scale(clock, action), 1 / group.members
+    op, scale, share = problem.operation(node), _scale(clock, action), _part(action.statement) / group.members
     iteration = action.iteration(getattr(action.statement, "at").iteration)  # noqa: B009
     if group.left == 1.0:
         came = group.now
@@ -326,6 +340,11 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     clock.ended[action.loop, node, iteration, group.member] = group.now
     clock.events.append(Event(group.track, node, group.began, group.now, iteration, 0.0, action.loop))
     return True
+
+
+def _part(statement: Statement) -> float:
+    """How much of its operation a statement executes."""
+    return (statement.end - statement.begin) / SHARES if isinstance(statement, Compute) else 1.0
 
 
 def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) -> None:

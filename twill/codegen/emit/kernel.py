@@ -12,7 +12,7 @@ from twill.codegen.layouts import layout
 from twill.diagnostics import TwillError
 from twill.extract.persistent import GRID
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
-from twill.ir.program import Channel, MmaIssue, Pipelined, Program, Register, WarpProgram, walk
+from twill.ir.program import Channel, MmaIssue, Pin, Pipelined, Program, Register, WarpProgram, walk
 
 MAP_TYPES = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f8E4M3FN": "UINT8", "f8E5M2": "UINT8"}
 """Element types in the names of `CUtensorMapDataType`."""
@@ -117,6 +117,8 @@ def _role(program: Program, group: WarpProgram) -> list[str]:
     lines += [f"uint32_t n_{channel} = 0;" for channel in used] + [f"int32_t n{loop} = 0;" for loop in loops]
     for one in group.variables:
         lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
+    if any(isinstance(statement, Pin) for statement in walk(group.body)):
+        lines.append("const bool impossible = never();")
     emitter = Emitter(program, group)
     for order in program.orders:
         if order.signalled and order.signaller == group.id:

@@ -10,13 +10,13 @@ from math import prod
 
 from twill.codegen.code import identifier
 from twill.codegen.emit.arithmetic import ATOMICS, constant, expression
-from twill.codegen.emit.exchange import reduced
+from twill.codegen.emit.exchange import WHOLE, Span, each, exchanged, gathered
 from twill.codegen.emit.shared import UNROLL, Shared, loaded, scattered, shared, stored
 from twill.codegen.emit.tiles import BITS, PACK, Elements, Held, Point, Turned, c_type, declaration, held, packed, point
 from twill.codegen.layouts import Layout, axes, layout, linear, moves
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
-from twill.ir.program import Iteration, Program, Read, Register, Slot, SlotTensor, WarpProgram, Write
+from twill.ir.program import SHARES, Iteration, Program, Read, Register, Slot, SlotTensor, WarpProgram, Write
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
@@ -50,16 +50,16 @@ def sequence(channel: str, where: Iteration) -> str:
     return f"n_{channel}" if where.base == "once" else f"n_{channel} + {iteration(where)}"
 
 
-def written(type: Tensor, name: str, elements: Elements) -> list[str]:
-    """Assign every element of a tile in registers. Raises ValueError where another thread has them."""
+def written(type: Tensor, name: str, elements: Elements, span: Span = WHOLE) -> list[str]:
+    """Assign a share of the elements of a tile in registers. Raises ValueError where another thread has them."""
     form = layout(type)
     pack = packed(type)
     if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
-        return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
     if pack:
         low, high = (elements(point(form, f"2 * i_ + {half}")) for half in (0, 1))
-        return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
-    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
+    return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
 
 
 def number(type: Type, text: str) -> str:
@@ -106,6 +106,10 @@ class Scope:
     targets: Mapping[int, str] = field(default_factory=dict[int, str])
     """Variables that results are written to at once, by value id."""
     lines: list[str] = field(default_factory=list[str])
+    span: Span = WHOLE
+    """Which share of the elements of tiles."""
+    partial: bool = False
+    """Threads keep their own results of reductions."""
 
     def bind(self, reads: Iterable[Read]) -> None:
         for read in reads:
@@ -275,7 +279,7 @@ class Scope:
         name = self.name(value)
         if value.id not in self.targets:
             self.lines.append(declaration(value.type, name))
-        self.lines += written(value.type, name, elements)
+        self.lines += written(value.type, name, elements, self.span)
         return held(name, value.type)
 
     def _reduce(self, op: Op) -> None:
@@ -285,7 +289,9 @@ class Scope:
         name, elements = self.name(op.result), self.elements(op.operands[0])
         if op.result.id not in self.targets:
             self.lines.append(declaration(result, name))
-        self.lines += reduced(op, name, layout(source), elements, self.scratch, self.meet())
+        self.lines += gathered(op, name, layout(source), elements, self.span)
+        if self.span[1] == SHARES and not self.partial:
+            self.lines += exchanged(op, name, layout(source), self.scratch, self.meet())
         self.values[op.result.id] = held(name, result)
 
     def _convert(self, op: Op) -> None:
@@ -390,7 +396,7 @@ class Scope:
             elements: Elements = (lambda one: form) if isinstance(form, str) else form
             one = point(layout(value.type), "i_")
             if elements(one) != held(name, value.type)(one):
-                self.lines += written(value.type, name, elements)
+                self.lines += written(value.type, name, elements, self.span)
 
 
 def _values(program: Program) -> Mapping[int, Value]:

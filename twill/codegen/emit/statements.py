@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.code import identifier
+from twill.codegen.emit.exchange import WHOLE, Span, exchanged
 from twill.codegen.emit.scope import Scope, iteration, refuse, sequence, variable, written
 from twill.codegen.emit.shared import Shared, shared, stored
 from twill.codegen.emit.tiles import BITS, Held, held, packed
@@ -22,11 +23,13 @@ from twill.ir.program import (
     For,
     Get,
     If,
+    Join,
     MmaIssue,
     MmaWait,
     Move,
     OrderSignal,
     OrderWait,
+    Pin,
     Pipelined,
     Program,
     PutLoad,
@@ -59,12 +62,12 @@ class Emitter:
     flying: Flying = ()
     inductions: dict[int, str] | None = None
 
-    def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None) -> Scope:
+    def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None, span: Span = WHOLE) -> Scope:
         """Results go straight to their variables where these are not read by the same statement."""
         reads = tuple(reads)
         read = {read.place.variable for read in reads if isinstance(read.place, Register)}
         targets = {write.value: variable(write.register) for write in writes if write.register.variable not in read}
-        scope = Scope(self.program, self.group, {}, targets)
+        scope = Scope(self.program, self.group, {}, targets, span=span)
         for value, text in (self.inductions or {}).items():
             scope.values[value] = f"({text.format(iteration(at.iteration) if at else 'i')})"
         scope.bind(reads)
@@ -81,6 +84,10 @@ class Emitter:
                 return self._copy(statement, value, Read(value, source) if source else None, register)
             case Move(name, age):
                 return self._move(name, age)
+            case Join(register, op):
+                return self._join(register, self.program.op(op))
+            case Pin(registers):
+                return [f"pin(impossible, {', '.join(map(variable, registers))});"]
             case MmaIssue():
                 return self._issue(statement)
             case MmaWait(pending):
@@ -119,11 +126,17 @@ class Emitter:
         return f"// {where}{name} ({self.program.op(ops[-1]).location})"
 
     def _compute(self, it: Compute) -> list[str]:
-        scope = self.scope(it.reads, it.writes, it.at)
+        scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end))
+        scope.partial = it.partial
         for index in it.ops:
             scope.execute(self.program.op(index))
         scope.assign(it.writes)
         return [self._comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
+
+    def _join(self, register: Register, op: Op) -> list[str]:
+        source = op.operands[0].type
+        assert isinstance(source, Tensor)
+        return exchanged(op, variable(register), layout(source), "", "")
 
     def _copy(self, it: Copy, value: int, read: Read | None, register: Register) -> list[str]:
         scope = self.scope([read] if read else [], at=it.at)

@@ -53,13 +53,22 @@ __device__ __forceinline__ bool never() {
     return multiprocessors == 0;
 }
 
+__device__ __forceinline__ void forget(float& value) { asm volatile("mov.b32 %0, 0f00000000;" : "=f"(value)); }
+__device__ __forceinline__ void forget(uint32_t& value) { asm volatile("mov.b32 %0, 0;" : "=r"(value)); }
+
+template <class Value, int Count>
+__device__ __forceinline__ void forget(Value (&values)[Count]) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) forget(values[i]);
+}
+
 /// Whatever uses one of `values` after this point is scheduled after it, and what it is computed from before it. Costs
 /// one branch. `impossible` comes from never(); the branch waits a little in it so that it stays a branch.
-template <class... Float>
-__device__ __forceinline__ void pin(bool impossible, Float&... values) {
+template <class... Values>
+__device__ __forceinline__ void pin(bool impossible, Values&... values) {
     if (__builtin_expect(impossible, false)) {
         asm volatile("nanosleep.u32 0;");
-        (..., [](float& value) { asm volatile("mov.b32 %0, 0f00000000;" : "=f"(value)); }(values));
+        (..., forget(values));
     }
 }
 
