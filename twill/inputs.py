@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import whatif
 from twill.diagnostics import TwillError
+from twill.files.record import LARGEST
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
 from twill.ir.machine import Machine
@@ -65,8 +66,17 @@ class Case:
 
 def cases(inputs: Inputs) -> tuple[Case, ...]:
     """The loops that the inputs name, in the order of the text, with everything that is asked of them."""
+    _refuse_wild_numbers(inputs)
     found = (_from_graph(inputs),) if inputs.spec.endswith(".json") else _from_kernel(inputs)
     return tuple(replace(case, problem=_asked(case.problem, inputs)) for case in found)
+
+
+def _refuse_wild_numbers(inputs: Inputs) -> None:
+    """What no machine has, and what solvers cannot count with."""
+    limits = {name: getattr(inputs, name) for name in ("groups", "registers", "shared", "tensor", "resolution")}
+    for name, number in (*limits.items(), *((f"the latency of {op}", latency) for op, latency in inputs.latencies)):
+        if number is not None and not 0 <= number <= LARGEST:
+            raise TwillError(f"{name} must be from 0 to {LARGEST}, not {number}")
 
 
 def _asked(problem: Problem, inputs: Inputs) -> Problem:

@@ -234,3 +234,29 @@ def test_what_triton_has_scheduled_already_is_refused_with_its_place(name: str, 
     file = Path(__file__).parents[1] / "extract" / "fixtures" / "3.9.0" / f"{name}.ttgir"
     assert run(["schedule", str(file)]) == 2
     assert f"{file}:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--latency", "S=-5", "from 0 to"),
+        ("--latency", f"S={10**20}", "from 0 to"),
+        ("--latency", "S=abc", "not a whole number"),
+        ("--registers", f"{10**20}", "from 0 to"),
+        ("--resolution", "²", "positive whole number"),
+        ("--resolution", f"{10**20}", "from 0 to"),
+        ("--copies", f"{10**10}", "not in the range"),
+        ("--time-limit", "nan", "no time"),
+        ("--time-limit", "0", "not in the range"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(graph: str, option: str, value: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schedule", graph, option, value]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_kernel_file_that_exits_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "k.py").write_text("import sys\nsys.exit(0)\n")
+    assert run(["schedule", f"{tmp_path / 'k.py'}:k", "--arch", "sm90"]) == 2
+    assert "k.py:2" in capsys.readouterr().err

@@ -45,7 +45,7 @@ class Pair(click.ParamType[tuple[str, object]]):
         try:
             return name, self.convert_value(text)
         except ValueError:
-            self.fail(f"{text!r} is not a whole number", param, ctx)
+            self.fail(f"{text!r} is not a {'whole ' if self.convert_value is int else ''}number", param, ctx)
 
 
 class Seconds(click.FloatRange):
@@ -67,7 +67,7 @@ class Units(click.ParamType[int | None]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
         if value is None or value == "exact":
             return None
-        if not str(value).isdigit() or int(value) < 1:
+        if not str(value).isdecimal() or int(value) < 1:
             self.fail(f"{value!r} is neither 'exact' nor a positive whole number", param, ctx)
         return int(value)
 

@@ -36,7 +36,7 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 @question_options
 @click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
 @click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
-@click.option("--copies", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
+@click.option("--copies", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
 @click.option("--explain/--no-explain", default=True, help="Ask why the interval is above the lower bound, where it is.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write all results there.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
     parts = value.split(",")
-    if len(parts) > 3 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
         raise click.BadParameter(f"{value!r} is not of the form X,Y,Z", ctx, param)
     x, y, z = [*map(int, parts), *([0 if param.name == "pid" else 1] * (3 - len(parts)))]
     return x, y, z

@@ -23,6 +23,9 @@ from twill.ir.problem import Edge, Operation, Problem, Reservation, Resolution, 
 FINE = 1000
 """Parts that aggregate amounts are counted in, so that a capacity per unit of time need not be a round number."""
 
+STARTS = 10_000
+"""Most roundings that are looked at before the solver."""
+
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
@@ -147,7 +150,8 @@ def _error(costs: list[Time], units: list[Time]) -> int:
 
 def _rounded(costs: list[Time], total: int) -> list[Time]:
     """A start: divide by one number and round, the best such number."""
-    candidates = ([max(1, round(cost * parts / costs[-1])) for cost in costs] for parts in range(1, total + 1))
+    finest = min(total, costs[-1], STARTS)
+    candidates = ([max(1, round(cost * parts / costs[-1])) for cost in costs] for parts in range(1, finest + 1))
     return min((c for c in candidates if sum(c) <= total), key=lambda c: (_error(costs, c), -sum(c)), default=[1] * len(costs))
 
 

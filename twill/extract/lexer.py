@@ -113,6 +113,6 @@ def unreadable(text: str, at: int) -> tuple[str, int]:
     """What is wrong at `at`, where no token begins, and the place again."""
     if text[at] == '"':
         return "a string begins here that does not end on its line", at
-    if text[at].isdigit() or text[at] == "-":
+    if text[at].isdecimal() or text[at] == "-":
         return "this number is too long", at
     return f"unexpected character {text[at]!r}", at

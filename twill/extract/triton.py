@@ -47,7 +47,7 @@ def version() -> str | None:
 def capability(arch: str) -> int:
     """90 for `sm90`, `sm_90a`. Raises TwillError for architectures without a cut."""
     digits = arch.removeprefix("sm").removeprefix("_").removesuffix("a")
-    if not digits.isdigit() or int(digits) not in CUTS:
+    if not digits.isdecimal() or int(digits) not in CUTS:
         raise TwillError(f"architecture `{arch}` is not supported", help="use " + " or ".join(f"sm{cc}" for cc in CUTS))
     return int(digits)
 
@@ -123,14 +123,14 @@ def load_file(file: str) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise import_failure(error, file) from error
     finally:
         sys.path.pop(0)
     return module
 
 
-def import_failure(error: Exception, file: str) -> TwillError:
+def import_failure(error: Exception | SystemExit, file: str) -> TwillError:
     """An exception raised by the user's file, at the line of the file that led to it."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "triton":
         return TwillError(f"{file} needs Triton, which is not installed", help="pip install triton")

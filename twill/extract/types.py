@@ -173,7 +173,7 @@ def dimensions(cursor: Cursor) -> tuple[int, ...]:
     """`64x128x`."""
     token = cursor.next()
     sizes = token.text.split("x")[:-1]
-    if not all(size.isdigit() and len(size) < 10 for size in sizes):
+    if not all(size.isdecimal() and len(size) < 10 for size in sizes):
         raise cursor.error("expected sizes known at compile time", token)
     return tuple(map(int, sizes))
 
