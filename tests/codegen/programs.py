@@ -20,7 +20,17 @@ FORMS = (
     *("product_across", "batched", "epilogue", "widened", "split"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
-EXAMPLES = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd")
+EXAMPLES = (
+    "gemm",
+    "gemm_persistent",
+    "dual_gemm",
+    "gemm_reduction",
+    "fa_fwd",
+    "fa_fwd_subtiled",
+    "fa_fwd_causal",
+    "fa_bwd",
+    "fa_bwd_subtiled",
+)
 _HERE = Path(__file__).parent
 
 
