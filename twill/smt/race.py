@@ -1,8 +1,8 @@
-"""One interval, decided several ways at once.
+"""One interval, decided from two sides at once.
 
-Two ways find and prove nothing: a hunt under natural partitions, and `twill.smt.benders` for few iterations in flight. Another proves:
-projections, `twill.smt.benders` for all iterations in flight, and the complete engines on the whole. The first way that has an answer, in
-the order of `Race.run`, gives it, however long the others took: so the answer is always the same.
+One side finds and proves nothing: a hunt under natural partitions, then `twill.smt.benders`, for few iterations in flight. The other proves:
+projections, `twill.smt.benders` for all iterations in flight, then the complete engines on the whole. What the first side finds is the
+answer, however long the second took, and the other way about only where the first has given up: so the answer is always the same.
 """
 
 import threading
@@ -21,9 +21,6 @@ from twill.smt.relax import Projection
 
 PATIENCE = 10.0
 """Seconds for `twill.smt.benders`, per share."""
-
-WAYS = 2
-"""That work at once; the others wait until one of these has failed."""
 
 FEW = 2
 """Iterations in flight that are looked for first: most answers have no more."""
@@ -47,14 +44,12 @@ class Race:
 
     def run(self) -> Attempt:
         """A find, a refutation, or a timeout."""
-        with ThreadPoolExecutor(WAYS) as pool:
-            few, split, prove, rest = map(pool.submit, (self._hunt_few, self._split_few, self._prove, self._hunt_rest))
+        with ThreadPoolExecutor(2) as pool:
+            sides = pool.submit(self._find), pool.submit(self._prove)
             try:
-                words: list[Attempt] = []
-                for way in (few, split, rest, prove):
-                    words.append(way.result())
-                    if words[-1].verdict != "timeout":
-                        break
+                words = [sides[0].result()]
+                if words[0].solution is None:
+                    words.append(sides[1].result())
                 return _best_word(words)
             finally:
                 self.stop.set()
@@ -75,12 +70,24 @@ class Race:
     def _nothing(self, name: str) -> Attempt:
         return Attempt("timeout", name, 0.0)
 
-    def _hunt_few(self) -> Attempt:
-        return self._hunt([FEW])
+    def _find(self) -> Attempt:
+        """Natural partitions, then others, for few iterations in flight; one alone is what works at very large intervals."""
+        return self._first(lambda: self._hunt([FEW]), lambda: self._split(min(FEW, self.options.copies)), lambda: self._hunt([1, 3]))
 
-    def _hunt_rest(self) -> Attempt:
-        """One iteration in flight is what works at very large intervals."""
-        return self._hunt([1, 3])
+    def _prove(self) -> Attempt:
+        """Projections, partitions one after the other, then the complete engines on the whole; a proof ends the race."""
+        word = self._first(self._by_projection, lambda: self._split(self.options.copies), self._by_engines)
+        if word.verdict == "infeasible":
+            self.stop.set()
+        return word
+
+    def _first(self, *ways: Callable[[], Attempt]) -> Attempt:
+        """The first word that is a verdict on the interval."""
+        word = self._nothing("cpsat")
+        for way in ways:
+            if word.verdict == "timeout" and not self.stop.is_set():
+                word = way()
+        return word
 
     def _hunt(self, flights: list[int]) -> Attempt:
         """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
@@ -112,26 +119,13 @@ class Race:
             for problem in problems:
                 yield copies, problem
 
-    def _split_few(self) -> Attempt:
-        word = self._split(min(FEW, self.options.copies))
-        return word if word.solution else self._nothing(word.engine)
-
     def _split(self, copies: int) -> Attempt:
-        """A partition from times rounded down, then times under it."""
+        """A partition from times rounded down, then times under it; a refutation counts if it is for all iterations in flight."""
         if not self.tricks:
             return self._nothing("benders")
         patience = min(self.left, PATIENCE * self.share)
-        return benders.attempt(self.problem, self.interval, copies, time_limit=patience, stop=self.stop)
-
-    def _prove(self) -> Attempt:
-        """Projections, partitions one after the other, then the complete engines on the whole; a proof ends the race for everyone."""
-        word = self._nothing("cpsat")
-        for way in (self._by_projection, lambda: self._split(self.options.copies), self._by_engines):
-            if word.verdict == "timeout" and not self.stop.is_set():
-                word = way()
-        if word.verdict == "infeasible":
-            self.stop.set()
-        return word
+        word = benders.attempt(self.problem, self.interval, copies, time_limit=patience, stop=self.stop)
+        return word if word.solution or copies == self.options.copies else self._nothing(word.engine)
 
     def _by_projection(self) -> Attempt:
         for projection in self.binding if self.tricks else ():

@@ -6,6 +6,7 @@ below, so projections raise the lower end and the gap is bisected; elsewhere eve
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from twill.ir.problem import Problem, Time
@@ -14,6 +15,7 @@ from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
 from twill.smt.bracket import bracket
+from twill.smt.engine import Attempt
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
@@ -186,26 +188,41 @@ class _State:
             self.refute(refutation)
 
     def _rise(self, projection: Projection) -> Refutation | None:
-        """The largest interval at which a projection is refuted, by growing steps, then bisection; None if never.
+        """The largest interval at which a projection is refuted, two at once: by growing steps, then by thirds; None if never.
 
         With no answer yet it stops at a part of the time limit: an answer comes first.
         """
         last: Refutation | None = None
         low, high, step = self.low, self.high, 0
         while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
-            interval = min(low + step, high - 1) if high == self.high else (low + high) // 2
-            self._tell("trying", projection.name, interval)
-            small, copies = projection.at(interval), self.options.copies
-            effort = PROJECTION_SHARE if last else FIRST_SHARE
-            word = cpsat.attempt(small, interval, copies, time_limit=self.remaining(), effort=effort)
-            refuted = word.verdict == "infeasible"
-            self._tell("infeasible" if refuted else "note", projection.name, interval, "" if refuted else "not refuted")
-            if refuted:
-                last = Refutation(interval, copies, f"cpsat on the {projection.name} projection", word.seconds, below=True)
-                low, step = interval + 1, max(4 * step, interval // 256, 1)
-            else:
-                high = self.hope = interval
+            below, above = (
+                (low + step, low + 4 * step + 1) if high == self.high else (low + (high - low) // 3, high - 1 - (high - low) // 3)
+            )
+            asked = sorted({min(below, high - 1), min(above, high - 1)})
+            for interval, word in zip(asked, self._ask(projection, asked, PROJECTION_SHARE if last else FIRST_SHARE), strict=True):
+                refuted = word.verdict == "infeasible"
+                self._tell("infeasible" if refuted else "note", projection.name, interval, "" if refuted else "not refuted")
+                if refuted:
+                    by = f"cpsat on the {projection.name} projection"
+                    last = Refutation(interval, self.options.copies, by, word.seconds, below=True)
+                    low, step = interval + 1, max(4 * step, interval // 256, 1)
+                else:
+                    high = self.hope = interval
+                    break
         return last
+
+    def _ask(self, projection: Projection, intervals: list[Time], effort: float) -> list[Attempt]:
+        """The projection at several intervals at once."""
+        for interval in intervals:
+            self._tell("trying", projection.name, interval)
+        with ThreadPoolExecutor(len(intervals)) as pool:
+            words = [
+                pool.submit(
+                    cpsat.attempt, projection.at(interval), interval, self.options.copies, time_limit=self.remaining(), effort=effort
+                )
+                for interval in intervals
+            ]
+            return [word.result() for word in words]
 
     def refute(self, refutation: Refutation) -> None:
         """Raise the lower end; where a refutation covers all below, the weaker ones are not kept."""
