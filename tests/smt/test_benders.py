@@ -6,8 +6,9 @@ from random import Random
 import pytest
 
 from tests.samples import figure1
-from twill.ir.problem import Problem
-from twill.smt import benders
+from twill.ir.problem import Problem, Time
+from twill.modulo.bounds import bounds
+from twill.smt import benders, sat
 from twill.smt.engine import Attempt
 from twill.verify.check import check
 from twill.verify.oracle import TooLargeError, best
@@ -17,6 +18,34 @@ from twill.verify.tiny import tiny_problem
 def _monotone(problem: Problem) -> Problem:
     operations = tuple(replace(op, reservations=tuple(replace(use, offset=0) for use in op.reservations)) for op in problem.operations)
     return replace(problem, operations=operations, starts=())
+
+
+def _finer(problem: Problem, random: Random, factor: int) -> Problem:
+    """The problem in smaller units, with times that are no multiples of any step."""
+
+    def time(units: Time) -> Time:
+        return units * factor + random.randint(0, factor - 1) if units else 0
+
+    operations = tuple(
+        replace(
+            op,
+            latency=time(op.latency),
+            issue=time(op.issue),
+            reservations=tuple(replace(use, cycles=time(use.cycles)) for use in op.reservations),
+        )
+        for op in problem.operations
+    )
+    edges = tuple(
+        replace(edge, delay=time(edge.delay), cross_delay=None if edge.cross_delay is None else time(edge.cross_delay))
+        for edge in problem.edges
+    )
+    values = tuple(replace(value, uses=tuple(replace(use, hold=time(use.hold)) for use in value.uses)) for value in problem.values)
+    return replace(problem, operations=operations, edges=edges, values=values)
+
+
+def _loops(seeds: range) -> list[tuple[Random, Problem]]:
+    pairs = ((random, _finer(tiny_problem(random, 5), random, 4)) for random in map(Random, seeds))
+    return [(random, problem) for random, problem in pairs if problem.monotone]
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -38,6 +67,17 @@ def test_agrees_with_the_exhaustive_search(block: int) -> None:
             assert decision.solution.interval == interval
             assert decision.solution.length(problem) <= copies * interval, f"seed {seed}"
     assert verdicts == {(verdict, coarse) for verdict in ("feasible", "infeasible") for coarse in (False, True)}
+
+
+def test_agrees_with_sat_where_times_are_no_multiples_of_the_step() -> None:
+    verdicts: set[str] = set()
+    for random, problem in _loops(range(100)):
+        step, copies = random.randint(2, 5), random.randint(1, 3)
+        interval = bounds(problem).value + random.randint(0, 16)
+        decision = benders.decide(problem, interval, copies, joint=True, step=step)
+        assert decision.verdict == sat.decide(problem, interval, copies, joint=True).verdict
+        verdicts.add(decision.verdict)
+    assert verdicts == {"feasible", "infeasible"}
 
 
 def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:

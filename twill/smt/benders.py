@@ -1,7 +1,7 @@
 # pyright: basic
 """Partition first, then times: logic-based Benders decomposition (Hooker, Ottosson 2003).
 
-The master problem is the boolean formulation with times rounded down (`twill.smt.bracket` says why that loses no schedule) and memories
+The master problem is the boolean formulation with times rounded down (`twill.smt.coarse` says why that loses no schedule) and memories
 without addresses: SAT proposes a partition that it allows. The subproblem is the exact one under that partition, which CP-SAT decides
 fast, because who waits for whom is known. A partition that fails is excluded and the next one asked for, until one works or none is left.
 """

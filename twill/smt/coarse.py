@@ -1,40 +1,34 @@
-"""Coarse time: the same problem in units of a step, every time rounded one way, where the SAT engine answers in a second.
+"""Coarse time: the same problem in units of a step, every time rounded down, where the SAT engine answers in a second.
 
-Rounded up, a schedule in coarse time, stretched again, keeps every rule of the exact problem; that none exists proves nothing. Rounded
-down it is the other way about (`twill.smt.bracket`): that none exists is a proof, a schedule says nothing.
+A schedule in exact time whose interval is a multiple of the step k, each start divided by k and rounded down, is one in coarse time; so if
+there is none in coarse time, there is none in exact time at that interval, nor (`Problem.monotone`) at a smaller one. That there is one
+proves nothing. For, with S = floor(s / k):
+
+* DEPENDENCE: s' >= s + d gives S' >= floor((s + d) / k) >= S + floor(d / k).
+* UNITS, REGISTERS, SHARED, TENSOR: whatever [S, floor(end / k)) covers coarse residue r, its exact span covers exact time (r + 1) k - 1,
+  where the exact sums are within their limits. A range of at most m periods stays one of at most m.
+* CONCURRENCY: a wait that comes before another operation issues may fall into the same unit of coarse time, so that is let pass (`grace`
+  of `twill.smt.boolean.formulate`).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from twill.ir.problem import Edge, Operation, Problem, Time, Value
-from twill.ir.schedule import Solution
-from twill.smt import decode
-
-
-def coarsen(problem: Problem, step: Time) -> Problem:
-    """The problem in units of `step`, every time rounded up."""
-    return _in_units(problem, lambda time: -(-time // step))
 
 
 def rounded_down(problem: Problem, step: Time) -> Problem:
-    """The problem in units of `step`, every time rounded down."""
-    return _in_units(problem, lambda time: time // step)
-
-
-def _in_units(problem: Problem, units: Callable[[Time], Time]) -> Problem:
-    """Every delay, duration, hold and issue time converted; aggregate units, which bound the interval alone, are left out."""
+    """Every delay, duration, hold and issue time in units of `step`; aggregate units, which bound the interval alone, are left out."""
     real = {unit.name for unit in problem.units if not unit.aggregate}
 
     def operation(op: Operation) -> Operation:
-        uses = tuple(replace(use, cycles=units(use.cycles)) for use in op.reservations if use.unit in real)
-        return replace(op, reservations=uses, latency=units(op.latency), issue=units(op.issue))
+        uses = tuple(replace(use, cycles=use.cycles // step) for use in op.reservations if use.unit in real)
+        return replace(op, reservations=uses, latency=op.latency // step, issue=op.issue // step)
 
     def edge(link: Edge) -> Edge:
-        return replace(link, delay=units(link.delay), cross_delay=None if link.cross_delay is None else units(link.cross_delay))
+        return replace(link, delay=link.delay // step, cross_delay=None if link.cross_delay is None else link.cross_delay // step)
 
     def value(held: Value) -> Value:
-        return replace(held, uses=tuple(replace(use, hold=units(use.hold)) for use in held.uses))
+        return replace(held, uses=tuple(replace(use, hold=use.hold // step) for use in held.uses))
 
     return replace(
         problem,
@@ -43,10 +37,3 @@ def _in_units(problem: Problem, units: Callable[[Time], Time]) -> Problem:
         edges=tuple(map(edge, problem.edges)),
         values=tuple(map(value, problem.values)),
     )
-
-
-def stretch(problem: Problem, step: Time, found: Solution) -> Solution:
-    """A solution of the coarse problem as one of the exact problem."""
-    start = [s * step for s in found.start]
-    address = {(place.value, place.memory, place.staging): place.address for place in found.places}
-    return decode.solution(problem, found.interval * step, start, found.group, address)

@@ -1,8 +1,8 @@
 """One interval, decided from two sides at once.
 
-One side finds and proves nothing: a hunt under natural partitions, then `twill.smt.benders`, for few iterations in flight. The other proves:
-projections, `twill.smt.benders` for all iterations in flight, then the complete engines on the whole. What the first side finds is the
-answer, however long the second took, and the other way about only where the first has given up: so the answer is always the same.
+One side finds and proves nothing: a hunt under natural partitions, then `twill.smt.benders`, for few iterations in flight. The other
+proves: projections, `twill.smt.benders` for all iterations in flight, then the complete engines on the whole. What the first side finds is
+the answer, however long it takes, and what the second finds counts where the first gives up: so the answer is always the same.
 """
 
 import threading

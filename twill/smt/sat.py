@@ -23,19 +23,6 @@ def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_l
     return boolean.decide(satisfy, problem, interval, copies, joint=joint)
 
 
-def refute(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0) -> Decision:
-    """`infeasible` where even a relaxation has no solution: memories without addresses, waits that may touch what they must not overlap.
-
-    What `twill.smt.bracket` asks about times rounded down; `feasible` says that the relaxation has a solution, which is not given.
-    """
-    try:
-        model = boolean.formulate(problem, interval, copies, joint=joint, addressed=False, grace=1)
-        truth = "infeasible" if model is None else satisfy(model.formula)
-    except boolean.TooLargeError:
-        return Decision("timeout")
-    return Decision(truth if isinstance(truth, str) else "feasible")
-
-
 def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
     """An assignment found by Glucose."""
     clauses = clausify(formula)
@@ -51,6 +38,3 @@ def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
 
 attempt = isolated("sat", decide)
 """The engine (see `twill.smt.engine`)."""
-
-refutation = isolated("sat", refute)
-"""`refute` as an engine."""

@@ -14,7 +14,6 @@ from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
-from twill.smt.bracket import bracket
 from twill.smt.engine import Attempt
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
@@ -32,8 +31,8 @@ for more operations than `FEW_OPERATIONS`, in the square of their number."""
 
 FEW_OPERATIONS = 32
 
-BRACKET_PART = 0.3
-"""Of the time left, what coarse times may take once the first interval has failed on exact ones."""
+DESPAIR = 4
+"""Misses after which the largest interval is asked about: whether there is any schedule at all."""
 
 TURN_PART = 0.3
 """Of the time limit, what the look for sub-tiles in turn may take."""
@@ -69,7 +68,6 @@ class _State:
     """The smallest interval that a projection allowed."""
     binding: list[Projection] = field(default_factory=list[Projection])
     """Projections that refuted something."""
-    bracketed: bool = False
     notes: list[str] = field(default_factory=list[str])
     reasons: tuple[Reason, ...] = ()
 
@@ -101,8 +99,6 @@ class _State:
         self.take_turns()
         while self.low < self.high and self.remaining() > 0:
             self.decide(self.target())
-            if self.best is None and not self.bracketed:
-                self.bracket()
             while pending and self.low < self.high:
                 self.project(pending.pop(0))
         if self.best and self.remaining() > 0:
@@ -147,7 +143,8 @@ class _State:
             return (self.low + self.high - 1) // 2
         if self.best:
             return (floor + self.high - 1) // 2
-        return min(self.top, max(floor, self.low + self.low * 4**self.misses // 64))
+        leap = self.low + self.low * 4**self.misses // 64
+        return min(self.top, max(floor, leap)) if self.misses < DESPAIR else self.top
 
     def decide(self, interval: Time) -> None:
         """Try one interval with the current share."""
@@ -166,20 +163,6 @@ class _State:
         else:
             self.undecided.add(interval)
 
-    def bracket(self) -> None:
-        """Close in from both sides in coarse time."""
-        self.bracketed = True
-        if self.options.engine != "auto" or not (self.joint and self.problem.monotone):
-            return
-        self._tell("trying", "sat", self.low, "coarse time, from both sides")
-        for word in bracket(self.problem, self.options.copies, lambda: (self.low, self.high), time_limit=BRACKET_PART * self.remaining()):
-            if isinstance(word, Solution):
-                self.best = word
-                self._tell("feasible", "sat", word.interval)
-            else:
-                self.refute(word)
-                self._tell("infeasible", "sat", word.interval)
-
     def project(self, projection: Projection) -> None:
         """Raise the lower end to the smallest interval at which the projection is not refuted."""
         refutation = self._rise(projection)
@@ -195,11 +178,11 @@ class _State:
         last: Refutation | None = None
         low, high, step = self.low, self.high, 0
         while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
-            below, above = (
-                (low + step, low + 4 * step + 1) if high == self.high else (low + (high - low) // 3, high - 1 - (high - low) // 3)
-            )
-            asked = sorted({min(below, high - 1), min(above, high - 1)})
-            for interval, word in zip(asked, self._ask(projection, asked, PROJECTION_SHARE if last else FIRST_SHARE), strict=True):
+            third = (high - low) // 3
+            pair = (low + step, low + 4 * step + 1) if high == self.high else (low + third, high - 1 - third)
+            asked = sorted({min(interval, high - 1) for interval in pair})
+            words = self._ask(projection, asked, PROJECTION_SHARE if last else FIRST_SHARE)
+            for interval, word in zip(asked, words, strict=True):
                 refuted = word.verdict == "infeasible"
                 self._tell("infeasible" if refuted else "note", projection.name, interval, "" if refuted else "not refuted")
                 if refuted:
