@@ -7,6 +7,7 @@ fast, because who waits for whom is known. A partition that fails is excluded an
 """
 
 from dataclasses import dataclass, field
+from random import Random
 
 import numpy as np
 from pysat.solvers import Solver
@@ -51,6 +52,7 @@ class _Master:
     model: boolean.Model
     variables: int
     solver: Solver = field(default_factory=lambda: Solver(name=sat.SOLVER))
+    random: Random = field(default_factory=lambda: Random(1))
 
     @classmethod
     def of(cls, problem: Problem, interval: Time, copies: int, joint: bool, step: Time) -> "_Master | None":
@@ -66,7 +68,13 @@ class _Master:
         return master
 
     def partition(self) -> Labels | None:
-        """The groups of one more schedule in coarse time; None where there is none."""
+        """The groups of one more schedule in coarse time; None where there is none.
+
+        The solver is told to guess other groups each time: left alone it proposes the last partition again with one operation moved.
+        """
+        member = self.model.groups.member
+        guess = [(row, self.random.randrange(len(row))) for row in member if row]
+        self.solver.set_phases([x if g == chosen else -x for row, chosen in guess for g, x in enumerate(row)])
         if not self.solver.solve():
             return None
         truth = np.zeros(self.variables + 1, bool)
