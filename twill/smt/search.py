@@ -65,7 +65,7 @@ class _State:
     tried: set[Time] = field(default_factory=set[Time])
     misses: int = 0
     hope: Time | None = None
-    """The smallest interval that a projection allowed."""
+    """The smallest interval that a projection, having refuted others, allowed."""
     binding: list[Projection] = field(default_factory=list[Projection])
     """Projections that refuted something."""
     notes: list[str] = field(default_factory=list[str])
@@ -171,7 +171,8 @@ class _State:
             self.refute(refutation)
 
     def _rise(self, projection: Projection) -> Refutation | None:
-        """The largest interval at which a projection is refuted, two at once: by growing steps, then by thirds; None if never.
+        """The largest interval at which a projection is refuted, after the lowest two at once: by growing steps, then by thirds;
+        None if never.
 
         With no answer yet it stops at a part of the time limit: an answer comes first.
         """
@@ -179,7 +180,8 @@ class _State:
         low, high, step = self.low, self.high, 0
         while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
             third = (high - low) // 3
-            pair = (low + step, low + 4 * step + 1) if high == self.high else (low + third, high - 1 - third)
+            rising = (low + step, low + 4 * step) if last else (low,)
+            pair = rising if high == self.high else (low + third, high - 1 - third)
             asked = sorted({min(interval, high - 1) for interval in pair})
             words = self._ask(projection, asked, PROJECTION_SHARE if last else FIRST_SHARE)
             for interval, word in zip(asked, words, strict=True):
@@ -190,8 +192,10 @@ class _State:
                     last = Refutation(interval, self.options.copies, by, word.seconds, below=True)
                     low, step = interval + 1, max(4 * step, interval // 256, 1)
                 else:
-                    high = self.hope = interval
+                    high = interval
                     break
+        if last and high < self.high:
+            self.hope = high
         return last
 
     def _ask(self, projection: Projection, intervals: list[Time], effort: float) -> list[Attempt]:
