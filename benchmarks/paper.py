@@ -1,7 +1,7 @@
 """The findings of section 6 of the Twill paper beside what this program finds for them, as reports/paper.md.
 
     python benchmarks/paper.py                                # all of it, under ten minutes on two cores
-    python benchmarks/paper.py --only "Blackwell forward" --time-limit 5 --out /tmp/part.md
+    python benchmarks/paper.py --only "Blackwell forward" --time-limit 5 --out part.md
 
 Every row is one question, with the command that asks it again; what is said under a table is worked out from the rows, nothing is known in
 advance. Questions that the command line has no switch for (one dependence more, a larger register file) are asked through the Python API. A

@@ -1,7 +1,7 @@
 """How long the examples take, as reports/speed.md: whole `twill schedule` commands, start to files written, without drawings.
 
     python benchmarks/speed.py                                     # all of it, about fifteen minutes on two cores
-    python benchmarks/speed.py --only gemm.sm90 --printed 5 --out /tmp/part.md
+    python benchmarks/speed.py --only gemm.sm90 --printed 5 --out part.md
 
 Each loop is run with the time it may take to a proof; where that command takes longer than an answer may, it is run again with the time
 that an answer may take. The paper's encoding, as printed, runs on the same problem in normalized units, for which it needs small numbers.
