@@ -65,7 +65,9 @@ VARIANTS = {
     "gemm_persistent.bf16": Variant("gemm_persistent", BF16, {"cublas": 0.97}),
     "gemm_persistent.fp8": Variant("gemm_persistent", FP8, {"cublas": 0.97}),
     "dual_gemm": Variant("dual_gemm", {}, {"cublas": 0.95}),
+    "dual_gemm.persistent": Variant("dual_gemm", {}, {"cublas": 0.95}, persistent=True),
     "gemm_reduction": Variant("gemm_reduction", {}, {"cublas": 0.95}),
+    "gemm_reduction.persistent": Variant("gemm_reduction", {}, {"cublas": 0.95}, persistent=True),
     "fa_fwd": Variant("fa_fwd", small=ROWS),
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
@@ -99,7 +101,7 @@ def generate_all(folder: Path, names: Sequence[str]) -> None:
 @click.option("--rounds", default=15, show_default=True)
 @click.option("--cycles/--no-cycles", default=True)
 def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> None:
-    """Build what is not built, measure, and write hopper.json. Exit status 1 where a kernel computes something wrong."""
+    """Build what is not built, measure, and write hopper.json, in which other kernels stay. Exit status 1 where values are wrong."""
     from twill.bench.page import record, text
     from twill.bench.run import Wanted, bench
 
@@ -114,7 +116,10 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> No
             continue
         click.echo(f"--- {name}\n{text(report)}")
         reports[name] = report
-        write(folder / RESULTS, json.dumps({"date": f"{datetime.now(UTC):%Y-%m-%d}", **record(reports)}, indent=1) + "\n")
+        found = record(reports)
+        others = json.loads((folder / RESULTS).read_text())["reports"] if (folder / RESULTS).exists() else {}
+        found["reports"] = {key: (others | found["reports"])[key] for key in VARIANTS if key in others or key in reports}
+        write(folder / RESULTS, json.dumps({"date": f"{datetime.now(UTC):%Y-%m-%d}", **found}, indent=1) + "\n")
     sys.exit(wrong)
 
 
@@ -249,7 +254,7 @@ def plot(reports: Mapping[str, Any], path: Path) -> None:
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
-    mpl.rcParams["svg.hashsalt"] = "twill"
+    mpl.rcParams |= {"svg.hashsalt": "twill", "svg.fonttype": "none"}
     figure, axes = plt.subplots(3, 1, figsize=(10, 9), sharex=True, layout="constrained")
     rows = _rows(reports)
     places = [i + 0.8 * list(reports).index(name) for i, (name, *_) in enumerate(rows)]

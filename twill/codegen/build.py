@@ -100,6 +100,6 @@ def warnings(log: str, registers: int) -> tuple[str, ...]:
     """Spills and serialized wgmma in what ptxas printed about a kernel whose largest group has so many registers per thread."""
     spilled = sum(int(count) for count in findall(r"(\d+) bytes spill stores", log))
     lower = registers - -(-spilled // 32) * 8
-    advice = f"schedule for fewer (--registers {lower}), with a smaller tile, or fewer groups" if lower > 0 else "take a smaller tile"
+    advice = f"schedule for fewer (--registers {lower}), or take a smaller tile" if lower >= registers // 2 else "take a smaller tile"
     found = [f"{spilled} bytes of registers are spilled, of {registers} registers per thread: {advice}"] if spilled else []
-    return (*found, *(serialized.strip() for serialized in findall(r"(\(C75\d\d\).*?)(?: in the function .*)?$", log, MULTILINE)))
+    return (*found, *(serialized.strip() for serialized in findall(r"(\(C75\d\d\).*?)(?: (?:in|for) the function .*)?$", log, MULTILINE)))
