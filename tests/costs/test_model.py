@@ -18,7 +18,7 @@ from twill.diagnostics import Location, TwillError
 from twill.extract.dependence import graph
 from twill.extract.simplify import ALL_RULES
 from twill.extract.ttgir import loops, read
-from twill.ir.graph import Exchange, Graph, Place, Tile, Work
+from twill.ir.graph import Exchange, Graph, Kind, Place, Tile, Work
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 from twill.modulo.bounds import bounds
@@ -99,6 +99,16 @@ def test_an_operation_without_a_cost_names_the_table_to_add() -> None:
     with pytest.raises(TwillError, match=r"k\.ttgir:7:11: error: no cost for math\.erf on machine 'toy'") as error:
         charge(work, toy)
     assert 'ops = ["math.erf"]' in (error.value.help or "")
+
+
+@pytest.mark.parametrize("machine", ["h200", "b200"])
+@pytest.mark.parametrize(("op", "kind"), [("tt.scan", "reduce"), ("tt.dot_scaled", "mma")])
+def test_what_no_machine_prices_yet_names_the_table_to_add(machine: str, op: str, kind: Kind) -> None:
+    work = Work(op, kind, (tile(64, 64), tile(64, 64)), (tile(64, 64),), mnk=(64, 64, 64), combine=("arith.addf",))
+    with pytest.raises(TwillError, match=f"no cost for {op}") as error:
+        charge(work, load(machine))
+    assert f'ops = ["{op}"]' in (error.value.help or "")
+    assert f"{machine}.toml" in (error.value.help or "")
 
 
 def test_an_element_type_without_a_rate_names_the_entry_to_add() -> None:
