@@ -4,15 +4,14 @@ Takes a program with its scheduled loops; gives the events of the run and the st
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from twill.codegen.nodes import Scheduled
 from twill.costs.model import extremes
-from twill.ir.problem import Operation
 from twill.ir.program import Program
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
-from twill.simulate.timed import Costs, Event, Pace, Paces, simulate
+from twill.simulate.timed import Costs, Event, Pace, Paces, held, simulate
 
 TRIPS = 32
 """Iterations of every loop, unless told."""
@@ -39,10 +38,5 @@ def paces(loops: Sequence[Scheduled]) -> Paces:
     for one in loops:
         if one.problem.resolution.cycles_per_unit == 1.0:
             idle, busy = extremes(one.graph, one.machine)
-            found |= {(one.loop.op.index, op.id): Pace(_held(op), _held(busy.operation(op.id))) for op in idle.operations}
+            found |= {(one.loop.op.index, op.id): Pace(held(op), held(busy.operation(op.id))) for op in idle.operations}
     return found
-
-
-def _held(op: Operation) -> Operation:
-    """The steps of a reduction wait for each other, which leaves its units to others but holds its warps until the last."""
-    return replace(op, issue=op.latency) if op.name == "tt.reduce" else op

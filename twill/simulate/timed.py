@@ -371,9 +371,14 @@ def _operands(clock: _Clock, group: _Group, action: Action, problem: Problem, no
     scale, found = problem.resolution.cycles_per_unit, list[float]()
     for edge in problem.edges:
         ended = clock.ended.get((action.loop, edge.src, iteration - edge.distance, group.member)) if edge.dst == node else None
-        if ended is not None and (left := edge.delay - _pace(clock, action, edge.src).idle.issue) > 0:
+        if ended is not None and (left := edge.delay - held(problem.operation(edge.src)).issue) > 0:
             found.append(ended + left * scale)
     return found
+
+
+def held(op: Operation) -> Operation:
+    """The steps of a reduction wait for each other, which leaves its units to others but holds its warps until the last."""
+    return replace(op, issue=op.latency) if op.name == "tt.reduce" else op
 
 
 def _pace(clock: _Clock, action: Action, node: str) -> Pace:
