@@ -94,6 +94,21 @@ def split(
     tl.atomic_add(c + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
 
 
+@triton.jit
+def pointers(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b of any size, through pointers with masks alone."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x = tl.load(a + m[:, None] * K + k[None, :], (m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + k[:, None] * N + n[None, :], (n[None, :] < N) & (k[:, None] < K), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -103,6 +118,7 @@ TWILL = {
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
+    "pointers": {**HALF, **SIZES, **TILE},
     "split": {**HALF, "c": "*fp32:16", **SIZES, **TILE},
 }
 
@@ -119,5 +135,6 @@ VARIANTS = {
     "epilogue": ("epilogue", {}),
     "widened": ("widened", {}),
     "split": ("split", {}),
+    "pointers": ("pointers", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -17,7 +17,7 @@ from twill.ir.program import Program
 
 FORMS = (
     *("product_bf16", "product_e4m3", "product_e5m2_64", "product_e4m3_32", "product_tf32", "product_narrow", "product_bands"),
-    *("product_across", "batched", "epilogue", "widened", "split"),
+    *("product_across", "batched", "epilogue", "widened", "split", "pointers"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 EXAMPLES = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from re import search
 
-from twill.codegen.code import DOT, LOAD, Code, identifier
+from twill.codegen.code import ALLOC, DOT, LOAD, Code, identifier
 from twill.codegen.nodes import Leaf, Scheduled, Task, staged
 from twill.diagnostics import TwillError
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, Type, Value
@@ -84,8 +84,8 @@ def _tile(value: Value) -> tuple[tuple[int, ...], Type]:
 
 
 def _encoding(code: Code, value: Value) -> Encoding | None:
-    """As TMA writes it, as a buffer has it, or as a product reads it that takes it for a tile in registers; None for one that goes from
-    registers to registers."""
+    """As TMA writes it, as the buffer has it that it is or is copied to, or as a product reads it that takes it for a tile in registers;
+    None for one that goes from registers to registers."""
     maker = code.maker(value)
     match value.type:
         case MemDesc(encoding=encoding):
@@ -97,7 +97,8 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
         case _ if maker is not None and maker.name == LOAD and isinstance(maker.operands[0].type, TensorDesc):
             return maker.operands[0].type.encoding
         case _:
-            return None
+            buffers = [user.result.type for user in code.users.get(value.id, ()) if user.name == ALLOC]
+            return next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
 
 
 def _turned(code: Code, value: Value) -> bool:

@@ -116,6 +116,8 @@ def _role(program: Program, group: WarpProgram) -> list[str]:
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
     lines += [f"uint32_t n_{channel} = 0;" for channel in used] + [f"int32_t n{loop} = 0;" for loop in loops]
     for one in group.variables:
+        if group.warps < 4 and isinstance(one.type, Tensor):
+            raise _kept(program, one.id)
         lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
     if any(isinstance(statement, Pin) for statement in walk(group.body)):
         lines.append("const bool impossible = never();")
@@ -124,6 +126,14 @@ def _role(program: Program, group: WarpProgram) -> list[str]:
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
     return [*lines, *emitter.all(group.body), "if (place.leader) tma_wait<0>();"]
+
+
+def _kept(program: Program, name: str) -> TwillError:
+    """About a tile that a group keeps which only moves data."""
+    op = next((op for op in program.function.walk() if any(identifier(value.name) == name for value in op.results)), None)
+    lines = program.module.text.splitlines()
+    where, text = (op.location, lines[op.location.line - 1]) if op else (program.function.location, None)
+    return TwillError(f"the tile {name} would be kept by the warp that loads", where, text=text, help="compute it anew in every iteration")
 
 
 # --- the launcher -----------------------------------------------------------------------------------------------------

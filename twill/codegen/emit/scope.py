@@ -11,7 +11,7 @@ from math import prod
 from twill.codegen.code import identifier
 from twill.codegen.emit.arithmetic import ATOMICS, constant, expression
 from twill.codegen.emit.exchange import WHOLE, Span, each, exchanged, gathered
-from twill.codegen.emit.shared import UNROLL, Shared, loaded, scattered, shared, stored
+from twill.codegen.emit.shared import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
 from twill.codegen.emit.tiles import BITS, PACK, Elements, Held, Point, Turned, c_type, declaration, held, packed, point
 from twill.codegen.layouts import Layout, axes, layout, linear, moves
 from twill.diagnostics import TwillError
@@ -172,7 +172,7 @@ class Scope:
         if tensor.encoding is None:
             one = point(spread, "i_")
             body = f"if ({once(spread)}) {plain(kind, address, one)} = {cast(kind, elements(one))};"
-            self.lines += [UNROLL, f"for (int i_ = 0; i_ < {spread.registers}; ++i_)", f"    {body}"]
+            self.lines += [unrolled(spread), f"for (int i_ = 0; i_ < {spread.registers}; ++i_)", f"    {body}"]
             return
         tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
         tile = replace(tile, transposed=tile.transposed != turned)

@@ -12,6 +12,8 @@ from twill.codegen.layouts import Layout, layout
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 
 UNROLL = "#pragma unroll"
+_FEW = "#pragma unroll 4"
+"""Of a group that only moves data and has few registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,16 @@ def scattered(elements: Elements, form: Layout, tile: Shared, kind: str) -> list
         row, column = column, row
     byte = f"{column} * {size}"
     address = f"{tile.address} + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} % {tile.width})"
-    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    shared_at<{kind}>({address}) = {kind}({elements(one)});"]
+    return [
+        unrolled(form),
+        f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
+        f"    shared_at<{kind}>({address}) = {kind}({elements(one)});",
+    ]
+
+
+def unrolled(form: Layout) -> str:
+    """The line before a loop over the elements that a thread holds."""
+    return _FEW if form.threads else UNROLL
 
 
 def _from(index: str, whole: Layout, part: Layout, unit: int, first: int) -> str:
