@@ -131,7 +131,7 @@ def _broken(plan: Plan, problem: Problem, solution: Solution, interval: Time, jo
 
 
 def _whole(plan: Plan, problem: Problem, joint: bool, answer: Answer | None) -> Iterator[str]:
-    """The search: the smallest interval, then groups, channels and length, with evidence, through its file."""
+    """The search: the smallest interval, then groups, channels, stages and length, with evidence, through its file."""
     options = Options(time_limit=5 * plan.seconds, copies=plan.copies, modulo_only=not joint, explain=False)
     try:
         result = solve(problem, options)
@@ -147,16 +147,16 @@ def _whole(plan: Plan, problem: Problem, joint: bool, answer: Answer | None) -> 
     solution = result.solution
     if answer and solution:
         have = (solution.interval, *_simplicity(problem, solution, joint))
-        want = (answer.interval, *((answer.groups, answer.channels) if joint else ()), answer.length)
+        want = (answer.interval, *((answer.groups, answer.channels) if joint else ()), answer.stages, answer.length)
         if have != want and not (have[0] == want[0] and result.notes):
-            yield f"(interval, groups, channels, length) {have}, the oracle has {want}"
+            yield f"(interval, groups, channels, stages, length) {have}, the oracle has {want}"
     elif answer or (solution and solution.interval <= plan.last):
         yield f"{result.status} {solution}, the oracle has {answer}"
 
 
 def _simplicity(problem: Problem, solution: Solution, joint: bool) -> tuple[int, ...]:
     grouping = (len(set(solution.group)), len(channels(problem, solution.group))) if joint else ()
-    return (*grouping, solution.length(problem))
+    return (*grouping, solution.stages, solution.length(problem))
 
 
 def run(plan: Plan, seeds: Sequence[int], jobs: int) -> int:

@@ -41,8 +41,8 @@ class Inputs:
     pins: whatif.Pins | None = None
     hand_over: bool = True
     """Values computed in the loop may pass from one group to another."""
-    contention: bool = False
-    """Operations cost what they do beside a busy tensor core."""
+    contention: bool = True
+    """Operations cost what they do beside a busy tensor core, where the machine file says what that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _asked(problem: Problem, inputs: Inputs) -> Problem:
 def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
-    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent or inputs.contention:
+    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent:
         raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules, and costs of its own")
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),

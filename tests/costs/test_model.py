@@ -38,8 +38,8 @@ def machine_of(name: str) -> Machine:
     return default_machine(name.rpartition(".")[2])
 
 
-def problem(name: str, shared: int | None = None, prefetch: int | None = None) -> Problem:
-    return price(example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch))
+def problem(name: str, shared: int | None = None, prefetch: int | None = None, contention: bool = True) -> Problem:
+    return price(example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch, contention=contention))
 
 
 def tile(*shape: int, dtype: str = "f32", bits: int = 32, place: Place = "registers", registers: int = 64, held: int = 0) -> Tile:
@@ -170,7 +170,7 @@ def test_every_choice_of_rules_can_be_priced(name: str, rules: set[str]) -> None
     ],
 )
 def test_units_are_asked_for_what_the_arithmetic_says(name: str, unit: str, cycles: int) -> None:
-    asked = [r.cycles for op in problem(name).operations for r in op.reservations if r.unit == unit]
+    asked = [r.cycles for op in problem(name, contention=False).operations for r in op.reservations if r.unit == unit]
     assert sum(asked) == cycles
 
 
@@ -178,7 +178,11 @@ def test_a_streamed_consumer_follows_a_chunk_behind_unless_the_rule_is_off() -> 
     machine, found = load("h200"), example("fa_fwd_subtiled.sm90")
     apart = example("fa_fwd_subtiled.sm90", tuple(rule for rule in ALL_RULES if rule != "chain"))
     chained, whole = (
-        {(e.src, e.dst): e for e in price(g, machine).edges if e.src.startswith("ffma") and e.dst.startswith("exp2")}
+        {
+            (e.src, e.dst): e
+            for e in price(g, machine, Overrides(contention=False)).edges
+            if e.src.startswith("ffma") and e.dst.startswith("exp2")
+        }
         for g in (found, apart)
     )
     assert {e.delay for e in chained.values()} == {30}
@@ -220,20 +224,22 @@ def test_loads_run_ahead_as_far_as_shared_memory_allows() -> None:
     assert not any(op.streaming for op in never.operations)
 
 
-def test_operations_are_priced_beside_a_busy_tensor_core_where_that_is_asked_for() -> None:
+def test_operations_are_priced_beside_a_busy_tensor_core() -> None:
     """Attention's bound is the tensor core's, so it always works; fa_bwd's is shared memory's, so it works 2560 of 3340 cycles."""
-    beside = Overrides(contention=True)
+    beside = Overrides()
     found = {op.id: op for op in price(example("fa_fwd_subtiled.sm90"), load("h200"), beside).operations}
     assert found["exp2.weights_20"].issue == ceil(512 * 1.33)
-    assert found["dot.scores1"] == problem("fa_fwd_subtiled.sm90").operation("dot.scores1"), "it does not slow itself down"
+    assert found["dot.scores1"] == problem("fa_fwd_subtiled.sm90", contention=False).operation("dot.scores1"), (
+        "it does not slow itself down"
+    )
     partly = price(example("fa_bwd.sm90"), load("h200"), beside).operation("exp2.weights_22")
     assert partly.issue == ceil(512 * (1 + 0.33 * 2560 / 3340))
-    assert price(example("fa_fwd.sm100"), load("b200"), beside) == problem("fa_fwd.sm100"), "nothing is known of it"
+    assert price(example("fa_fwd.sm100"), load("b200"), beside) == problem("fa_fwd.sm100", contention=False), "nothing is known of it"
 
 
 def test_the_extremes_enclose_a_problem() -> None:
     idle, busy = extremes(example("fa_bwd.sm90"), load("h200"))
-    for op in price(example("fa_bwd.sm90"), load("h200"), Overrides(contention=True)).operations:
+    for op in price(example("fa_bwd.sm90"), load("h200")).operations:
         assert idle.operation(op.id).issue <= op.issue <= busy.operation(op.id).issue
 
 

@@ -44,4 +44,4 @@ def test_utilization_of_figure_1() -> None:
     assert result.solution
     used = {u.unit: u.fraction for u in facts.utilization(result.problem, result.solution)}
     assert used == {"TC": 1.0, "SFU": 0.5}
-    assert facts.stages(result.solution) == 2
+    assert result.solution.stages == 2

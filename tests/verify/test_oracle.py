@@ -30,8 +30,8 @@ def test_order_of_goals() -> None:
     answer = search(problem, 3, solution.interval)
     assert answer is not None
     assert check(problem, answer.solution) == ()
-    mine = (solution.interval, len(solution.groups), len(channels(problem, solution.group)), solution.length(problem))
-    assert (answer.interval, answer.groups, answer.channels, answer.length) <= mine
+    mine = (solution.interval, len(solution.groups), len(channels(problem, solution.group)), solution.stages, solution.length(problem))
+    assert (answer.interval, answer.groups, answer.channels, answer.stages, answer.length) <= mine
     assert mine[1:3] == (3, 2)
 
 
@@ -48,7 +48,7 @@ def test_is_the_best_of_everything(seed: int) -> None:
     interval, copies = 2 + seed % 2, 2 if len(problem.operations) < 3 else 1
     answer = best(problem, interval, copies)
     every = min(((*figures(problem, s),) for s in everything(problem, interval, copies)), default=None)
-    assert (answer and (answer.groups, answer.channels, answer.length)) == every
+    assert (answer and (answer.groups, answer.channels, answer.stages, answer.length)) == every
 
 
 def everything(problem: Problem, interval: int, copies: int) -> Iterator[Solution]:
@@ -61,8 +61,8 @@ def everything(problem: Problem, interval: int, copies: int) -> Iterator[Solutio
                 yield solution
 
 
-def figures(problem: Problem, solution: Solution) -> tuple[int, int, int]:
-    return len(set(solution.group)), len(channels(problem, solution.group)), solution.length(problem)
+def figures(problem: Problem, solution: Solution) -> tuple[int, int, int, int]:
+    return len(set(solution.group)), len(channels(problem, solution.group)), solution.stages, solution.length(problem)
 
 
 def test_partitions_are_named_once() -> None:

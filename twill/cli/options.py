@@ -144,7 +144,11 @@ def question_options(command: Command) -> Command:
                 type=Pair("OP=CYCLES", int),
                 help="Latency of operations by id or name, * and ? allowed; repeatable.",
             ),
-            click.option("--contention", is_flag=True, help="Let operations cost what they do beside a busy tensor core."),
+            click.option(
+                "--contention/--no-contention",
+                default=True,
+                help="Let operations cost what they do beside a busy tensor core (the default), or beside an idle one.",
+            ),
             click.option("--pin", "pins", metavar="FILE", help="JSON file that fixes starts or the partition into groups."),
         )
     ):

@@ -36,7 +36,7 @@ class Overrides:
     tensor: int | None = None
     prefetch: int | None = None
     """How many iterations loads may run ahead; 0: they are waited for."""
-    contention: bool = False
+    contention: bool = True
     """Operations are priced as beside a tensor core that works as much as it can at best (`costs.contention`)."""
 
 

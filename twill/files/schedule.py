@@ -98,9 +98,8 @@ def _size(result: Result) -> dict[str, Json]:
     if solution is None:
         return dict.fromkeys(names)
     interval, length = solution.interval, solution.length(problem)
-    stages = 1 + max((start // interval for start in solution.start), default=0)
     cycles = (_cycles(result, interval), _cycles(result, length))
-    return dict(zip(names, (interval, length, stages, solution.copies(problem), *cycles), strict=True))
+    return dict(zip(names, (interval, length, solution.stages, solution.copies(problem), *cycles), strict=True))
 
 
 def _cycles(result: Result, time: int) -> int | float:

@@ -44,6 +44,11 @@ class Solution:
     groups: tuple[Group, ...] = ()
     places: tuple[Place, ...] = ()
 
+    @property
+    def stages(self) -> int:
+        """Intervals in which operations of one iteration start."""
+        return 1 + max(self.start, default=0) // self.interval
+
     def length(self, problem: Problem) -> Time:
         """L: from the first start to the end of the last operation of one iteration."""
         ends = (s + op.duration for s, op in zip(self.start, problem.operations, strict=True))

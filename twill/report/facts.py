@@ -54,11 +54,6 @@ def stage(start: Time, interval: Time) -> int:
     return start // interval
 
 
-def stages(solution: Solution) -> int:
-    """Periods in which one iteration starts operations."""
-    return max((stage(s, solution.interval) for s in solution.start), default=0) + 1
-
-
 def cycles(problem: Problem, time: Time) -> int:
     """`time` in machine cycles, rounded."""
     return round(time * problem.resolution.cycles_per_unit)

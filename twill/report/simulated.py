@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
-from twill.report import facts
 from twill.report.palette import CRITICAL, FAINT, INK, RULE, group_color
 from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
 from twill.report.timeline import GAP, LANE, LEFT, RIGHT, SHADES, Axis, caption, iterations
@@ -22,7 +21,7 @@ TOP = 64.0
 
 def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady, width: float = 1700.0) -> Scene:
     """As many cycles of the run as the schedule's drawing shows; `events` are those of the loop alone."""
-    scale, stages = problem.resolution.cycles_per_unit, facts.stages(solution)
+    scale, stages = problem.resolution.cycles_per_unit, solution.stages
     axis = Axis(solution.interval * iterations(solution) * scale, width - LEFT - RIGHT)
     starts = {event.iteration: event.begin for event in reversed(events) if event.name == found.marker and event.track.startswith("group")}
     middle = sorted(starts)[len(starts) // 2]

@@ -82,7 +82,7 @@ def bound(problem: Problem, bounds: Bounds) -> str:
 
 
 def _overlap(problem: Problem, solution: Solution) -> str:
-    copies, stages = solution.copies(problem), facts.stages(solution)
+    copies, stages = solution.copies(problem), solution.stages
     return f"{facts.counted(copies, 'iteration')} in flight, operations start in {facts.counted(stages, 'stage')}"
 
 

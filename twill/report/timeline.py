@@ -41,7 +41,7 @@ class Row:
 
 def iterations(solution: Solution) -> int:
     """How many iterations the drawing shows: up to the steady state, and one more; at least three."""
-    return max(3, facts.stages(solution) + 1)
+    return max(3, solution.stages + 1)
 
 
 def rows(problem: Problem, solution: Solution) -> tuple[Row, ...]:
@@ -156,7 +156,7 @@ def caption(op: str, iteration: int, left: float, right: float, y: float, color:
 
 def _frame(solution: Solution, axis: Axis, bottom: float) -> list[Shape]:
     """The steady state: one interval, after the prologue."""
-    first = (facts.stages(solution) - 1) * solution.interval
+    first = (solution.stages - 1) * solution.interval
     left, right = axis.at(first), axis.at(first + solution.interval)
     label = "steady state"
     return [

@@ -1,6 +1,7 @@
-"""The answer made simple at its interval: fewest groups, then fewest channels between them, then the shortest, then the latest starts.
+"""The answer made simple at its interval: fewest groups, channels between them and stages, then the shortest, then the latest starts.
 
-Groups and channels come before length because they cost warps, registers and barriers in every iteration, while length costs only the
+Groups and channels come first because they cost warps, registers and barriers in every iteration. A stage more is one more iteration whose
+values are kept apart in the steady state, and one more copy of the loop's code before it and after it. Length costs only the time of the
 prologue and the epilogue. Latest starts last: what need not be early (loads, above all) then takes its room no sooner than it must.
 """
 
@@ -12,6 +13,7 @@ from twill.ir.schedule import Solution
 from twill.smt import cpsat, decode
 from twill.smt.cpsat import Goal
 from twill.smt.partitions import under
+from twill.smt.symmetry import Family
 
 SHARE = 0.5
 """Deterministic seconds for each goal."""
@@ -24,13 +26,16 @@ class Polish:
     problem: Problem
     copies: int
     best: Solution
+    alike: tuple[Family, ...]
+    """Sub-tiles (see `twill.smt.symmetry`)."""
     joint: bool
     remaining: Callable[[], float]
 
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
         proven = {"groups": self._groups(), "channels": self._channels()} if self.joint else {}
-        proven["length"] = self._length()
+        proven["stages"] = self.best.stages == 1 or self._within_partition("stages")
+        proven["length"] = self._within_partition("length")
         self._improve("lateness", self._this_partition())
         return self.best, [goal for goal, sure in proven.items() if not sure]
 
@@ -49,19 +54,23 @@ class Polish:
     def _channels(self) -> bool:
         return not decode.channels(self.problem, self.best.group) or self._improve("channels", self._as_few_groups())
 
-    def _length(self) -> bool:
-        """Within the partition first, which is quick; then over all as simple ones, which proves it."""
+    def _within_partition(self, goal: Goal) -> bool:
+        """Within the partition first, which is quick, quicker yet with sub-tiles in turn; then over all as simple ones, which proves it."""
+        if self.alike:
+            self._improve(goal, self._this_partition(), self.alike)
         if self.joint:
-            self._improve("length", self._this_partition())
-        return self._improve("length", self._as_few_groups())
+            self._improve(goal, self._this_partition())
+        return self._improve(goal, self._as_few_groups())
 
-    def _improve(self, goal: Goal, problem: Problem) -> bool:
+    def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:
         """Whether the best is now proven best by this goal."""
         left = self.remaining()
         if left <= 0:
             return False
-        interval, copies = self.best.interval, self.copies
-        self.best, sure = cpsat.improve(goal, problem, interval, copies, self.best, joint=self.joint, time_limit=left, effort=SHARE)
+        interval, copies, joint = self.best.interval, self.copies, self.joint
+        self.best, sure = cpsat.improve(
+            goal, problem, interval, copies, self.best, joint=joint, time_limit=left, effort=SHARE, shifted=alike
+        )
         return sure
 
     def _within(self, groups: int) -> Problem:

@@ -107,7 +107,8 @@ class _State:
 
     def take_turns(self) -> None:
         """An early answer for a loop of sub-tiles: shifted copies of one schedule, two iterations in flight, at intervals that rise from
-        the lowest in growing steps; then nearer to the lowest, to within a small part."""
+        the lowest in growing steps; then nearer to the lowest, to within a small part. At the lowest, three in flight too, where the
+        simplest partition allows it."""
         if not self.alike or self.options.engine not in ("auto", "cpsat"):
             return
         grain = max(1, self.low // TURN_GRAIN)
@@ -116,17 +117,18 @@ class _State:
         while floor < min(self.high, TURN_REACH * self.low) and not (self.best and self.high - floor < grain) and self.remaining() > until:
             interval = (floor + self.high - 1) // 2 if self.best else min(floor + step, self.top)
             self._tell("trying", "cpsat", interval, "sub-tiles in turn")
-            found = next((word for problem in problems if (word := self._in_turn(problem, interval, until))), None)
+            looks = [*((problem, 2) for problem in problems), *((problem, 3) for problem in problems[:1] if interval == self.low)]
+            found = next((word for problem, copies in looks if (word := self._in_turn(problem, interval, copies, until))), None)
             if found:
                 self.best = found
                 self._tell("feasible", "cpsat", interval)
             else:
                 floor, step = interval + 1, max(2 * step, grain)
 
-    def _in_turn(self, problem: Problem, interval: Time, until: float) -> Solution | None:
-        copies, limit = min(2, self.options.copies), max(0.0, self.remaining() - until)
+    def _in_turn(self, problem: Problem, interval: Time, copies: int, until: float) -> Solution | None:
+        most, limit = min(copies, self.options.copies), max(0.0, self.remaining() - until)
         return cpsat.attempt(
-            problem, interval, copies, joint=self.joint, time_limit=limit, effort=self.share, proving=False, shifted=self.alike
+            problem, interval, most, joint=self.joint, time_limit=limit, effort=self.share, proving=False, shifted=self.alike
         ).solution
 
     def target(self) -> Time:
@@ -222,7 +224,7 @@ class _State:
     def polish(self, found: Solution) -> None:
         """Fewest groups, then fewest channels between them, then the shortest: each within a share of work."""
         self._tell("trying", "cpsat", found.interval, "fewest groups and channels, then the shortest length")
-        self.best, open_goals = Polish(self.problem, self.options.copies, found, self.joint, self.remaining).run()
+        self.best, open_goals = Polish(self.problem, self.options.copies, found, self.alike, self.joint, self.remaining).run()
         self.notes += [f"least {goal} not proven" for goal in open_goals]
         self._tell("improved", "cpsat", found.interval)
 

@@ -1,8 +1,8 @@
 """The reference of the property tests: an exhaustive search over partitions, start times and addresses, for tiny problems.
 
 Takes a `Problem`; gives the best answer in the stated order: smallest interval, then fewest groups, fewest cross-group channels,
-shortest length. Nothing is encoded and nothing is shared with the engines or the verifier: every rule is counted out, one unit of time
-at a time, on each candidate. A partial schedule that breaks a rule is dropped, which is safe because no rule is mended by adding an
+fewest stages, shortest length. Nothing is encoded and nothing is shared with the engines or the verifier: every rule is counted out,
+one unit of time at a time, on each candidate. A partial schedule that breaks a rule is dropped, which is safe because no rule is mended by adding an
 operation; and where no start is pinned, some operation may as well start at 0. Clear and slow: up to about six operations.
 """
 
@@ -29,16 +29,18 @@ class Answer:
     interval: Time
     groups: int
     channels: int
+    stages: int
     length: Time
     solution: Solution
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One interval, one partition, schedules of length up to `length`; `visits` counts partial schedules down."""
+    """One interval, one partition, schedules of at most `stages` stages and length `length`; `visits` counts partial schedules down."""
 
     problem: Problem
     interval: Time
+    stages: int
     length: Time
     group: Mapping[str, int]
     joint: bool
@@ -66,18 +68,21 @@ def best(problem: Problem, interval: Time, copies: int, *, joint: bool = True, l
         rank = _rank(problem, group)
         if champion and rank > (champion.groups, champion.channels):
             break
-        longest = copies * interval if champion is None else champion.length - 1
-        solution = _shortest(problem, interval, longest, group, joint, visits)
-        if solution:
-            champion = Answer(interval, *rank, solution.length(problem), solution)
+        for stages in range(1, (champion.stages if champion else copies) + 1):
+            longest = champion.length - 1 if champion and stages == champion.stages else copies * interval
+            case = _case(problem, interval, stages, longest, group, joint, visits)
+            solution = _shortest(case) if case else None
+            if solution:
+                champion = Answer(interval, *rank, stages, solution.length(problem), solution)
+                break
     return champion
 
 
-def _shortest(problem: Problem, interval: Time, longest: Time, group: Mapping[str, int], joint: bool, visits: list[int]) -> Solution | None:
+def _shortest(case: _Case) -> Solution | None:
     """The last of ever shorter solutions."""
     found: Solution | None = None
-    while (case := _case(problem, interval, longest, group, joint, visits)) and (solution := next(_solutions(case), None)):
-        found, longest = solution, solution.length(problem) - 1
+    while solution := next(_solutions(case), None):
+        found, case = solution, replace(case, length=solution.length(case.problem) - 1)
     return found
 
 
@@ -139,12 +144,14 @@ def _whole_iteration_fits(problem: Problem, interval: Time) -> bool:
     return all(need[unit.name] <= unit.capacity * interval for unit in problem.units)
 
 
-def _case(problem: Problem, interval: Time, length: Time, group: Mapping[str, int], joint: bool, visits: list[int]) -> _Case | None:
+def _case(
+    problem: Problem, interval: Time, stages: int, length: Time, group: Mapping[str, int], joint: bool, visits: list[int]
+) -> _Case | None:
     """None where the dependences alone refute the interval."""
     gaps = _gaps(problem, interval, group)
     if any(gaps.get((op, op), 0) > 0 for op in _ids(problem)):
         return None
-    return _Case(problem, interval, length, group, joint, visits, gaps, _widths(problem, group))
+    return _Case(problem, interval, stages, length, group, joint, visits, gaps, _widths(problem, group))
 
 
 def _gaps(problem: Problem, interval: Time, group: Mapping[str, int]) -> dict[tuple[str, str], Time]:
@@ -164,7 +171,7 @@ def _gaps(problem: Problem, interval: Time, group: Mapping[str, int]) -> dict[tu
 
 def _solutions(case: _Case) -> Iterator[Solution]:
     """All solutions whose first start is 0, or whose pinned starts are as they must be."""
-    windows = {op.id: (0, case.length - op.duration) for op in case.problem.operations}
+    windows = {op.id: (0, min(case.length - op.duration, case.stages * case.interval - 1)) for op in case.problem.operations}
     if case.problem.starts or not windows:
         for op, time in case.problem.starts:
             low, high = windows[op]

@@ -21,8 +21,8 @@ from twill.smt.cpsat.variables import StoppedError, Variables
 from twill.smt.engine import Attempt, Verdict
 from twill.smt.symmetry import Family
 
-Goal = Literal["channels", "length", "lateness"]
-"""Fewest channels between groups; least length; latest starts (which keeps loads and values short of their use)."""
+Goal = Literal["channels", "stages", "length", "lateness"]
+"""Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values short of their use)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +160,17 @@ def improve(
     time_limit: float,
     effort: float | None = None,
     stop: threading.Event | None = None,
+    shifted: tuple[Family, ...] = (),
 ) -> tuple[Solution, bool]:
-    """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is."""
+    """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is.
+    `shifted` as for `attempt`."""
     began = time.monotonic()
-    most = copies if goal == "channels" else found.copies(problem)
+    most = copies if goal in ("channels", "stages") else found.copies(problem)
     try:
         built = build(problem, interval, most, joint, _clock(began + time_limit, stop))
     except StoppedError:
         return found, False
+    timing.shifted(built.variables, shifted)
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 0)
@@ -180,24 +183,33 @@ def _channels(built: Built, found: Solution) -> cp_model.LinearExpr:
     return cp_model.LinearExpr.sum(built.channels)
 
 
-def _length(built: Built, found: Solution) -> cp_model.LinearExpr:
-    """At most as many channels as found."""
+def _stages(built: Built, found: Solution) -> cp_model.LinearExpr:
+    """Intervals in which operations of one iteration start; at most as many channels as found."""
     v = built.variables
     if v.joint:
         v.model.add(_channels(built, found) <= len(decode.channels(v.problem, found.group)))
-    return 1 * v.length
+    stages = v.model.new_int_var(1, found.stages, "stages")
+    for start in v.start:
+        v.model.add(start - v.first < stages * v.interval)
+    return 1 * stages
+
+
+def _length(built: Built, found: Solution) -> cp_model.LinearExpr:
+    """In at most as many stages as found."""
+    _stages(built, found)
+    return 1 * built.variables.length
 
 
 def _earliness(built: Built, found: Solution) -> cp_model.LinearExpr:
     """Starts, negated, counted from the first; no longer than found."""
     v = built.variables
-    v.model.add(v.length <= found.length(v.problem))
-    _length(built, found)
+    v.model.add(_length(built, found) <= found.length(v.problem))
     return len(v.start) * v.first - cp_model.LinearExpr.sum(v.start)
 
 
 _GOALS: dict[Goal, Callable[[Built, Solution], cp_model.LinearExpr]] = {
     "channels": _channels,
+    "stages": _stages,
     "length": _length,
     "lateness": _earliness,
 }
