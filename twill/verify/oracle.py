@@ -1,8 +1,8 @@
 """The reference of the property tests: an exhaustive search over partitions, start times and addresses, for tiny problems.
 
-Takes a `Problem`; gives the best answer in the stated order: smallest interval, then fewest groups, fewest cross-group channels,
-fewest stages, shortest length. Nothing is encoded and nothing is shared with the engines or the verifier: every rule is counted out,
-one unit of time at a time, on each candidate. A partial schedule that breaks a rule is dropped, which is safe because no rule is mended by adding an
+Takes a `Problem`; gives the best answer in the stated order: smallest interval, then fewest groups, fewest cross-group channels, fewest
+stages, shortest length. Nothing is encoded and nothing is shared with the engines or the verifier: every rule is counted out, one unit of
+time at a time, on each candidate. A partial schedule that breaks a rule is dropped, which is safe because no rule is mended by adding an
 operation; and where no start is pinned, some operation may as well start at 0. Clear and slow: up to about six operations.
 """
 
