@@ -68,7 +68,8 @@ def best(problem: Problem, interval: Time, copies: int, *, joint: bool = True, l
         rank = _rank(problem, group)
         if champion and rank > (champion.groups, champion.channels):
             break
-        for stages in range(1, (champion.stages if champion else copies) + 1):
+        most = copies + 1  # an operation of no duration may start as the last interval ends
+        for stages in range(1, (champion.stages if champion else most) + 1):
             longest = champion.length - 1 if champion and stages == champion.stages else copies * interval
             case = _case(problem, interval, stages, longest, group, joint, visits)
             solution = _shortest(case) if case else None
