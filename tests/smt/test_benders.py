@@ -1,5 +1,6 @@
 """Partition first, then times: the verdict is that of an exhaustive search, however coarse the master problem."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -48,8 +49,11 @@ def _loops(seeds: range) -> list[tuple[Random, Problem]]:
     return [(random, problem) for random, problem in pairs if problem.monotone]
 
 
+@pytest.mark.parametrize("patience", [0, 1, benders.PATIENCE])
 @pytest.mark.parametrize("block", range(6))
-def test_agrees_with_the_exhaustive_search(block: int) -> None:
+def test_agrees_with_the_exhaustive_search(block: int, patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where every partition that fails, or every but the first, is asked why."""
+    monkeypatch.setattr(benders, "PATIENCE", patience)
     verdicts: set[tuple[str, bool]] = set()
     for seed in range(7000 + block * 40, 7040 + block * 40):
         random = Random(seed)
@@ -85,9 +89,9 @@ def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyP
     tried: list[benders.Labels] = []
     exclude = benders._Master.exclude  # pyright: ignore[reportPrivateUsage]
 
-    def counted(master: benders._Master, labels: benders.Labels) -> None:  # pyright: ignore[reportPrivateUsage]
+    def counted(master: benders._Master, labels: benders.Labels, ops: Sequence[int]) -> None:  # pyright: ignore[reportPrivateUsage]
         tried.append(labels)
-        exclude(master, labels)
+        exclude(master, labels, ops)
 
     monkeypatch.setattr(benders._Master, "exclude", counted)  # pyright: ignore[reportPrivateUsage]
     for seed in range(7300, 7330):

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from random import Random
 
-from twill.ir.problem import Problem
+from twill.ir.problem import Edge, Problem
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
-from twill.smt.symmetry import families, shifts
+from twill.smt.symmetry import families, mirrors, shifts
 from twill.verify.check import check
 from twill.verify.tiny import tiny_problem
 
@@ -66,3 +66,27 @@ def test_operations_that_differ_in_one_number_are_no_sub_tiles() -> None:
     last = problem.operations[-1]
     changed = replace(problem, operations=(*problem.operations[:-1], replace(last, latency=last.latency + 1)))
     assert last.id not in {changed.operations[i].id for family in families(changed) for part in family for i in part}
+
+
+def test_an_image_of_a_schedule_is_a_schedule() -> None:
+    found = 0
+    for random in map(Random, range(40)):
+        problem = _twice(tiny_problem(random, 3))
+        answer = cpsat.attempt(problem, bounds(problem).value + random.randint(0, 4), 2, joint=False).solution
+        for image in mirrors(problem) if answer else ():
+            assert answer is not None
+            assert sorted(image) == list(range(len(problem.operations)))
+            assert image != tuple(range(len(image)))
+            start = tuple(answer.start[image[op]] for op in range(len(image)))
+            assert check(problem, replace(answer, start=start), joint=False) == ()
+            found += 1
+    assert found > 20
+
+
+def test_what_only_looks_alike_has_no_image() -> None:
+    """Two circuits of three operations and one of six: every operation resembles every other."""
+    ops = tuple(replace(tiny_problem(Random(0), 2).operations[0], id=f"o{i}", variable=False, streaming=False) for i in range(12))
+    rings = [("o0", "o1", "o2"), ("o3", "o4", "o5"), ("o6", "o7", "o8", "o9", "o10", "o11")]
+    edges = tuple(Edge(a, b, 1, 1) for ring in rings for a, b in zip(ring, (*ring[1:], ring[0]), strict=True))
+    problem = replace(tiny_problem(Random(0), 2), operations=ops, edges=edges, values=(), together=(), apart=(), starts=())
+    assert all({image[op] for op in range(6)} == set(range(6)) for image in mirrors(problem))

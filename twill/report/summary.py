@@ -67,7 +67,7 @@ def _gap(result: Result, solution: Solution) -> str:
 
 def _span(result: Result) -> str:
     """Up to how many iterations in flight the proof goes; nothing where it holds for any number."""
-    limits = [r.copies for r in result.refuted if r.copies is not None]
+    limits = [r.copies for r in result.refuted if r.copies is not None and r.interval < result.proved]
     return f"with up to {min(limits)} iterations in flight" if limits else ""
 
 

@@ -3,27 +3,38 @@
 
 The master problem is the boolean formulation with times rounded down (`twill.smt.coarse` says why that loses no schedule) and memories
 without addresses: SAT proposes a partition that it allows. The subproblem is the exact one under that partition, which CP-SAT decides
-fast, because who waits for whom is known. A partition that fails is excluded and the next one asked for, until one works or none is left.
+fast, because who waits for whom is known. Where it fails, the operations to blame (`twill.smt.conflict`) are not proposed in these groups
+again, nor their images under the loop's symmetries; so it goes on until a partition works or none is left.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 from random import Random
 
 import numpy as np
 from pysat.solvers import Solver
 
 from twill.ir.problem import Problem, Time
-from twill.smt import boolean, cpsat, sat
+from twill.smt import boolean, conflict, cpsat, sat
 from twill.smt.boolean.cnf import clausify
 from twill.smt.child import Decision, isolated
 from twill.smt.coarse import rounded_down
+from twill.smt.engine import FEW, Attempt
 from twill.smt.partitions import Labels, under
+from twill.smt.symmetry import mirrors
 
 UNITS = 144
 """Units of time per interval, about, of the master problem: coarser ones propose partitions that fail, finer ones take longer."""
 
 EFFORT = 2.0
 """Deterministic seconds for the times under one partition."""
+
+PATIENCE = 12
+"""Partitions that may fail before anyone asks why: often there are no more."""
+
+BLAME_EFFORT = 0.05
+"""Deterministic seconds, per iteration in flight, for a test of who is to blame: what is refuted is most often refuted soon."""
 
 
 def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0, step: Time | None = None) -> Decision:
@@ -36,13 +47,41 @@ def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_l
         master = _Master.of(problem, interval, copies, joint, max(1, interval // UNITS) if step is None else step)
     except boolean.TooLargeError:
         return Decision("timeout")
+    exact, failed = _Exact(problem, interval, joint), 0
     while master and (labels := master.partition()):
-        word = cpsat.attempt(under(problem, labels), interval, copies, joint=joint, effort=EFFORT, proving=False)
-        if word.solution:
-            return Decision("feasible", word.solution)
-        undecided |= word.verdict == "timeout"
-        master.exclude(labels)
+        words = [exact.under(labels, n) for n in sorted({min(FEW, copies), copies})]
+        found = next((word.solution for word in words if word.solution), None)
+        if found:
+            return Decision("feasible", found)
+        failed += 1
+        undecided |= words[-1].verdict != "infeasible"
+        blame = joint and failed > PATIENCE and words[-1].verdict == "infeasible"
+        master.exclude(labels, exact.blamed(labels, copies) if blame else conflict.groupable(problem))
     return Decision("timeout" if undecided else "infeasible")
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    """The subproblem."""
+
+    problem: Problem
+    interval: Time
+    joint: bool
+
+    def under(self, labels: Labels, copies: int) -> Attempt:
+        return cpsat.attempt(under(self.problem, labels), self.interval, copies, joint=self.joint, effort=EFFORT, proving=False)
+
+    def blamed(self, labels: Labels, copies: int) -> list[int]:
+        """Few operations whose groups exclude a schedule: for few iterations in flight, which is soon asked, then those and as many more
+        as it takes for all."""
+        everyone = conflict.groupable(self.problem)
+        ops = conflict.fewer(everyone, lambda kept: self._refuted(labels, kept, min(FEW, copies)))
+        return conflict.more(self.problem, ops, lambda kept: self._refuted(labels, kept, copies)) if copies > FEW else ops
+
+    def _refuted(self, labels: Labels, kept: Sequence[int], copies: int) -> bool:
+        loose = conflict.loose(self.problem, labels, kept)
+        word = cpsat.attempt(loose, self.interval, copies, effort=BLAME_EFFORT * copies, proving=False)
+        return word.verdict == "infeasible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +90,7 @@ class _Master:
 
     model: boolean.Model
     variables: int
+    mirrors: tuple[tuple[int, ...], ...]
     solver: Solver = field(default_factory=lambda: Solver(name=sat.SOLVER))
     random: Random = field(default_factory=lambda: Random(1))
 
@@ -61,8 +101,10 @@ class _Master:
         model = boolean.formulate(rounded, -(-interval // step), copies, joint=joint, addressed=False, grace=1)
         if model is None:
             return None
+        for a, b in combinations(range(len(problem.operations)), 2):
+            model.groups.same(a, b)  # may be spoken of later
         clauses = clausify(model.formula)
-        master = cls(model, clauses.variables)
+        master = cls(model, clauses.variables, mirrors(problem))
         for block in clauses.clauses:
             master.solver.append_formula(block.tolist())
         return master
@@ -81,10 +123,15 @@ class _Master:
         truth[[x for x in self.solver.get_model() or () if x > 0]] = True
         return tuple(self.model.groups.read(truth))
 
-    def exclude(self, labels: Labels) -> None:
-        """Not this partition again: groups are numbered by their first operation, so it has these labels only."""
-        groups = self.model.groups
-        self.solver.add_clause([-groups.on(op, label) for op, label in enumerate(labels)])
+    def exclude(self, labels: Labels, ops: Sequence[int]) -> None:
+        """Not these operations again, nor their images, together and apart as they are here."""
+        for image in (range(len(labels)), *self.mirrors):
+            parts: dict[int, list[int]] = {}
+            for op in ops:
+                parts.setdefault(labels[op], []).append(image[op])
+            heads = [members[0] for members in parts.values()]
+            joined = [-self.model.groups.same(a, b) for members in parts.values() for a, b in pairwise(members)]
+            self.solver.add_clause([*joined, *(self.model.groups.same(a, b) for a, b in combinations(heads, 2))])
 
 
 attempt = isolated("benders", decide)

@@ -12,6 +12,9 @@ from typing import Literal, Protocol
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 
+FEW = 2
+"""Iterations in flight that are asked about first: most answers have no more, and with no more all questions are easier."""
+
 Verdict = Literal["feasible", "infeasible", "timeout"]
 
 

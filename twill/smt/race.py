@@ -11,19 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Solution
+from twill.ir.schedule import Refutation, Solution
 from twill.ir.search import Options
 from twill.smt import benders, cpsat
-from twill.smt.engine import Attempt
+from twill.smt.engine import FEW, Attempt
 from twill.smt.partitions import Labels, under
 from twill.smt.portfolio import complete_engines
 from twill.smt.relax import Projection
 
 PATIENCE = 10.0
 """Seconds for `twill.smt.benders`, per share."""
-
-FEW = 2
-"""Iterations in flight that are looked for first: most answers have no more."""
 
 
 @dataclass
@@ -40,6 +37,8 @@ class Race:
     """An answer at a larger interval."""
     candidates: tuple[Labels, ...]
     binding: tuple[Projection, ...]
+    partly: Refutation | None = None
+    """What was refuted on the way, for fewer iterations in flight than asked for."""
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Attempt:
@@ -120,12 +119,15 @@ class Race:
                 yield copies, problem
 
     def _split(self, copies: int) -> Attempt:
-        """A partition from times rounded down, then times under it; a refutation counts if it is for all iterations in flight."""
+        """A partition from times rounded down, then times under it; a refutation is a verdict if it is for all iterations in flight."""
         if not self.tricks:
             return self._nothing("benders")
         patience = min(self.left, PATIENCE * self.share)
         word = benders.attempt(self.problem, self.interval, copies, time_limit=patience, stop=self.stop)
-        return word if word.solution or copies == self.options.copies else self._nothing(word.engine)
+        if word.verdict == "infeasible" and copies < self.options.copies:
+            self.partly = Refutation(self.interval, copies, word.engine, word.seconds, below=True)
+            return self._nothing(word.engine)
+        return word
 
     def _by_projection(self) -> Attempt:
         for projection in self.binding if self.tricks else ():

@@ -14,7 +14,7 @@ from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
-from twill.smt.engine import Attempt
+from twill.smt.engine import FEW, Attempt
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
@@ -61,6 +61,8 @@ class _State:
     bounds: Bounds
     best: Solution | None = None
     refuted: list[Refutation] = field(default_factory=list[Refutation])
+    partly: Refutation | None = None
+    """The largest interval that was refuted for few iterations in flight alone."""
     undecided: set[Time] = field(default_factory=set[Time])
     tried: set[Time] = field(default_factory=set[Time])
     misses: int = 0
@@ -117,7 +119,10 @@ class _State:
         while floor < min(self.high, TURN_REACH * self.low) and not (self.best and self.high - floor < grain) and self.remaining() > until:
             interval = (floor + self.high - 1) // 2 if self.best else min(floor + step, self.top)
             self._tell("trying", "cpsat", interval, "sub-tiles in turn")
-            looks = [*((problem, 2) for problem in problems), *((problem, 3) for problem in problems[:1] if interval == self.low)]
+            few = min(FEW, self.options.copies)
+            looks = [(problem, few) for problem in problems]
+            if interval == self.low and few < self.options.copies:
+                looks += [(problem, few + 1) for problem in problems[:1]]
             found = next((word for problem, copies in looks if (word := self._in_turn(problem, interval, copies, until))), None)
             if found:
                 self.best = found
@@ -126,9 +131,9 @@ class _State:
                 floor, step = interval + 1, max(2 * step, grain)
 
     def _in_turn(self, problem: Problem, interval: Time, copies: int, until: float) -> Solution | None:
-        most, limit = min(copies, self.options.copies), max(0.0, self.remaining() - until)
+        limit = max(0.0, self.remaining() - until)
         return cpsat.attempt(
-            problem, interval, most, joint=self.joint, time_limit=limit, effort=self.share, proving=False, shifted=self.alike
+            problem, interval, copies, joint=self.joint, time_limit=limit, effort=self.share, proving=False, shifted=self.alike
         ).solution
 
     def target(self) -> Time:
@@ -153,7 +158,8 @@ class _State:
         self._tell("trying", "search", interval)
         self.tried.add(interval)
         known = self.best, self.candidates, tuple(self.binding)
-        verdict = Race(self.problem, self.options, interval, self.share, self.remaining, *known).run()
+        race = Race(self.problem, self.options, interval, self.share, self.remaining, *known)
+        verdict = race.run()
         if verdict.solution is not None:
             self.best = verdict.solution
             self._tell("feasible", verdict.engine, self.best.interval)
@@ -164,6 +170,9 @@ class _State:
             self.refute(Refutation(interval, self.options.copies, verdict.engine, verdict.seconds, below=self.problem.monotone))
         else:
             self.undecided.add(interval)
+            if race.partly:
+                self.partly = max(race.partly, self.partly or race.partly, key=lambda partly: partly.interval)
+                self._tell("note", verdict.engine, interval, f"none at {interval} with up to {race.partly.copies} iterations in flight")
 
     def project(self, projection: Projection) -> None:
         """Raise the lower end to the smallest interval at which the projection is not refuted."""
@@ -173,42 +182,59 @@ class _State:
             self.refute(refutation)
 
     def _rise(self, projection: Projection) -> Refutation | None:
-        """The largest interval at which a projection is refuted, after the lowest two at once: by growing steps, then by thirds;
-        None if never.
+        """The largest interval at which a projection is refuted; None if never.
 
-        With no answer yet it stops at a part of the time limit: an answer comes first.
+        With few iterations in flight that is asked in a hundredth of the time, and most often more of them make no difference: so few tell
+        where to ask, and one refutation for all just below is the proof. Where it fails, all are asked further down.
         """
-        last: Refutation | None = None
-        low, high, step = self.low, self.high, 0
-        while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
-            third = (high - low) // 3
-            rising = (low + step, low + 4 * step) if last else (low,)
-            pair = rising if high == self.high else (low + third, high - 1 - third)
-            asked = sorted({min(interval, high - 1) for interval in pair})
-            words = self._ask(projection, asked, PROJECTION_SHARE if last else FIRST_SHARE)
-            for interval, word in zip(asked, words, strict=True):
-                refuted = word.verdict == "infeasible"
-                self._tell("infeasible" if refuted else "note", projection.name, interval, "" if refuted else "not refuted")
-                if refuted:
-                    by = f"cpsat on the {projection.name} projection"
-                    last = Refutation(interval, self.options.copies, by, word.seconds, below=True)
-                    low, step = interval + 1, max(4 * step, interval // 256, 1)
-                else:
-                    high = interval
-                    break
+        high, last = self._least(projection, self.high, min(FEW, self.options.copies))
+        if last and self.options.copies > FEW:
+            (word,) = self._ask(projection, [high - 1], self.options.copies, PROJECTION_SHARE)
+            last = self._refuted(projection, high - 1, self.options.copies, word)
+            if not last:
+                high, last = self._least(projection, high - 1, self.options.copies)
         if last and high < self.high:
             self.hope = high
         return last
 
-    def _ask(self, projection: Projection, intervals: list[Time], effort: float) -> list[Attempt]:
+    def _least(self, projection: Projection, high: Time, copies: int) -> tuple[Time, Refutation | None]:
+        """The smallest interval below `high` at which a projection is not refuted, or `high`, and the refutation next to it: from the
+        lowest up by growing steps, two at once, then by thirds.
+
+        With no answer yet it stops at a part of the time limit: an answer comes first.
+        """
+        last: Refutation | None = None
+        low, step, top = self.low, 0, high
+        while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
+            third = (high - low) // 3
+            rising = (low + step, low + 4 * step) if last else (low,)
+            pair = rising if high == top else (low + third, high - 1 - third)
+            asked = sorted({min(interval, high - 1) for interval in pair})
+            words = self._ask(projection, asked, copies, PROJECTION_SHARE if last else FIRST_SHARE)
+            for interval, word in zip(asked, words, strict=True):
+                refuted = self._refuted(projection, interval, copies, word)
+                if not refuted:
+                    high = interval
+                    break
+                last, low, step = refuted, interval + 1, max(4 * step, interval // 256, 1)
+        return high, last
+
+    def _refuted(self, projection: Projection, interval: Time, copies: int, word: Attempt) -> Refutation | None:
+        """What the word says of an interval; it is a proof if asked for all iterations in flight."""
+        if word.verdict != "infeasible":
+            self._tell("note", projection.name, interval, "not refuted")
+            return None
+        few = copies < self.options.copies
+        self._tell("note" if few else "infeasible", projection.name, interval, f"not with {copies} iterations in flight" if few else "")
+        return Refutation(interval, copies, f"cpsat on the {projection.name} projection", word.seconds, below=True)
+
+    def _ask(self, projection: Projection, intervals: list[Time], copies: int, effort: float) -> list[Attempt]:
         """The projection at several intervals at once."""
         for interval in intervals:
             self._tell("trying", projection.name, interval)
         with ThreadPoolExecutor(len(intervals)) as pool:
             words = [
-                pool.submit(
-                    cpsat.attempt, projection.at(interval), interval, self.options.copies, time_limit=self.remaining(), effort=effort
-                )
+                pool.submit(cpsat.attempt, projection.at(interval), interval, copies, time_limit=self.remaining(), effort=effort)
                 for interval in intervals
             ]
             return [word.result() for word in words]
@@ -222,8 +248,8 @@ class _State:
         self.undecided = {i for i in self.undecided if i >= self.low}
 
     def polish(self, found: Solution) -> None:
-        """Fewest groups, then fewest channels between them, then the shortest: each within a share of work."""
-        self._tell("trying", "cpsat", found.interval, "fewest groups and channels, then the shortest length")
+        """Fewest groups, channels between them and stages, then the shortest: each within a share of work."""
+        self._tell("trying", "cpsat", found.interval, "fewest groups, channels and stages, then the shortest length")
         self.best, open_goals = Polish(self.problem, self.options.copies, found, self.alike, self.joint, self.remaining).run()
         self.notes += [f"least {goal} not proven" for goal in open_goals]
         self._tell("improved", "cpsat", found.interval)
@@ -254,7 +280,8 @@ class _State:
             status = "optimal" if self.low >= self.best.interval else "feasible"
         else:
             status = "infeasible" if self.low > self.top else "unknown"
-        return Result(self.problem, status, self.bounds, self.low, self.best, tuple(self.refuted), self.reasons, tuple(self.notes))
+        partly = [self.partly] if self.partly and self.partly.interval >= self.low else []
+        return Result(self.problem, status, self.bounds, self.low, self.best, (*self.refuted, *partly), self.reasons, tuple(self.notes))
 
     def _tell(self, what: str, engine: str, interval: Time, detail: str = "") -> None:
         self.report(Progress(time.monotonic() - self.began, engine, interval, what, detail))  # pyright: ignore[reportArgumentType]

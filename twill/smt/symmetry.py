@@ -7,10 +7,11 @@ and proves nothing: what has no such schedule may have another.
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import combinations
 
 import networkx as nx
 
-from twill.ir.problem import Problem, Time
+from twill.ir.problem import Edge, Operation, Problem, Time, Value
 
 Family = tuple[tuple[int, ...], ...]
 """Isomorphic parts: operation i of every part does the same."""
@@ -36,23 +37,63 @@ def shifts(family: Family, interval: Time) -> list[Time]:
     return [k * interval // len(family) for k in range(len(family))]
 
 
+def mirrors(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """Permutations of the operations, each exchanging two sub-tiles, that leave the problem as it is (not only their colours)."""
+    known = families(problem)
+    pairs = combinations(range(max((len(family) for family in known), default=0)), 2)
+    images = [_exchanged(problem, known, a, b) for a, b in pairs]
+    return tuple(image for image in images if _facts(problem, image) == _facts(problem, range(len(image))))
+
+
+def _exchanged(problem: Problem, known: tuple[Family, ...], a: int, b: int) -> tuple[int, ...]:
+    """Sub-tiles a and b of every family that has them change places."""
+    image = dict(enumerate(range(len(problem.operations))))
+    for family in known:
+        if b < len(family):
+            for one, other in zip(family[a], family[b], strict=True):
+                image[one], image[other] = other, one
+    return tuple(image.values())
+
+
+def _facts(problem: Problem, image: Sequence[int]) -> Counter[object]:
+    """All that rules speak of, each operation named by its image."""
+    name = {op.id: to for op, to in zip(problem.operations, image, strict=True)}
+    facts: list[object] = [(name[op.id], _work(problem, op)) for op in problem.operations]
+    facts += [(name[edge.src], name[edge.dst], *_link(edge)) for edge in problem.edges]
+    for value in problem.values:
+        uses = sorted((name[use.op], use.distance, use.hold) for use in value.uses)
+        facts.append((name[value.src], _size(value), tuple(uses)))
+    facts += [("together", frozenset(name[op] for op in ops)) for ops in problem.together]
+    facts += [("apart", frozenset((name[a], name[b]))) for a, b in problem.apart]
+    return Counter(facts)
+
+
 def _colours(problem: Problem) -> list[int]:
     """Colours of the operations: equal only for those that no walk along edges and values tells apart."""
     links: list[list[tuple[str, int]]] = [[] for _ in problem.operations]
     for edge in problem.edges:
-        _join(links, problem, edge.src, edge.dst, (edge.delay, edge.distance, edge.cross_delay, edge.blocking))
+        _join(links, problem, edge.src, edge.dst, _link(edge))
     for value in problem.values:
-        size = (value.registers, value.shared, value.tensor, value.staging, value.resident, value.slots)
         for use in value.uses:
-            _join(links, problem, value.src, use.op, (size, use.distance, use.hold))
-    pins = dict(problem.starts)
-    work = [(o.name, o.reservations, o.latency, o.issue, o.warps, o.variable, o.streaming, pins.get(o.id)) for o in problem.operations]
-    colour = _ranks([repr(one) for one in work])
+            _join(links, problem, value.src, use.op, (_size(value), use.distance, use.hold))
+    colour = _ranks([repr(_work(problem, op)) for op in problem.operations])
     while True:
         finer = _ranks([repr((mine, sorted((kind, colour[i]) for kind, i in links[op]))) for op, mine in enumerate(colour)])
         if len(set(finer)) == len(set(colour)):
             return finer
         colour = finer
+
+
+def _work(problem: Problem, op: Operation) -> tuple[object, ...]:
+    return op.name, op.reservations, op.latency, op.issue, op.warps, op.variable, op.streaming, dict(problem.starts).get(op.id)
+
+
+def _link(edge: Edge) -> tuple[object, ...]:
+    return edge.delay, edge.distance, edge.cross_delay, edge.blocking
+
+
+def _size(value: Value) -> tuple[object, ...]:
+    return value.registers, value.shared, value.tensor, value.staging, value.resident, value.slots
 
 
 def _join(links: list[list[tuple[str, int]]], problem: Problem, src: str, dst: str, kind: object) -> None:
