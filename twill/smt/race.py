@@ -19,6 +19,9 @@ from twill.smt.partitions import Labels, under
 from twill.smt.portfolio import complete_engines
 from twill.smt.relax import Projection
 
+GLANCE = 4
+"""A part of the share: what works under a natural partition is mostly found soon."""
+
 PATIENCE = 10.0
 """Seconds for `twill.smt.benders`, per share."""
 
@@ -33,6 +36,8 @@ class Race:
     share: float
     """Deterministic seconds, about, for each look."""
     remaining: Callable[[], float]
+    hasty: bool
+    """Where few iterations in flight are refuted, the whole is not put to the complete engines: there are other intervals to look at."""
     best: Solution | None
     """An answer at a larger interval."""
     candidates: tuple[Labels, ...]
@@ -70,25 +75,38 @@ class Race:
         return Attempt("timeout", name, 0.0)
 
     def _find(self) -> Attempt:
-        """Natural partitions, then others, for few iterations in flight; one alone is what works at very large intervals."""
-        return self._first(lambda: self._hunt([FEW]), lambda: self._split(min(FEW, self.options.copies)), lambda: self._hunt([1, 3]))
+        """Natural partitions at a glance, then others, then the natural ones again, for few iterations in flight; one alone is what works
+        at very large intervals."""
+        ways = (
+            lambda: self._hunt([FEW], self.share / GLANCE),
+            lambda: self._split(min(FEW, self.options.copies)),
+            lambda: self._hunt([FEW], self.share),
+            lambda: self._hunt([1, 3], self.share / GLANCE),
+        )
+        return self._first(*ways, until=self._elsewhere)
+
+    def _elsewhere(self) -> bool:
+        """The answer is probably not at this interval, and others are still to be looked at."""
+        return self.hasty and self.partly is not None
 
     def _prove(self) -> Attempt:
         """Projections, partitions one after the other, then the complete engines on the whole; a proof ends the race."""
-        word = self._first(self._by_projection, lambda: self._split(self.options.copies), self._by_engines)
+        word = self._first(self._by_projection, lambda: self._split(self.options.copies))
+        if not self._elsewhere():
+            word = self._first(lambda: word, self._by_engines)
         if word.verdict == "infeasible":
             self.stop.set()
         return word
 
-    def _first(self, *ways: Callable[[], Attempt]) -> Attempt:
+    def _first(self, *ways: Callable[[], Attempt], until: Callable[[], bool] = lambda: False) -> Attempt:
         """The first word that is a verdict on the interval."""
         word = self._nothing("cpsat")
         for way in ways:
-            if word.verdict == "timeout" and not self.stop.is_set():
+            if word.verdict == "timeout" and not self.stop.is_set() and not until():
                 word = way()
         return word
 
-    def _hunt(self, flights: list[int]) -> Attempt:
+    def _hunt(self, flights: list[int], effort: float) -> Attempt:
         """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
         for copies, problem in self._looks(flights):
             if self.stop.is_set() or self.left <= 0:
@@ -100,7 +118,7 @@ class Race:
                 joint=self.joint,
                 time_limit=self.left,
                 stop=self.stop,
-                effort=self.share / (1 if copies == FEW else 4),
+                effort=effort,
                 proving=False,
                 hint=self.best,
             )

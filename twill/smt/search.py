@@ -64,10 +64,12 @@ class _State:
     partly: Refutation | None = None
     """The largest interval that was refuted for few iterations in flight alone."""
     undecided: set[Time] = field(default_factory=set[Time])
+    hasty: bool = True
+    """Where none was found for few iterations in flight, look further up: proofs for more of them come last, where one is enough."""
     tried: set[Time] = field(default_factory=set[Time])
     misses: int = 0
     hope: Time | None = None
-    """The smallest interval that a projection, having refuted others, allowed."""
+    """The smallest interval that a projection, having refuted others, allowed, for few iterations in flight."""
     binding: list[Projection] = field(default_factory=list[Projection])
     """Projections that refuted something."""
     notes: list[str] = field(default_factory=list[str])
@@ -144,21 +146,27 @@ class _State:
         if not self.problem.monotone or not self.tried:
             return self.low
         floor = max([self.low, *(i + 1 for i in self.undecided if i < self.high)])
-        if floor >= self.high:  # everything between was tried: again with a larger share
-            self.undecided.clear()
-            self.share *= 2
-            return (self.low + self.high - 1) // 2
+        if floor >= self.high:
+            return self._again()
         if self.best:
             return (floor + self.high - 1) // 2
-        leap = self.low + self.low * 4**self.misses // 64
-        return min(self.top, max(floor, leap)) if self.misses < DESPAIR else self.top
+        return min(self.top, floor + floor * 4**self.misses // 64) if self.misses < DESPAIR else self.top
+
+    def _again(self) -> Time:
+        """Everything between was tried: first the proof that would settle it, then all again with a larger share."""
+        self.undecided.clear()
+        if self.hasty:
+            self.hasty = False
+            return self.high - 1
+        self.share *= 2
+        return (self.low + self.high - 1) // 2
 
     def decide(self, interval: Time) -> None:
         """Try one interval with the current share."""
         self._tell("trying", "search", interval)
         self.tried.add(interval)
         known = self.best, self.candidates, tuple(self.binding)
-        race = Race(self.problem, self.options, interval, self.share, self.remaining, *known)
+        race = Race(self.problem, self.options, interval, self.share, self.remaining, self.hasty, *known)
         verdict = race.run()
         if verdict.solution is not None:
             self.best = verdict.solution
@@ -175,40 +183,36 @@ class _State:
                 self._tell("note", verdict.engine, interval, f"none at {interval} with up to {race.partly.copies} iterations in flight")
 
     def project(self, projection: Projection) -> None:
-        """Raise the lower end to the smallest interval at which the projection is not refuted."""
-        refutation = self._rise(projection)
-        if refutation:
-            self.binding.append(projection)
-            self.refute(refutation)
+        """Raise the lower end to the smallest interval at which the projection is not refuted.
 
-    def _rise(self, projection: Projection) -> Refutation | None:
-        """The largest interval at which a projection is refuted; None if never.
-
-        With few iterations in flight that is asked in a hundredth of the time, and most often more of them make no difference: so few tell
-        where to ask, and one refutation for all just below is the proof. Where it fails, all are asked further down.
+        With few iterations in flight that is found in a hundredth of the time, and most often more of them make no difference: so few tell
+        where to look for an answer, and one refutation just below, for all, is the proof.
         """
-        high, last = self._least(projection, self.high, min(FEW, self.options.copies))
-        if last and self.options.copies > FEW:
-            (word,) = self._ask(projection, [high - 1], self.options.copies, PROJECTION_SHARE)
-            last = self._refuted(projection, high - 1, self.options.copies, word)
-            if not last:
-                high, last = self._least(projection, high - 1, self.options.copies)
-        if last and high < self.high:
-            self.hope = high
-        return last
+        few, copies = min(FEW, self.options.copies), self.options.copies
+        high, last = self._least(projection, few)
+        if last is None:
+            return
+        self.hope = high if high < self.high else self.hope
+        if few < copies:
+            (word,) = self._ask(projection, [high - 1], copies, PROJECTION_SHARE)
+            last = self._refuted(projection, high - 1, copies, word)
+        if last:
+            self.binding.append(projection)
+            self.refute(last)
 
-    def _least(self, projection: Projection, high: Time, copies: int) -> tuple[Time, Refutation | None]:
-        """The smallest interval below `high` at which a projection is not refuted, or `high`, and the refutation next to it: from the
-        lowest up by growing steps, two at once, then by thirds.
+    def _least(self, projection: Projection, copies: int) -> tuple[Time, Refutation | None]:
+        """The smallest interval at which a projection is not refuted, and the refutation next to it: from the lowest up by growing steps,
+        two at once, then by thirds.
 
         With no answer yet it stops at a part of the time limit: an answer comes first.
         """
+        high = self.high
         last: Refutation | None = None
-        low, step, top = self.low, 0, high
+        low, step = self.low, 0
         while low < high and self.remaining() > (0 if self.best else 0.75 * self.options.time_limit):
             third = (high - low) // 3
             rising = (low + step, low + 4 * step) if last else (low,)
-            pair = rising if high == top else (low + third, high - 1 - third)
+            pair = rising if high == self.high else (low + third, high - 1 - third)
             asked = sorted({min(interval, high - 1) for interval in pair})
             words = self._ask(projection, asked, copies, PROJECTION_SHARE if last else FIRST_SHARE)
             for interval, word in zip(asked, words, strict=True):
