@@ -2,7 +2,8 @@
 
     python benchmarks/fuzz.py --count 20000 --engines cpsat,sat --search
 
-Engines are asked about intervals from the lower bound on, where the search asks them. Takes seeds; prints each disagreement with its
+Engines are asked about intervals from the lower bound on, where the search asks them; benders about joint problems that are monotone, for
+which it is meant, in coarse time and with those to blame asked for early. Takes seeds; prints each disagreement with its
 seed and the problem as a graph file, then how many intervals were compared; exit status 1 if anything disagreed. `--first SEED --count 1`
 runs one seed again.
 """
@@ -35,6 +36,7 @@ from twill.verify.tiny import tiny_problem
 
 MODULES = {
     "cpsat": "twill.smt.cpsat",
+    "benders": "twill.smt.benders",
     "sat": "twill.smt.sat",
     "yices": "twill.smt.yices",
     "cbc": "twill.modulo.cbc",
@@ -82,7 +84,7 @@ def judge(plan: Plan, seed: int) -> Outcome:
             continue
         least = bounds(problem, joint=joint).value
         asked = [(interval, answer) for interval, answer in answers if answer or interval >= least]
-        for engine in plan.engines:
+        for engine in plan.engines if joint and problem.monotone else [name for name in plan.engines if name != "benders"]:
             compared[f"{engine}, {kind}"] += len(asked)
             found += (f"{kind}, {text}" for interval, answer in asked for text in _interval(plan, engine, problem, interval, joint, answer))
         if plan.search:
@@ -119,7 +121,8 @@ def _decide(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bo
     """The verdict, of the function that an engine runs in a process of its own where there is one."""
     module = import_module(MODULES[engine])
     call = getattr(module, "decide", module.attempt)
-    return call(problem, interval, plan.copies, joint=joint, time_limit=plan.seconds)
+    more = {"step": 1 + interval % 3, "patience": interval % 2} if engine == "benders" else {}
+    return call(problem, interval, plan.copies, joint=joint, time_limit=plan.seconds, **more)
 
 
 def _broken(plan: Plan, problem: Problem, solution: Solution, interval: Time, joint: bool) -> Iterator[str]:

@@ -51,9 +51,8 @@ def _loops(seeds: range) -> list[tuple[Random, Problem]]:
 
 @pytest.mark.parametrize("patience", [0, 1, benders.PATIENCE])
 @pytest.mark.parametrize("block", range(6))
-def test_agrees_with_the_exhaustive_search(block: int, patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agrees_with_the_exhaustive_search(block: int, patience: int) -> None:
     """Also where every partition that fails, or every but the first, is asked why."""
-    monkeypatch.setattr(benders, "PATIENCE", patience)
     verdicts: set[tuple[str, bool]] = set()
     for seed in range(7000 + block * 40, 7040 + block * 40):
         random = Random(seed)
@@ -63,7 +62,7 @@ def test_agrees_with_the_exhaustive_search(block: int, patience: int, monkeypatc
             answer = best(problem, interval, copies, left=[5000])
         except TooLargeError:
             continue
-        decision = benders.decide(problem, interval, copies, joint=True, step=step)
+        decision = benders.decide(problem, interval, copies, joint=True, step=step, patience=patience)
         assert decision.verdict == ("feasible" if answer else "infeasible"), f"seed {seed}, step {step}"
         verdicts.add((decision.verdict, step > 1))
         if decision.solution:

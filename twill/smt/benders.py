@@ -31,14 +31,24 @@ EFFORT = 2.0
 """Deterministic seconds for the times under one partition."""
 
 PATIENCE = 12
-"""Partitions that may fail before anyone asks why: often there are no more."""
+"""Partitions, more than which seldom fail."""
 
 BLAME_EFFORT = 0.05
 """Deterministic seconds, per iteration in flight, for a test of who is to blame: what is refuted is most often refuted soon."""
 
 
-def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0, step: Time | None = None) -> Decision:
-    """The verdict on one interval, for monotone problems; `step` is what times of the master problem are multiples of.
+def decide(
+    problem: Problem,
+    interval: Time,
+    copies: int,
+    *,
+    joint: bool,
+    time_limit: float = 0,
+    step: Time | None = None,
+    patience: int = PATIENCE,
+) -> Decision:
+    """The verdict on one interval, for monotone problems; `step` is what times of the master problem are multiples of, `patience` how many
+    partitions may fail before anyone asks why.
 
     `infeasible` where the master problem ran out of partitions, each refuted on exact times; `timeout` where CP-SAT left one undecided.
     """
@@ -55,7 +65,7 @@ def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_l
             return Decision("feasible", found)
         failed += 1
         undecided |= words[-1].verdict != "infeasible"
-        blame = joint and failed > PATIENCE and words[-1].verdict == "infeasible"
+        blame = joint and failed > patience and words[-1].verdict == "infeasible"
         master.exclude(labels, exact.blamed(labels, copies) if blame else conflict.groupable(problem))
     return Decision("timeout" if undecided else "infeasible")
 
