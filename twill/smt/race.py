@@ -75,13 +75,13 @@ class Race:
         return Attempt("timeout", name, 0.0)
 
     def _find(self) -> Attempt:
-        """Natural partitions at a glance, then others, then the natural ones again, for few iterations in flight; one alone is what works
-        at very large intervals."""
+        """Natural partitions at a glance, then others, then the natural ones again, for few iterations in flight. One alone comes first: it
+        leaves little to decide, and the solver sees sooner whether it works than whether more do."""
         ways = (
-            lambda: self._hunt([FEW], self.share / GLANCE),
+            lambda: self._hunt([1, FEW], self.share / GLANCE),
             lambda: self._split(min(FEW, self.options.copies)),
             lambda: self._hunt([FEW], self.share),
-            lambda: self._hunt([1, 3], self.share / GLANCE),
+            lambda: self._hunt([FEW + 1], self.share / GLANCE),
         )
         return self._first(*ways, until=self._elsewhere)
 

@@ -34,7 +34,7 @@ FEW_OPERATIONS = 32
 DESPAIR = 4
 """Misses after which the largest interval is asked about: whether there is any schedule at all."""
 
-TURN_PART = 0.3
+TURN_PART = 0.5
 """Of the time limit, what the look for sub-tiles in turn may take."""
 
 TURN_GRAIN = 64
