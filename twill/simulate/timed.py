@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from twill.codegen.code import DOT, LOAD
 from twill.codegen.nodes import Scheduled
 from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
@@ -40,8 +41,6 @@ STEP = 32.0
 WARPGROUP = 4
 """Warps."""
 
-PRODUCT, LOAD = "ttng.warp_group_dot", "tt.descriptor_load"
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -63,7 +62,7 @@ class Costs:
     @staticmethod
     def of(machine: Machine) -> "Costs":
         """What a machine file says; 0 for what it lacks."""
-        product, load, handover = machine.cost(PRODUCT), machine.cost(LOAD), machine.handover
+        product, load, handover = machine.cost(DOT), machine.cost(LOAD), machine.handover
         launch, ahead = (product.issue, product.queue or 0) if product else (0, 0)
         return Costs(handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead)
 
@@ -149,7 +148,7 @@ class _Clock:
 def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None) -> tuple[Event, ...]:
     """Every statement of the loops with its time, by time. Raises HazardError where the program stands still."""
     protocol = Protocol.of(program)
-    products = [op for op in program.function.walk() if op.name == PRODUCT]
+    products = [op for op in program.function.walk() if op.name == DOT]
     k = {op.index: getattr(op.operands[0].type, "shape")[-1] for op in products}  # noqa: B009
     nodes = {index: node.id for one in loops for node in one.graph.nodes for index in node.ops}
     problems: dict[int | None, Problem] = {one.loop.op.index: one.problem for one in loops}
