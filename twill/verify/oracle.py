@@ -68,11 +68,13 @@ def best(problem: Problem, interval: Time, copies: int, *, joint: bool = True, l
         rank = _rank(problem, group)
         if champion and rank > (champion.groups, champion.channels):
             break
+        case = _case(problem, interval, group, joint, visits)
+        if case is None:
+            continue
         most = copies + 1  # an operation of no duration may start as the last interval ends
         for stages in range(1, (champion.stages if champion else most) + 1):
             longest = champion.length - 1 if champion and stages == champion.stages else copies * interval
-            case = _case(problem, interval, stages, longest, group, joint, visits)
-            solution = _shortest(case) if case else None
+            solution = _shortest(replace(case, stages=stages, length=longest))
             if solution:
                 champion = Answer(interval, *rank, stages, solution.length(problem), solution)
                 break
@@ -145,14 +147,12 @@ def _whole_iteration_fits(problem: Problem, interval: Time) -> bool:
     return all(need[unit.name] <= unit.capacity * interval for unit in problem.units)
 
 
-def _case(
-    problem: Problem, interval: Time, stages: int, length: Time, group: Mapping[str, int], joint: bool, visits: list[int]
-) -> _Case | None:
-    """None where the dependences alone refute the interval."""
+def _case(problem: Problem, interval: Time, group: Mapping[str, int], joint: bool, visits: list[int]) -> _Case | None:
+    """No stage and no length yet; None where the dependences alone refute the interval."""
     gaps = _gaps(problem, interval, group)
     if any(gaps.get((op, op), 0) > 0 for op in _ids(problem)):
         return None
-    return _Case(problem, interval, stages, length, group, joint, visits, gaps, _widths(problem, group))
+    return _Case(problem, interval, 0, 0, group, joint, visits, gaps, _widths(problem, group))
 
 
 def _gaps(problem: Problem, interval: Time, group: Mapping[str, int]) -> dict[tuple[str, str], Time]:
