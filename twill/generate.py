@@ -6,12 +6,13 @@ TwillError for bad input, for a loop without a schedule, and for what can not be
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from twill.codegen.lower import Options as Lowering
 from twill.codegen.nodes import Scheduled
 from twill.diagnostics import TwillError
-from twill.inputs import Inputs, cases
+from twill.inputs import Inputs, cases, origin
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
@@ -58,13 +59,11 @@ def generate(inputs: Inputs, wishes: Wishes | None = None) -> Generated:
 def built(inputs: Inputs, wishes: Wishes | None = None) -> Path:
     """The folder of a kernel that is generated and built, made once: what was built before is taken from the user's cache."""
     from twill.codegen.build import cached
-    from twill.costs.machine import default_machine, load
-    from twill.extract.source import load as module_of
 
     wishes = wishes or Wishes()
-    text = module_of(inputs.spec, inputs.arch, dict(inputs.settings)).text
+    module, machine = origin(inputs)
+    text = module.text
     asked = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
-    machine = load(inputs.machine) if inputs.machine else default_machine(inputs.arch or "sm90")
     kept = [Path(path).read_text() for path in wishes.schedules]
     key = f"{text}{replace(asked, spec='')}{wishes}{machine}{kept}"
     return cached(key, lambda: {name: make() for name, make in files(generate(asked, wishes)).items()})
@@ -119,9 +118,5 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
         "kernel.ttgir": lambda: made.program.module.text,
         "warps.txt": lambda: text(made.program),
         "trace.json": lambda: trace(predicted.events),
-        **{f"{path.replace('/', '.')}.schedule.json": _writing(write_schedule, result) for path, result in made.results.items()},
+        **{f"{path.replace('/', '.')}.schedule.json": partial(write_schedule, result) for path, result in made.results.items()},
     }
-
-
-def _writing(write: Callable[[Result], str], result: Result) -> Callable[[], str]:
-    return lambda: write(result)

@@ -120,22 +120,28 @@ def _default_name(arch: str | None) -> str | None:
 
 
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
-    from twill.costs.machine import load as machine_named
     from twill.emit.ttgir import bare
-    from twill.extract.source import load
     from twill.extract.ttgir import read
 
-    named = machine_named(inputs.machine) if inputs.machine else None
-    arch = inputs.arch or (named.arch if named else None)
-    module = load(inputs.spec, arch, dict(inputs.settings))
+    module, machine = origin(inputs)
     if "twill.start" in module.text:
         module = read(bare(module.text), module.file)
     if inputs.persistent:
         from twill.extract.persistent import persistent
 
         module = persistent(module)
-    machine = named or _default_machine(arch, module)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
+
+
+def origin(inputs: Inputs) -> tuple[Module, Machine]:
+    """The module as it is written, and the machine that it is priced for."""
+    from twill.costs.machine import load as machine_named
+    from twill.extract.source import load
+
+    named = machine_named(inputs.machine) if inputs.machine else None
+    arch = inputs.arch or (named.arch if named else None)
+    module = load(inputs.spec, arch, dict(inputs.settings))
+    return module, named or _default_machine(arch, module)
 
 
 def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
