@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
-from twill.report.palette import CRITICAL, FAINT, INK, RULE, group_color
-from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
-from twill.report.timeline import GAP, LANE, LEFT, RIGHT, SHADES, Axis, caption, iterations
+from twill.report.palette import CRITICAL, FAINT, INK, group_color
+from twill.report.scene import Rect, Scene, Shape, Text
+from twill.report.timeline import GAP, LANE, LEFT, RIGHT, SHADES, Axis, caption, frame, iterations, ticks
 from twill.simulate.report import Steady
 from twill.simulate.timed import Event
 
@@ -36,8 +36,10 @@ def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: S
             shape for event in mine for shape in _bar(problem, solution, axis, event, origin, event.iteration - middle + stages - 1, y)
         ]
         y += LANE + GAP
-    frame = _frame(axis, placed, found.interval, y)
-    return Scene(width, y + 34, (*_ticks(axis, solution.interval * scale, y), *shapes, *frame, *_heading(solution, scale, found)))
+    interval, end = solution.interval * scale, min(placed + found.interval, axis.span)
+    under = ticks(axis, interval, TOP, y, [f"{k * interval:.0f}" for k in range(iterations(solution) + 1)])
+    over = (*frame(axis.at(placed), axis.at(end), TOP, y, f"{found.interval:.0f} cycles"), *_heading(solution, scale, found))
+    return Scene(width, y + 34, (*under, *shapes, *over))
 
 
 def _tracks(problem: Problem, events: Iterable[Event]) -> list[str]:
@@ -65,26 +67,6 @@ def _group(problem: Problem, solution: Solution, event: Event) -> int | None:
     """Whose colour an event has: of what the loop computes, its operation's group."""
     known = {op.id: group for op, group in zip(problem.operations, solution.group, strict=True)}
     return known.get(event.name)
-
-
-def _frame(axis: Axis, begin: float, interval: float, bottom: float) -> list[Shape]:
-    """From one iteration to the next."""
-    left, right, label = axis.at(begin), axis.at(min(begin + interval, axis.span)), f"{interval:.0f} cycles"
-    return [
-        Rect(left, TOP - 8, right - left, bottom - TOP + 4, None, CRITICAL, 2.0, dash=(7.0, 4.0)),
-        Rect(left + 6, TOP - 17, text_width(label, 10, True) + 8, 16, fill="#ffffff"),
-        Text(left + 10, TOP - 9, label, 10, "start", CRITICAL, bold=True),
-    ]
-
-
-def _ticks(axis: Axis, interval: float, bottom: float) -> list[Shape]:
-    """A line at each interval of the schedule, with its cycle."""
-    shapes, count = list[Shape](), round(axis.span / interval)
-    for k in range(count + 1):
-        x = axis.at(k * interval)
-        shapes.append(straight([(x, TOP - 8), (x, bottom + 2)], stroke=RULE, line=1.0))
-        shapes.append(Text(x, bottom + 12, f"{k * interval:.0f}", 10, "end" if k == count else "middle", FAINT))
-    return [*shapes, Text(LEFT - 10, bottom + 12, "cycle", 10, "end", FAINT)]
 
 
 def _heading(solution: Solution, scale: float, found: Steady) -> list[Shape]:

@@ -4,7 +4,7 @@ Takes a solved problem. Colour is the warp group (one hue each), shade the itera
 group's row shows dark when its warps issue, pale until the result is there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twill.ir.problem import Problem, Time
@@ -108,9 +108,10 @@ def draw(problem: Problem, solution: Solution, width: float = 1700.0) -> Scene:
     for row in rows(problem, solution):
         shapes += _row(problem, solution, axis, row, y)
         y += LANE * max(1, len(row.lanes)) + GAP
-    frame = _frame(solution, axis, y)
-    under = _ticks(problem, solution, axis, y)
-    return Scene(width, y + 34, (*under, *shapes, *frame, *_heading(problem, solution)), f"Timeline of {problem.name}")
+    cycles = [facts.cycles(problem, k * solution.interval) for k in range(iterations(solution) + 1)]
+    under = ticks(axis, solution.interval, TOP, y, cycles)
+    over = (*_steady(solution, axis, y), *_heading(problem, solution))
+    return Scene(width, y + 34, (*under, *shapes, *over), f"Timeline of {problem.name}")
 
 
 def _row(problem: Problem, solution: Solution, axis: Axis, row: Row, y: float) -> list[Shape]:
@@ -154,27 +155,29 @@ def caption(op: str, iteration: int, left: float, right: float, y: float, color:
     return []
 
 
-def _frame(solution: Solution, axis: Axis, bottom: float) -> list[Shape]:
-    """The steady state: one interval, after the prologue."""
+def _steady(solution: Solution, axis: Axis, bottom: float) -> list[Shape]:
+    """One interval, after the prologue."""
     first = (solution.stages - 1) * solution.interval
-    left, right = axis.at(first), axis.at(first + solution.interval)
-    label = "steady state"
+    return frame(axis.at(first), axis.at(first + solution.interval), TOP, bottom, "steady state")
+
+
+def frame(left: float, right: float, top: float, bottom: float, label: str) -> list[Shape]:
+    """A dashed box around what is between two times, with its label."""
     return [
-        Rect(left, TOP - 8, right - left, bottom - TOP + 4, None, CRITICAL, 2.0, dash=(7.0, 4.0)),
-        Rect(left + 6, TOP - 17, text_width(label, 10, True) + 8, 16, fill="#ffffff"),
-        Text(left + 10, TOP - 9, label, 10, "start", CRITICAL, bold=True),
+        Rect(left, top - 8, right - left, bottom - top + 4, None, CRITICAL, 2.0, dash=(7.0, 4.0)),
+        Rect(left + 6, top - 17, text_width(label, 10, True) + 8, 16, fill="#ffffff"),
+        Text(left + 10, top - 9, label, 10, "start", CRITICAL, bold=True),
     ]
 
 
-def _ticks(problem: Problem, solution: Solution, axis: Axis, bottom: float) -> list[Shape]:
+def ticks(axis: Axis, interval: float, top: float, bottom: float, cycles: Sequence[object]) -> list[Shape]:
     """A line at each start of an iteration, with its cycle."""
-    shapes = list[Shape]()
-    for k in range(iterations(solution) + 1):
-        x, time = axis.at(k * solution.interval), facts.cycles(problem, k * solution.interval)
-        shapes.append(straight([(x, TOP - 8), (x, bottom + 2)], stroke=RULE, line=1.0))
-        shapes.append(Text(x, bottom + 12, f"{time}", 10, "end" if k == iterations(solution) else "middle", FAINT))
-    shapes.append(Text(LEFT - 10, bottom + 12, "cycle", 10, "end", FAINT))
-    return shapes
+    shapes, last = list[Shape](), len(cycles) - 1
+    for k, time in enumerate(cycles):
+        x = axis.at(k * interval)
+        shapes.append(straight([(x, top - 8), (x, bottom + 2)], stroke=RULE, line=1.0))
+        shapes.append(Text(x, bottom + 12, f"{time}", 10, "end" if k == last else "middle", FAINT))
+    return [*shapes, Text(LEFT - 10, bottom + 12, "cycle", 10, "end", FAINT)]
 
 
 def _heading(problem: Problem, solution: Solution) -> list[Shape]:
