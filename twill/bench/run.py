@@ -19,6 +19,7 @@ from twill.bench.case import Case, Shape
 from twill.bench.contenders import TRITON, TWILL, WAVE, Field, field, one_wave
 from twill.bench.measure import Spread, cycles, times
 from twill.bench.once import Request, Runs
+from twill.codegen.arrays import of_torch
 from twill.codegen.load import load
 from twill.codegen.manifest import Manifest
 from twill.diagnostics import TwillError
@@ -164,11 +165,8 @@ def _error(found: Any, right: Any) -> float:
     return float((found - right).norm() / right.norm())
 
 
-_NAMES = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2", "float32": "f32", "float64": "f64"}
-
-
 def _tolerance(found: Any) -> float:
-    return TOLERANCE.get(_NAMES.get(str(found.dtype).removeprefix("torch."), ""), 0.0)
+    return TOLERANCE.get(of_torch(found.dtype), 0.0)
 
 
 # --- cycles -----------------------------------------------------------------------------------------------------------

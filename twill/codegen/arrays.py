@@ -14,13 +14,16 @@ from typing import Any
 
 from twill.diagnostics import TwillError
 
-_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2"}
 _TORCH = {
-    **_FLOATS,
-    "bool": "i1",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e5m2": "f8E5M2",
     **{f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "bool": "i1",
 }
-"""Names of PyTorch's types in TTGIR."""
 
 _KINDS = {"f": "f", "b": "i", "i": "i", "u": "i"}
 """Kinds of NumPy's type strings, in TTGIR."""
@@ -98,11 +101,16 @@ def on_device(name: str, device: int | None) -> AbstractContextManager[Any]:
             return nullcontext()
 
 
+def of_torch(dtype: Any) -> str:
+    """A type of PyTorch in TTGIR; one that TTGIR has not, by PyTorch's name."""
+    name = str(dtype).removeprefix("torch.")
+    return _TORCH.get(name, name)
+
+
 def _of_torch(tensor: Any) -> Array:
     if not tensor.is_cuda:
         raise TwillError(f"this tensor is in the memory of `{tensor.device}`", help='move it with .to("cuda")')
-    name = str(tensor.dtype).removeprefix("torch.")
-    return Array(tensor.data_ptr(), _TORCH.get(name, name), tuple(tensor.shape), tensor.stride(), tensor.device.index)
+    return Array(tensor.data_ptr(), of_torch(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.device.index)
 
 
 def _of_interface(array: Any) -> Array:
