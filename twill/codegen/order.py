@@ -1,7 +1,7 @@
 """In which order the groups take the tensor core, and how an order that nothing else forces is kept.
 
-Takes the tasks of a loop; gives `Turn`s: consecutive products of one group, and the hand-overs between them. In every interval the last
-product of a turn is followed by a signal and the first of the next turn preceded by a wait.
+Takes the products of a loop as tasks; gives the `Handover`s between turns, a turn being consecutive products of one group. In every
+interval the last product of a turn is followed by a signal and the first of the next turn preceded by a wait.
 """
 
 from collections import deque

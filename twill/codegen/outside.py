@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.channels import Ring, tensors
-from twill.codegen.code import DOT, EFFECTS, IMPLICIT, LOAD, Code, blocks, captured, identifier, loaded, pure, zero
+from twill.codegen.code import EFFECTS, IMPLICIT, LOAD, Code, blocks, captured, identifier, loaded, pure, zero
 from twill.codegen.nodes import Scheduled, Task
 from twill.ir.loop import Loop, Op, Value
 
@@ -128,12 +128,6 @@ def _ring(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]
     if loader in consumers:
         raise code.refuse("a tile is used by the group that loads it", load)
     yield Ring(identifier(load.result.name), loader, consumers, tensors(code, [load.result]), True, 1, ((load.result,),), once=True)
-
-
-def last_products(code: Code, loops: Sequence[Loop]) -> frozenset[int]:
-    """Values that products of the loops read, by id, loaded outside of them."""
-    read = {value.id for loop in loops for op in loop.ops if op.name == DOT for value in op.operands}
-    return frozenset(read)
 
 
 def home(code: Code) -> Mapping[int, int | None]:

@@ -7,7 +7,7 @@ all of them, each with its line and column; unknown keys are mistakes; a `base` 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from math import inf
 from pathlib import Path
 from types import NoneType, UnionType
@@ -343,8 +343,3 @@ class _Reader:
 
 def _table(path: Path_) -> str:
     return f"[{'.'.join(path)}]" if path else "the file"
-
-
-def with_limits(machine: Machine, **limits: int | None) -> Machine:
-    """The machine with some limits changed (None: as they are)."""
-    return replace(machine, limits=replace(machine.limits, **{k: v for k, v in limits.items() if v is not None}))

@@ -18,9 +18,6 @@ from twill.ir.graph import Graph, Node
 from twill.ir.machine import Machine
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Use, Value
 
-UPDATES = frozenset({"data", "carried", "raw"})
-"""Kinds of edge along which a result is handed over."""
-
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
