@@ -22,6 +22,15 @@ def test_examples_are_what_their_kernels_give(path: Path, monkeypatch: pytest.Mo
     assert capture("examples/kernels.py", name, arch, {}) == path.read_text(), "run python examples/compile.py"
 
 
+@pytest.mark.skipif(not str(version()).startswith(MADE_WITH), reason=f"the file is made with Triton {MADE_WITH}")
+def test_a_kernel_that_calls_functions_of_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its places are relative too: the same text on every machine."""
+    monkeypatch.chdir(ROOT)
+    made = Path("benchmarks/fa_fwd_four.sm100.ttgir").read_text()
+    assert capture("benchmarks/four.py", "fa_fwd_four", "sm100", {}) == made, "run the command in benchmarks/four.py"
+    assert 'loc("examples/kernels.py":' in made
+
+
 def test_scheduled_by_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     before, after = (capture("examples/kernels.py", "gemm", "sm90", {}, scheduled=scheduled) for scheduled in (False, True))

@@ -299,13 +299,14 @@ def language() -> Any:
 
 
 def relative_paths(text: str, file: str) -> str:
-    """Names the kernel's file as the user did, and Triton's own files from the package on."""
+    """Names the kernel's file as the user did, Triton's own files from the package on, others as seen from here."""
     import triton
 
     packages = Path(triton.__file__).parent.parent
     text = text.replace(f'"{Path(file).resolve()}"', f'"{Path(file).as_posix()}"')
     text = text.replace(f'"{Path(file).resolve().parent}/', f'"{Path(file).parent.as_posix()}/')
-    return text.replace(f'"{packages}/', '"')
+    text = text.replace(f'"{packages}/', '"')
+    return text if Path(file).is_absolute() else text.replace(f'"{Path.cwd()}/', '"')
 
 
 # --- what Triton refuses ----------------------------------------------------------------------------------------------
