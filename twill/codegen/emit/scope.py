@@ -229,20 +229,8 @@ class Scope:
     def _execute(self, op: Op) -> None:
         if op.name in VIEWS:
             self.values[op.result.id] = VIEWS[op.name](self, op)
-        elif op.name == "tt.reduce":
-            self._reduce(op)
-        elif op.name == "tt.store":
-            self._store(op)
-        elif op.name == "tt.load":
-            self._load(op)
-        elif op.name == "ttg.convert_layout":
-            self._convert(op)
-        elif op.name == "tt.atomic_rmw":
-            self._atomic(op)
-        elif op.name == "scf.if":
-            self._if(op)
         else:
-            self._elementwise(op)
+            _STATEMENTS.get(op.name, Scope._elementwise)(self, op)
 
     def _elementwise(self, op: Op) -> None:
         tile = op.results[0].type if op.results else None
@@ -464,3 +452,13 @@ VIEWS = {
     "tt.expand_dims": _same,
     "ttg.memdesc_trans": _transpose,
 }
+
+_STATEMENTS = {
+    "tt.reduce": Scope._reduce,
+    "tt.store": Scope._store,
+    "tt.load": Scope._load,
+    "ttg.convert_layout": Scope._convert,
+    "tt.atomic_rmw": Scope._atomic,
+    "scf.if": Scope._if,
+}
+"""What computes by more than a formula for each element."""
