@@ -26,7 +26,7 @@ def test_every_machine_has_its_name_and_its_sources(name: str) -> None:
 def test_gpus_have_a_cost_for_every_operation_that_is_scheduled(name: str, missing: set[str]) -> None:
     found = machines.load(name)
     without = {op for op, row in OPS.items() if row.kind not in FREE and found.cost(op) is None}
-    assert without <= missing | {"tt.scan", "tt.dot_scaled"}
+    assert without <= missing | {"tt.dot_scaled"}, "which Triton has turned into others by the time a loop is scheduled"
 
 
 @pytest.mark.parametrize(("arch", "name"), [("sm90", "h200"), ("sm_100a", "b200"), ("cuda:90", "h200")])

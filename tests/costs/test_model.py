@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.extract.test_dependence import DOT, LOAD, B, T, loop
+from tests.extract.test_dependence import DOT, LOAD, TOKEN, B, D, T, loop
 from twill.costs.charge import charge
 from twill.costs.listing import listing
 from twill.costs.machine import default_machine, load, parse
@@ -18,7 +18,7 @@ from twill.diagnostics import Location, TwillError
 from twill.extract.dependence import graph
 from twill.extract.simplify import ALL_RULES
 from twill.extract.ttgir import loops, read
-from twill.ir.graph import Exchange, Graph, Kind, Place, Tile, Work
+from twill.ir.graph import Exchange, Graph, Place, Tile, Work
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 from twill.modulo.bounds import bounds
@@ -101,13 +101,57 @@ def test_an_operation_without_a_cost_names_the_table_to_add() -> None:
     assert 'ops = ["math.erf"]' in (error.value.help or "")
 
 
+def test_a_scan_pays_for_what_triton_makes_of_it() -> None:
+    """In PTX for sm_90, 4 elements a thread and row, 32 threads a row: 11 additions, 8 selections, 6 shuffles for each row and thread."""
+    rows, priced = tile(128, 128), load("h200")
+    work = Work("tt.scan", "scan", (rows,), (rows,), exchange=Exchange(4, 5, 0), combine=("arith.addf",))
+    parts, made = 128 * 128 // 4, charge(work, priced)
+    assert (made.units["fma"], made.units["alu"], made.units["smem"]) == (11 * parts // 128, 8 * parts // 64, 6 * parts // 32)
+    alone = charge(replace(work, exchange=Exchange(128, 0, 0)), priced)
+    assert (alone.units["fma"], alone.units["smem"]) == (127, 0), "a thread that holds a row joins its elements once"
+    assert "alu" not in alone.units
+    across = charge(replace(work, exchange=Exchange(4, 5, 1)), priced)
+    assert across.units["fma"] == made.units["fma"] + 128 * 128 // 128
+    assert across.latency >= made.latency + priced.handover.barrier
+
+
+def test_a_running_sum_is_not_taken_for_a_row_sum() -> None:
+    """Rule `partial` leaves the exchange of a row's sum to the end of the loop; of a running sum every part is wanted."""
+    body = '%c = "tt.scan"(%d) <{axis = 1 : i32, reverse = false}> ({\n^bb0(%a: f32, %b: f32):\n%s = arith.addf %a, %b : f32\n'
+    body += f"tt.scan.return %s : f32\n}}) : ({T}) -> {T}\n%t = arith.addf %total, %c : {T}\n"
+    (node,) = [node for node in loop(LOAD + DOT + body, "%total = %zero", "%t", T).nodes if node.kind == "scan"]
+    assert node.id == "scan_sum.c"
+    assert not node.partial
+    assert node.work[0].exchange is not None
+    assert node.work[0].exchange.lanes == 2
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "cycles"), [("e4m3", "e5m2", 32), ("e2m1", "e2m1", 16), ("e2m1", "e4m3", 32), ("e4m3", "e2m1", 32)])
+def test_block_scaled_products_take_the_cycles_of_the_wider_operand(lhs: str, rhs: str, cycles: int) -> None:
+    """128 x 64 x 32, two elements of e2m1 in a byte: fp8 at twice, fp4 at four times the rate of fp16."""
+    depth = {"e4m3": 32, "e5m2": 32, "e2m1": 16}
+    a, b = f"!ttg.memdesc<128x{depth[lhs]}xi8, #shared, #smem>", f"!ttg.memdesc<{depth[rhs]}x64xi8, #shared, #smem>"
+    scales = "!ttg.memdesc<128x1xi8, #ttng.tensor_memory_scales_encoding<>, #ttng.tensor_memory>"
+    before = f"%a = ttg.local_alloc : () -> {a}\n%b = ttg.local_alloc : () -> {b}\n%x0 = ttng.tmem_alloc : () -> {scales}\n"
+    before += f"%s, %s1 = ttng.tmem_alloc : () -> ({D}, {TOKEN})\n"
+    operands = f"%a, %b, %s[%t], %x0, %x0, %true, %true lhs = {lhs} rhs = {rhs}"
+    body = f"%u = ttng.tc_gen5_mma_scaled {operands} : {a}, {b}, {D}, {scales}, {scales}\n"
+    (node,) = [node for node in loop(body, "%t = %s1", "%u", TOKEN, before).nodes if node.kind == "mma"]
+    assert charge(node.work[0], load("b200")).units["tensor"] == cycles
+
+
+def test_four_bit_floats_are_widened_by_logic() -> None:
+    packed, wide = tile(64, 64, dtype="i8", bits=8), tile(64, 128, dtype="bf16", bits=16)
+    made = charge(Work("ttg.fp4_to_fp", "elementwise", (packed,), (wide,)), load("h200"))
+    assert made.units["alu"] == ceil(64 * 128 / 30)
+
+
 @pytest.mark.parametrize("machine", ["h200", "b200"])
-@pytest.mark.parametrize(("op", "kind"), [("tt.scan", "reduce"), ("tt.dot_scaled", "mma")])
-def test_what_no_machine_prices_yet_names_the_table_to_add(machine: str, op: str, kind: Kind) -> None:
-    work = Work(op, kind, (tile(64, 64), tile(64, 64)), (tile(64, 64),), mnk=(64, 64, 64), combine=("arith.addf",))
-    with pytest.raises(TwillError, match=f"no cost for {op}") as error:
+def test_what_no_machine_prices_names_the_table_to_add(machine: str) -> None:
+    work = Work("tt.dot_scaled", "mma", (tile(64, 64), tile(64, 64)), (tile(64, 64),), mnk=(64, 64, 64))
+    with pytest.raises(TwillError, match=r"no cost for tt\.dot_scaled") as error:
         charge(work, load(machine))
-    assert f'ops = ["{op}"]' in (error.value.help or "")
+    assert 'ops = ["tt.dot_scaled"]' in (error.value.help or "")
     assert f"{machine}.toml" in (error.value.help or "")
 
 

@@ -4,7 +4,7 @@ Takes a `Work` and a `Machine`; gives a `Charge`: cycles on each unit, latency, 
 an operation without a cost is an error that names the table to add, at the operation's place.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -123,22 +123,39 @@ def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:
 
 
 def reduction(work: Work, machine: Machine) -> Charge:
-    """Join the elements held by each thread, then pass partial results between lanes, and between warps where rows span them.
-    One row's elements are joined one after the other, which delays the result but leaves the units to other rows and groups."""
-    tile, result, spread = work.inputs[0], work.outputs[0], work.exchange or UNKNOWN
-    joins = [elementwise(replace(work, op=op, kind="elementwise", outputs=()), machine) for op in work.combine]
-    passed = counted(work, machine, spread.lanes * result.held, tile.dtype, "elements passed between lanes")
+    """Join the elements held by each thread, then pass partial results between lanes, and between warps where rows span them."""
+    tile, lanes = work.inputs[0], (work.exchange or UNKNOWN).lanes
+    return _along_rows(work, machine, [(op, tile.held) for op in work.combine], lanes, work.outputs[0].held)
+
+
+def scan(work: Work, machine: Machine) -> Charge:
+    """Join the elements held by each thread, pass what they come to from lane to lane, and join what comes before a thread's elements to
+    all but the last; a lane keeps only what is of lanes before it. Between warps once more, for every element."""
+    tile, spread = work.inputs[0], work.exchange or UNKNOWN
+    ends = tile.held // spread.serial
+    within, exchanges = tile.held - ends, spread.lanes + 1 if spread.lanes else 0
+    kept = within + spread.lanes * ends if spread.lanes else 0
+    joined = within + kept + (tile.held if spread.warps else 0)
+    return _along_rows(work, machine, [*((op, joined) for op in work.combine), ("arith.select", kept)], exchanges, ends)
+
+
+def _along_rows(work: Work, machine: Machine, steps: Sequence[tuple[str, int]], exchanges: int, ends: int) -> Charge:
+    """So many of each step, and exchanges of `ends` elements between lanes. One row's elements are joined one after the other, which
+    delays the result but leaves the units to other rows and groups."""
+    steps, spread = [(op, count) for op, count in steps if count], work.exchange or UNKNOWN
+    joins = [counted(replace(work, op=op), machine, count, _widest(work), "elements held") for op, count in steps]
+    passed = counted(work, machine, exchanges * ends, work.inputs[0].dtype, "elements passed between lanes")
     cost = cost_of(work.op, work, machine)
     across = machine.handover.barrier if spread.warps else 0
     busy = sum(join.issue for join in joins)
     serial = ceil(spread.serial * cost.step)
-    terms = [f"{op}: {join.formula}" for op, join in zip(work.combine, joins, strict=True)]
-    terms += [f"{spread.lanes} exchanges between lanes of {cost.latency}, {spread.lanes * result.held} elements"] if spread.lanes else []
+    terms = [f"{op}: {join.formula}" for (op, _), join in zip(steps, joins, strict=True)]
+    terms += [f"{exchanges} exchanges between lanes of {cost.latency}, {exchanges * ends} elements"] if exchanges else []
     terms += [f"{spread.serial} a thread and row, {cost.step:g} apart"] if serial > busy else []
     terms += [f"{across} for a barrier between warps"] if across else []
     return Charge(
         added(*(join.units for join in joins), passed.units),
-        latency=max(busy, serial) + max(passed.issue, spread.lanes * cost.latency) + across,
+        latency=max(busy, serial) + max(passed.issue, exchanges * cost.latency) + across,
         issue=busy + passed.issue + across,
         formula="; ".join(terms),
     )
@@ -158,12 +175,13 @@ def added(*tables: Mapping[str, int]) -> dict[str, int]:
 
 
 def product(work: Work, machine: Machine) -> Charge:
-    """M N K multiply-adds, M rounded up to the rows of the instruction; operands in shared memory are read once per pass over them."""
+    """M N K multiply-adds at the rate of the wider operand, M rounded up to the rows of the instruction; operands in shared memory are read
+    once per pass over them."""
     cost = cost_of(work.op, work, machine)
     m, n, k = work.mnk or (1, 1, 1)
     rounded = -(-m // cost.rows) * cost.rows
     a, b = work.inputs[:2]
-    made = counted(work, machine, rounded * n * k, a.dtype, f"multiply-adds ({rounded}x{n}x{k})")
+    made = counted(work, machine, rounded * n * k, max(a, b, key=lambda tile: tile.bits).dtype, f"multiply-adds ({rounded}x{n}x{k})")
     read = _operand(a, n, cost.a_columns) + _operand(b, m, cost.b_rows)
     return with_shared(made, read, "operands", machine)
 
@@ -202,6 +220,7 @@ KINDS: Mapping[Kind, Callable[[Work, Machine], Charge]] = {
     "mma": product,
     "elementwise": elementwise,
     "reduce": reduction,
+    "scan": scan,
     "convert": moved,
     "shared_store": moved,
     "shared_load": moved,

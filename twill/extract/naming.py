@@ -25,7 +25,7 @@ def names(ops: tuple[Op, ...]) -> Mapping[int, str]:
 
 def word(op: Op) -> str:
     """The short word for an operation; a reduction says what it reduces by."""
-    if row(op).kind == "reduce":
+    if row(op).kind in ("reduce", "scan"):
         combine = [inner.name.partition(".")[2] for inner in op.inner() if not inner.name.endswith(".return")]
         return f"{row(op).word}_{REDUCTIONS.get(combine[0], combine[0])}" if len(combine) == 1 else row(op).word
     return row(op).word

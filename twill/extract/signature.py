@@ -64,6 +64,7 @@ KINDS: Mapping[Kind, Rule] = {
     "elementwise": (lambda op: bool(op.results), "needs a result"),
     "convert": (lambda op: bool(tiles(op.operands)) and len(tiles(op.results)) == 1 == len(op.results), "needs a tile and gives a tile"),
     "reduce": (_reduces, "needs tensors, a result and an axis that they have"),
+    "scan": (_reduces, "needs tensors, a result and an axis that they have"),
     "branch": (lambda op: bool(op.regions), "needs a region"),
     "tensor_load": (lambda op: _space(op.operands, "tmem"), "reads tensor memory"),
     "shared_load": (lambda op: _space(op.operands, "smem"), "reads shared memory"),

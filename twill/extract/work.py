@@ -4,6 +4,7 @@ Takes an operation of a body; gives its `Work`, one list per branch for an `scf.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from twill.extract.body import Body
 from twill.extract.distribution import distribution
@@ -30,10 +31,11 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
     fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
     match kind:
         case "mma":
-            a, b, accumulator = inputs[:3]
+            a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
+            b = _unpacked(inputs[1], op.attributes.get("rhs"), -2)
             width = body.module.num_warps
-            work = Work(op.name, kind, (a, b), made or (accumulator,), fixed, mnk=_mnk(a, b), warps=width, location=op.location)
-        case "reduce":
+            work = Work(op.name, kind, (a, b), made or (inputs[2],), fixed, mnk=_mnk(a, b), warps=width, location=op.location)
+        case "reduce" | "scan":
             exchange, combine = _exchange(op), _combine(op)
             work = Work(op.name, kind, inputs, outputs, fixed, exchange=exchange, combine=combine, location=op.location)
         case "tensor_store" | "shared_store" if not outputs:
@@ -56,7 +58,7 @@ def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:
             tiles = tuple(t for t in map(tile_of, _tiles((*op.operands, *op.results))) if t)
             if kind not in ("view", "scalar") and any(t.shape for t in tiles):
                 made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
-                exchange = _exchange(op) if kind == "reduce" else None
+                exchange = _exchange(op) if kind in ("reduce", "scan") else None
                 yield Work(op.name, kind, tiles, made, exchange=exchange, combine=_combine(op), location=op.location)
 
 
@@ -69,8 +71,21 @@ def _mnk(a: Tile, b: Tile) -> tuple[int, int, int]:
     return a.shape[-2], b.shape[-1], a.shape[-1]
 
 
+_FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
+"""What the elements of an operand with scales are, whatever type it is stored as."""
+
+
+def _unpacked(tile: Tile, format: object, axis: int) -> Tile:
+    """An operand with elements of that format; of `e2m1` a byte holds two, that follow each other along K."""
+    if format != "e2m1":
+        return replace(tile, dtype=_FORMATS.get(str(format), tile.dtype))
+    shape = list(tile.shape)
+    shape[axis] *= 2
+    return replace(tile, shape=tuple(shape), dtype="f4", bits=tile.bits // 2)
+
+
 def _combine(op: Op) -> tuple[str, ...]:
-    if row(op).kind != "reduce":
+    if row(op).kind not in ("reduce", "scan"):
         return ()
     return tuple(inner.name for inner in op.inner() if not inner.name.endswith(".return"))
 

@@ -23,6 +23,7 @@ Kind = Literal[
     "mma",
     "elementwise",
     "reduce",
+    "scan",
     "convert",
     "shared_store",
     "shared_load",
@@ -95,9 +96,9 @@ class Work:
     mnk: tuple[int, int, int] | None = None
     """Of a matrix product: `inputs` are then A and B."""
     exchange: Exchange | None = None
-    """Of a reduction."""
+    """Of a reduction or scan."""
     combine: tuple[str, ...] = ()
-    """Of a reduction: the operations that join two elements."""
+    """Of a reduction or scan: the operations that join two elements."""
     warps: int = 4
     """That its register tiles are spread over."""
     location: Location | None = None

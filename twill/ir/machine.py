@@ -11,14 +11,14 @@ from typing import TypeAlias
 from twill.ir.problem import Limits, Unit
 
 Rate: TypeAlias = float | Mapping[str, float]
-"""Things per cycle, or that by element type (`f16`, `bf16`, `f32`, `f8` for all 8-bit floats; `default` for the others)."""
+"""Things per cycle, or that by element type (`f16`, `bf16`, `f32`, `f8` for all 8-bit floats, `f4` for e2m1; `default` for the others)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The price of some operations. With n things to do, unit u is taken ceil(n / rate[u]) cycles, and the *occupancy* is the
     longest of these. What is counted depends on the kind: elements held by all threads (elementwise, atomic), bytes (loads, stores,
-    shared memory, layout changes), 32-bit words (tensor memory), elements passed between lanes (reductions, on top of what their
+    shared memory, layout changes), 32-bit words (tensor memory), elements passed between lanes (reductions and scans, on top of what their
     elements cost), multiply-adds (matrix products)."""
 
     ops: tuple[str, ...]
@@ -28,7 +28,7 @@ class Cost:
     source: str
     """Where the numbers come from."""
     latency: int = 0
-    """Cycles from the end of the occupancy to the result; of a reduction, cycles of each exchange between lanes."""
+    """Cycles from the end of the occupancy to the result; of a reduction or scan, cycles of each exchange between lanes."""
     latency_rate: float | None = None
     """Where results come out slower than the unit is taken: things per cycle until the last one, `latency` included after it."""
     asynchronous: bool = False
@@ -41,7 +41,7 @@ class Cost:
     issue_rate: float | None = None
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
     step: float = 0.0
-    """Reductions: cycles from one of a thread's elements to the next, which waits for it."""
+    """Reductions and scans: cycles from one of a thread's elements to the next, which waits for it."""
     instructions: float = 1.0
     """Warp instructions per 32 things."""
     warps: int | None = None
