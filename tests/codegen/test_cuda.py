@@ -10,11 +10,14 @@ from tests.codegen.programs import EXAMPLES, assembled, loops, program
 from twill.codegen import manifest
 from twill.codegen.build import build
 from twill.codegen.emit.kernel import source
+from twill.codegen.emit.scope import Scope
+from twill.codegen.emit.tiles import Turned
 from twill.codegen.lower import lower
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.extract.ttgir import loops as found
 from twill.extract.ttgir import read
+from twill.ir.program import Register, Write
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
@@ -35,6 +38,16 @@ def test_what_can_not_be_generated_is_refused_at_its_line() -> None:
         source(lower(odd, [replace(one, loop=found(odd)[0])]))
     assert refused.value.location is not None
     assert "tt.descriptor_reduce max" in module.text.splitlines()[refused.value.location.line - 1].replace("add", "max")
+
+
+def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
+    """Elements of some types are computed only where a result is kept: here, of a tile that was transposed."""
+    made = program("gemm")
+    op = next(op for op in made.function.walk() if op.name == "arith.truncf")
+    scope = Scope(made, made.groups[1], {op.result.id: Turned(lambda point: "x")})
+    with pytest.raises(TwillError, match=r"arith\.truncf: .* can only be transposed on its way to shared memory") as refused:
+        scope.assign([Write(op.result.id, Register("kept"))])
+    assert refused.value.location == op.location
 
 
 @needs_nvcc

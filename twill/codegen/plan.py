@@ -20,6 +20,9 @@ from twill.whatif import Pins, pinned
 
 Solve = Callable[[Problem], Result]
 
+_HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
+"""Where there is no schedule, by whether it is known that there can be none."""
+
 
 def program(cases: Sequence[Case], solve: Solve, options: Options | None = None) -> tuple[Program, tuple[Scheduled, ...]]:
     """Raises TwillError where a loop has no schedule, or something can not be lowered."""
@@ -38,7 +41,7 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
     if case.module is None or case.loop is None or case.graph is None or case.machine is None:
         raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
     if result.solution is None:
-        raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help="give it more time (--time-limit)")
+        raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help=_HELP[result.status == "infeasible"])
     return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)
 
 

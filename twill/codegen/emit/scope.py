@@ -370,11 +370,17 @@ class Scope:
         self.lines.append(f"    if ({once(form)}{mask}) *{target} = {source};")
 
     def assign(self, writes: Iterable[Write]) -> None:
-        """Keep results that are not in their variables yet."""
+        """Keep results that are not in their variables yet. Raises TwillError, with its line, for one whose elements can not be had."""
         for write in writes:
             if write.value in self.targets and not callable(self.values[write.value]):
                 continue
-            self.assigned(_values(self.program)[write.value], variable(write.register), self.values[write.value])
+            value = _values(self.program)[write.value]
+            try:
+                self.assigned(value, variable(write.register), self.values[write.value])
+            except ValueError as problem:
+                if value.producer is None:
+                    raise
+                raise refuse(self.program, self.program.op(value.producer), str(problem)) from problem
 
     def assigned(self, value: Value, name: str, form: Form) -> None:
         """Keep a value in a variable, if it is not there."""
