@@ -1,6 +1,6 @@
 """The findings of section 6 of the Twill paper beside what this program finds for them, as reports/paper.md.
 
-    python benchmarks/paper.py                                # all of it, under ten minutes on two cores
+    python benchmarks/paper.py                                # all of it, under twelve minutes on two cores
     python benchmarks/paper.py --only "Blackwell forward" --time-limit 5 --out part.md
 
 Every row is one question, with the command that asks it again; what is said under a table is worked out from the rows, nothing is known in
@@ -9,7 +9,7 @@ question that its time limit cuts short says so, and is not counted for or again
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from measure import Answer, Change, ask, chosen, command, computing, machine, se
 
 import twill
 from twill.ir.problem import Edge, Problem, Time
+from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.whatif import Pins
 
@@ -167,6 +168,26 @@ def fa4_partition(problem: Problem) -> Pins:
     return Pins({}, tuple(tuple(problem.operations[i].id for i in ops) for ops in (mma, *softmax, rescale) if ops))
 
 
+def roles(answer: Answer) -> str:
+    """What each group does, loads first."""
+    problem, solution = answer.problem, answer.solution
+    if solution is None:
+        return "-"
+    return "; ".join(f"group {group.id} {_words(problem, solution, group.id)}" for group in solution.groups)
+
+
+def _words(problem: Problem, solution: Solution, group: int) -> str:
+    """The parts of an attention loop that a group has."""
+    mma = chosen(problem, lambda op: problem.unit(op) == "tensor")
+    tiles = [tile(problem, first) - set(mma) for first in products(problem, "scores")]
+    rescale = chosen(problem, lambda op: op.id.startswith("update.acc"))
+    parts = {"loads": chosen(problem, lambda op: op.variable), "products": mma}
+    parts |= {f"softmax {t}": [i for i in sorted(ops) if i not in rescale] for t, ops in enumerate(tiles)}
+    parts |= {f"rescaling {t}": [i for i in rescale if i in ops] for t, ops in enumerate(tiles)}
+    shares = {name: [solution.group[i] == group for i in ops] for name, ops in parts.items()}
+    return ", ".join(f"{'' if all(mine) else 'part of '}{name}" for name, mine in shares.items() if any(mine)) or "nothing of these"
+
+
 def wide_groups(answer: Answer) -> int:
     """Groups of a warpgroup or more."""
     return sum(group.warps >= 4 for group in answer.solution.groups) if answer.solution else 0
@@ -204,11 +225,14 @@ def hopper_forward(asker: Asker) -> Section:
     rows = [asker(f"sub-tile {t} in order", inputs, change=in_order(t), how=edges) for t in (0, 1)]
     neither = asker("both sub-tiles in order", inputs, change=in_order(0, 1), how=edges)
     one = asker("one group computes", replace(inputs, groups=2))
+    idle = replace(inputs, contention=False)
+    alone = asker("joint, beside an idle tensor core", idle)
+    relaxed = asker("both sub-tiles in order, beside an idle tensor core", idle, change=in_order(0, 1), how=edges)
     answer = joint.answer
     tiles = [tile(answer.problem, first) for first in products(answer.problem, "scores")]
     label = answer.solution.group if answer.solution else ()
     apart = bool(label) and not {label[i] for i in tiles[0]} & {label[i] for i in tiles[1]}
-    shares = " and ".join(f"{100 * share:.0f}%" for share in overlap(answer))
+    shares = " and ".join(f"{100 * share:.0f}%" for share in overlap(answer)) or "none"
     spans = " and ".join(str(span(answer, ops)) for ops in tiles)
     found = (
         f"The interval is that of the busiest unit ({answer.result.bounds.resource.unit}, {answer.result.bounds.resource.value}): "
@@ -220,10 +244,12 @@ def hopper_forward(asker: Asker) -> Section:
         "works for "
         f"the other during {shares} of the time.",
         f"Which sub-tile needs pipelining across iterations: with sub-tile 0 in order, {verdict(rows[0].answer, interval)}; "
-        f"with sub-tile 1 in order, {verdict(rows[1].answer, interval)}; with both, {verdict(neither.answer, interval)}.",
+        f"with sub-tile 1 in order, {verdict(rows[1].answer, interval)}; with both, {verdict(neither.answer, interval)}. "
+        f"{needed([row.answer for row in rows], neither.answer, interval)}",
+        f"Priced beside an idle tensor core, with both in order: {verdict(relaxed.answer, alone.answer.interval)}. The other prices "
+        "are those beside a tensor core that works (docs/costs.md).",
         f"From first start to last end of an iteration the sub-tiles take {spans} cycles; in order means that the next iteration "
-        "of a "
-        "sub-tile begins when all operations of this one have begun. How long they take is a matter of the costs (docs/costs.md).",
+        "of a sub-tile begins when all operations of this one have begun.",
         f"One group that computes instead of two: {verdict(one.answer, interval)}.",
     )
     return Section(
@@ -231,9 +257,30 @@ def hopper_forward(asker: Asker) -> Section:
         "Two sub-tiles of 64 rows: I is the tensor core's time; the first product is hoisted into the prologue; the sub-tiles "
         "take turns on "
         "two groups (ping-pong); pipelining across iterations is applied to one of them only, which is enough. 28 s.",
-        (modulo, joint, *rows, neither, one),
+        (modulo, joint, *rows, neither, one, alone, relaxed),
         (*found, *reasons(answer)),
     )
+
+
+def needed(each: list[Answer], neither: Answer, interval: Time | None) -> str:
+    """How many sub-tiles need pipelining across iterations, beside the paper's one; `each` has one sub-tile in order, `neither` both."""
+    known = [feasible(answer, interval) for answer in each]
+    if feasible(neither, interval):
+        return "So none needs it, where the paper pipelines one."
+    if True in known and feasible(neither, interval) is False:
+        return "So one of them needs it, as in the paper."
+    if known == [False] * len(known):
+        return "So each needs it, where for the paper's costs one is enough."
+    return "How many need it is not decided within the time limit."
+
+
+def feasible(answer: Answer, interval: Time | None) -> bool | None:
+    """Whether there is a schedule at this interval; None where that is open."""
+    if interval is None:
+        return None
+    if answer.refuted(interval) is not None:
+        return False
+    return True if answer.interval is not None and answer.interval <= interval else None
 
 
 def blackwell_forward(asker: Asker) -> Section:
@@ -257,14 +304,19 @@ def blackwell_forward(asker: Asker) -> Section:
         f"first products, by sub-tile: {', '.join(yes(h) for h in hoisted(answer))}.",
         f"The paper's (and FA4's) partition at the joint answer's interval: {verdict(fa4.answer, interval)}.",
         f"Four groups: {verdict(four.answer, interval)}. Three groups: {verdict(three.answer, interval)}.",
+        f"Who does what: {roles(answer)}. Of four groups at most: {roles(four.answer)}.",
         f"No cross-warp communication (what loads bring excepted): {verdict(alone.answer, interval)}.",
         f"No sub-tiling, at its own smallest interval with timing alone: {verdict(untiled.answer, single.answer.interval)}"
         + _per_tile(untiled.answer, interval),
         f"Every operation a node of its own, as in the paper's graph: {verdict(printed.answer, interval)}.",
-        "Where a variant is feasible here and not in the paper: this model charges blocking waits for issue time only, lets a "
-        "group's registers "
-        "differ from another's, and streams the rescaling of an accumulator in chunks; each makes room that the printed model "
-        "does not have.",
+        *beside_the_paper(
+            (
+                Variant("four groups", four.answer, tight, interval),
+                Variant("three groups", three.answer, tight, interval),
+                Variant("no cross-warp communication", alone.answer, tight, interval),
+                Variant("no sub-tiling", untiled.answer, single.answer.interval, interval // 2 if interval else None),
+            )
+        ),
     )
     return Section(
         "Blackwell forward",
@@ -274,6 +326,29 @@ def blackwell_forward(asker: Asker) -> Section:
         (modulo, joint, fa4, four, three, alone, single, untiled, printed),
         (*found, *reasons(answer)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What the paper finds infeasible: at its smallest interval with timing alone, and where the joint answer is here."""
+
+    name: str
+    answer: Answer
+    tight: Time | None
+    interval: Time | None
+
+
+def beside_the_paper(variants: Sequence[Variant]) -> Iterator[str]:
+    """Where the variants are infeasible here too, where not, and what makes the difference."""
+    refuted = [one.name for one in variants if feasible(one.answer, one.tight) is False]
+    yield f"Infeasible at the smallest interval with timing alone, as in the paper: {', '.join(refuted) or 'none of them'}."
+    possible = [one.name for one in variants if feasible(one.answer, one.interval)]
+    if possible:
+        yield (
+            f"Where the joint answer is, there are schedules for {' and '.join(possible)} too, unlike in the paper. This model has room "
+            "that the printed one has not: it charges a blocking wait for the time of issue only, lets one group have more registers than "
+            "another, and streams the rescaling of an accumulator in chunks."
+        )
 
 
 def _per_tile(untiled: Answer, interval: Time | None) -> str:
@@ -322,13 +397,13 @@ def blackwell_backward(asker: Asker) -> Section:
     joint = asker("joint", inputs)
     fewer = [asker(f"{n} registers per thread", replace(inputs, registers=n)) for n in (168, 128)]
     counts = [f"{row.answer.question}: {wide_groups(row.answer)} wide groups at {row.answer.interval}" for row in (joint, *fewer)]
+    width = max((group.warps for row in (joint, *fewer) if row.answer.solution for group in row.answer.solution.groups), default=0)
     grown = [row for row in fewer if row.answer.solution and wide_groups(row.answer) > wide_groups(joint.answer)]
     found = (
         f"Wide groups found: {'; '.join(counts)}.",
         f"Fewer registers bring a further group: {yes(bool(grown))}.",
-        "The number of groups is made small after the interval, and is proven least only where a row's status is optimal. A group "
-        "of this "
-        "kernel has eight warps (two warpgroups in step, as the module asks), where the paper splits work among groups of four.",
+        "The number of groups is made small after the interval, and is proven least only where a row's status is optimal. A wide group "
+        f"of this kernel has {width} warps, as the module asks; the paper splits work among groups of four.",
     )
     return Section(
         "Blackwell backward",
