@@ -79,8 +79,9 @@ def verdict(answer: Answer, interval: Time | None) -> str:
 
 
 def reasons(answer: Answer) -> tuple[str, ...]:
-    """Why the interval is above its lower bound, where the search could tell."""
-    return tuple(f"Above the bound because of {reason.family}: {reason.text}." for reason in answer.result.reasons)
+    """Why the interval is above its lower bound, or there is none, where the search could tell."""
+    what = "No interval works" if answer.result.status == "infeasible" else "Above the bound"
+    return tuple(f"{what} because of {reason.family}: {reason.text}." for reason in answer.result.reasons)
 
 
 # --- parts of an attention loop, recognized by what they do ---------------------------------------------------------------
@@ -385,7 +386,7 @@ def hopper_backward(asker: Asker) -> Section:
 def _across(answer: Answer) -> str:
     """Whether iterations overlap in what computes."""
     if answer.interval is None:
-        return "no schedule was found in the time limit."
+        return "no schedule is possible." if answer.result.status == "infeasible" else "no schedule was found in the time limit."
     length = span(answer, computing(answer.problem))
     word = "iterations overlap" if length > answer.interval else "iterations do not overlap"
     return f"{word} (all but the loads of one iteration take {length} cycles, a new one starts every {answer.interval})."
@@ -396,14 +397,14 @@ def blackwell_backward(asker: Asker) -> Section:
     modulo = asker("timing alone", inputs, modulo=True)
     joint = asker("joint", inputs)
     fewer = [asker(f"{n} registers per thread", replace(inputs, registers=n)) for n in (168, 128)]
-    counts = [f"{row.answer.question}: {wide_groups(row.answer)} wide groups at {row.answer.interval}" for row in (joint, *fewer)]
-    width = max((group.warps for row in (joint, *fewer) if row.answer.solution for group in row.answer.solution.groups), default=0)
-    grown = [row for row in fewer if row.answer.solution and wide_groups(row.answer) > wide_groups(joint.answer)]
+    rows = (joint, *fewer)
+    width = max((group.warps for row in rows if row.answer.solution for group in row.answer.solution.groups), default=0)
+    grown = [wide_groups(row.answer) > wide_groups(joint.answer) if row.answer.solution else None for row in fewer]
+    known = joint.answer.solution is not None and (True in grown or None not in grown)  # None where nothing was found
     found = (
-        f"Wide groups found: {'; '.join(counts)}.",
-        f"Fewer registers bring a further group: {yes(bool(grown))}.",
-        "The number of groups is made small after the interval, and is proven least only where a row's status is optimal. A wide group "
-        f"of this kernel has {width} warps, as the module asks; the paper splits work among groups of four.",
+        f"Found: {'; '.join(_counted(row.answer) for row in rows)}.",
+        f"Fewer registers bring a further wide group: {yes(True in grown) if known else 'not known within the time limit'}.",
+        f"A wide group of this kernel has {width} warps, as the module asks; the paper splits work among groups of four.",
     )
     return Section(
         "Blackwell backward",
@@ -413,6 +414,15 @@ def blackwell_backward(asker: Asker) -> Section:
         (modulo, joint, *fewer),
         (*found, *reasons(joint.answer)),
     )
+
+
+def _counted(answer: Answer) -> str:
+    """How many groups there are, and whether fewer would do."""
+    if answer.solution is None:
+        return f"{answer.question}, no schedule" + ("" if answer.result.status == "infeasible" else " within the time limit")
+    least = ", not proven to be the least" if any("groups" in note for note in answer.result.notes) else ""
+    wide, groups = wide_groups(answer), len(answer.solution.groups)
+    return f"{answer.question}, {groups} groups at {answer.interval}, {wide} of them wide{least}"
 
 
 SECTIONS: tuple[tuple[str, Callable[[Asker], Section]], ...] = (

@@ -1,7 +1,8 @@
 """Why the interval is above its lower bound: which constraint families stand in the way, in words with numbers.
 
 Takes a finished `Result`; gives `Reason`s. A family is relaxed by changing the problem (more registers, no hand-over delay, ...), so that
-the same engines answer; a smallest set of families whose relaxation together lets the bound be reached is what causes the gap.
+the same engines answer; a small set of families whose relaxation together lets the bound be reached is what causes the gap: every one
+of them is broken by the schedule found, and without it none was found in the share of work.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ class Family:
 
     name: str
     lift: Callable[[Problem], Problem]
+    broken: Callable[[Problem, Solution], bool]
+    """Whether a schedule would break it, were it in force."""
     needs: Callable[[Problem, Solution], str]
     amounts: Callable[[Problem], tuple[Limits, ...]] = lambda problem: ()
     """Limits from little to much, where the family has an amount."""
@@ -50,12 +53,17 @@ def explain(result: Result, target: Time, decide: Decide) -> tuple[Reason, ...]:
         return ()
     for family in FAMILIES:
         fewer = [other for other in lifted if other is not family]
-        again = decide(_lift(result.problem, fewer), target)
+        again = decide(_lift(result.problem, fewer), target) if family.broken(_lift(result.problem, fewer), found) else found
         if again is not None:
             lifted, found = fewer, again
     for family in lifted:
-        found = family.sparing(_lift(result.problem, [other for other in lifted if other is not family]), target, decide) or found
-    return tuple(Reason(family.name, family.needs(result.problem, found)) for family in lifted)
+        found = family.sparing(_without(result.problem, lifted, family), target, decide) or found
+    return tuple(Reason(f.name, f.needs(result.problem, found)) for f in lifted if f.broken(_without(result.problem, lifted, f), found))
+
+
+def _without(problem: Problem, lifted: Sequence[Family], family: Family) -> Problem:
+    """With all of them lifted but one."""
+    return _lift(problem, [other for other in lifted if other is not family])
 
 
 def _lift(problem: Problem, families: Sequence[Family]) -> Problem:
@@ -130,66 +138,114 @@ def _shared_amounts(problem: Problem) -> tuple[Limits, ...]:
 # --- in words -----------------------------------------------------------------------------------------------------------
 
 
+def _granted(problem: Problem, found: Solution) -> int:
+    """Registers of all groups; groups of one warp fill a warpgroup four to one."""
+    narrow = sum(group.warps == 1 for group in found.groups)
+    wide = sum(32 * group.warps * group.registers for group in found.groups if group.warps > 1)
+    return wide + 128 * problem.limits.narrow_registers * -(-narrow // 4)
+
+
+def _too_many_registers(problem: Problem, found: Solution) -> bool:
+    most = max((group.registers for group in found.groups if group.warps > 1), default=0)
+    return most > problem.limits.registers_per_thread or _granted(problem, found) > problem.limits.registers_total
+
+
 def _registers_in_words(problem: Problem, found: Solution) -> str:
     limits = problem.limits
     wide = [group for group in found.groups if group.warps > 1]
-    most = max((group.registers for group in wide), default=0)
-    total = sum(32 * group.warps * group.registers for group in wide)
-    if most > limits.registers_per_thread:
-        group = max(wide, key=lambda g: g.registers)
-        return f"needs {most} registers per thread in group {group.id}, has {limits.registers_per_thread}"
-    return f"needs {total} registers per SM in {len(wide)} wide groups, has {limits.registers_total}"
+    most = max(wide, key=lambda group: group.registers, default=None)
+    if most and most.registers > limits.registers_per_thread:
+        return f"needs {most.registers} registers per thread in group {most.id}, has {limits.registers_per_thread}"
+    return f"needs {_granted(problem, found)} registers per SM for {len(wide)} wide groups, has {limits.registers_total}"
+
+
+def _room(memory: str) -> Callable[[Problem, Solution], tuple[int, int]]:
+    """What a schedule takes of a memory, and what there is."""
+
+    def room(problem: Problem, found: Solution) -> tuple[int, int]:
+        top = max((p.address + p.size * p.copies for p in found.places if p.memory == memory), default=0)
+        return top, problem.limits.shared if memory == "shared" else problem.limits.tensor
+
+    return room
+
+
+def _too_large(memory: str) -> Callable[[Problem, Solution], bool]:
+    room = _room(memory)
+
+    def broken(problem: Problem, found: Solution) -> bool:
+        top, has = room(problem, found)
+        return top > has
+
+    return broken
 
 
 def _memory_in_words(memory: str, unit: str) -> Callable[[Problem, Solution], str]:
+    room = _room(memory)
+
     def words(problem: Problem, found: Solution) -> str:
-        top = max((p.address + p.size * p.copies for p in found.places if p.memory == memory), default=0)
-        has = problem.limits.shared if memory == "shared" else problem.limits.tensor
+        top, has = room(problem, found)
         return f"needs {top} {unit} in the least allocation found, has {has}"
 
     return words
 
 
+def _too_many_groups(problem: Problem, found: Solution) -> bool:
+    limits, narrow = problem.limits, sum(group.warps == 1 for group in found.groups)
+    warps = sum(group.warps for group in found.groups if group.warps > 1) + 4 * -(-narrow // 4)
+    return len(found.groups) > limits.groups or warps > limits.warps or _granted(problem, found) > limits.registers_total
+
+
 def _groups_in_words(problem: Problem, found: Solution) -> str:
-    return f"needs {len(found.groups)} groups as found, has {problem.limits.groups}"
+    limits, warps = problem.limits, sum(group.warps for group in found.groups)
+    if len(found.groups) > limits.groups:
+        return f"needs {len(found.groups)} groups as found, has {limits.groups}"
+    return f"needs {warps} warps with {_granted(problem, found)} registers as found, has {limits.warps} with {limits.registers_total}"
 
 
-def _waits_in_words(problem: Problem, found: Solution) -> str:
-    clashes = [f"{a} while {b} issues" for a, b in decode.wait_clashes(problem, found.interval, found.start, found.group)]
-    return "blocking waits stop other issue of their group: " + ("; ".join(clashes[:4]) or "no clash in the schedule found")
+def _clashes(problem: Problem, found: Solution) -> list[str]:
+    return [f"{a} while {b} issues" for a, b in decode.wait_clashes(problem, found.interval, found.start, found.group)]
 
 
-def _hand_over_in_words(problem: Problem, found: Solution) -> str:
-    late = [
+def _late(problem: Problem, found: Solution) -> list[str]:
+    return [
         f"{edge.src} to {edge.dst} needs {edge.crossing}, has {gap}"
         for edge in problem.edges
         if found.group[a := problem.index(edge.src)] != found.group[b := problem.index(edge.dst)]
         and (gap := found.start[b] + edge.distance * found.interval - found.start[a]) < edge.crossing
     ]
-    return "values passed between groups arrive late: " + ("; ".join(late[:4]) or "none in the schedule found")
 
 
-def _partition_in_words(problem: Problem, found: Solution) -> str:
+def _regrouped(problem: Problem, found: Solution) -> list[str]:
     labels = dict(zip((op.id for op in problem.operations), found.group, strict=True))
     split = [ops for ops in problem.together if len({labels[op] for op in ops}) > 1]
     joined = [pair for pair in problem.apart if labels[pair[0]] == labels[pair[1]]]
-    parts = [f"{', '.join(ops)} would be split" for ops in split[:3]] + [f"{a} and {b} would share a group" for a, b in joined[:3]]
-    return "the groups asked for: " + ("; ".join(parts) or "no difference in the schedule found")
+    return [f"{', '.join(ops)} would be split" for ops in split[:3]] + [f"{a} and {b} would share a group" for a, b in joined[:3]]
 
 
-def _pins_in_words(problem: Problem, found: Solution) -> str:
-    moved = [f"{op} at {found.start[problem.index(op)]}, not {start}" for op, start in problem.starts]
-    return "the starts asked for: " + "; ".join(moved[:4])
+def _moved(problem: Problem, found: Solution) -> list[str]:
+    starts = [(op, found.start[problem.index(op)], start) for op, start in problem.starts]
+    return [f"{op} at {now}, not {start}" for op, now, start in starts if now != start]
 
+
+def _listed(begin: str, listed: Callable[[Problem, Solution], list[str]]) -> Callable[[Problem, Solution], str]:
+    """The first few in words."""
+    return lambda problem, found: begin + "; ".join(listed(problem, found)[:4])
+
+
+def _any(listed: Callable[[Problem, Solution], list[str]]) -> Callable[[Problem, Solution], bool]:
+    return lambda problem, found: bool(listed(problem, found))
+
+
+SHARED, TENSOR = _memory_in_words("shared", "bytes of shared memory"), _memory_in_words("tensor", "columns of tensor memory")
 
 FAMILIES = (
-    Family("pinned starts", _unpinned, _pins_in_words),
-    Family("given partition", _free_partition, _partition_in_words),
-    Family("hand-over", _free_hand_over, _hand_over_in_words),
-    Family("synchronization", _no_waits, _waits_in_words),
-    Family("groups", _more_groups, _groups_in_words),
-    Family("shared memory", _more_shared, _memory_in_words("shared", "bytes of shared memory"), _shared_amounts),
-    Family("tensor memory", _more_tensor, _memory_in_words("tensor", "columns of tensor memory"), _tensor_amounts),
-    Family("registers", _more_registers, _registers_in_words, _register_amounts),
+    Family("pinned starts", _unpinned, _any(_moved), _listed("the starts asked for: ", _moved)),
+    Family("given partition", _free_partition, _any(_regrouped), _listed("the groups asked for: ", _regrouped)),
+    Family("hand-over", _free_hand_over, _any(_late), _listed("values passed between groups arrive late: ", _late)),
+    Family("synchronization", _no_waits, _any(_clashes), _listed("blocking waits stop other issue of their group: ", _clashes)),
+    Family("groups", _more_groups, _too_many_groups, _groups_in_words),
+    Family("shared memory", _more_shared, _too_large("shared"), SHARED, _shared_amounts),
+    Family("tensor memory", _more_tensor, _too_large("tensor"), TENSOR, _tensor_amounts),
+    Family("registers", _more_registers, _too_many_registers, _registers_in_words, _register_amounts),
 )
 """In the order in which they are put back: the first is kept lifted only if nothing else will do."""
