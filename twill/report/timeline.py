@@ -141,11 +141,12 @@ def _bar(problem: Problem, solution: Solution, axis: Axis, bar: Bar, y: float) -
     if right > left:
         shapes.append(Rect(left, y, max(right - left, 1.0), height, fill, stroke, 0.7, tip=tip))
     dark = "#ffffff" if shade > 0.6 else INK
-    name = caption(op.id, bar.iteration, left, right, y + height / 2, dark)
-    return [*shapes, *(name or caption(op.id, bar.iteration, max(left, right), tail, y + height / 2, INK))]
+    begun = caption(op.id, bar.iteration, left, right, y + height / 2, dark)
+    rest = caption(op.id, bar.iteration, max(left, right), tail, y + height / 2, INK)
+    return [*shapes, *max(begun, rest, key=lambda texts: sum(len(text.text) for text in texts))]
 
 
-def caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Shape]:
+def caption(op: str, iteration: int, left: float, right: float, y: float, color: str) -> list[Text]:
     """The name with its iteration, or the most telling part of it that fits: of `dot.scores0_12`, `scores0` or `dot`."""
     kind, _, value = op.rpartition(".")
     stem = kind if value.isdigit() else value.rpartition("_")[0] or value
