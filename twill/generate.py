@@ -16,7 +16,10 @@ from twill.inputs import Inputs, cases, origin
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
-from twill.ir.search import Options
+from twill.ir.search import Options, Progress
+
+Tell = Callable[[str, Progress], None]
+"""What hears how the search goes, by the name of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Generated:
     """The schedules with their evidence, by the paths of the loops."""
 
 
-def generate(inputs: Inputs, wishes: Wishes | None = None) -> Generated:
+def generate(inputs: Inputs, wishes: Wishes | None = None, tell: Tell = lambda name, event: None) -> Generated:
     """Schedule and lower."""
     from twill.codegen.plan import program
 
@@ -49,14 +52,14 @@ def generate(inputs: Inputs, wishes: Wishes | None = None) -> Generated:
     kept = _kept(wishes.schedules)
 
     def solve(problem: Problem) -> Result:
-        results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, wishes)
+        results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, wishes, tell)
         return results[problem.name]
 
     made, loops = program(cases(inputs), solve, wishes.lowering)
     return Generated(made, loops, results)
 
 
-def built(inputs: Inputs, wishes: Wishes | None = None) -> Path:
+def built(inputs: Inputs, wishes: Wishes | None = None, tell: Tell = lambda name, event: None) -> Path:
     """The folder of a kernel that is generated and built, made once: what was built before is taken from the user's cache."""
     from twill.codegen.build import cached
 
@@ -66,13 +69,13 @@ def built(inputs: Inputs, wishes: Wishes | None = None) -> Path:
     asked = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
     kept = [Path(path).read_text() for path in wishes.schedules]
     key = f"{text}{replace(asked, spec='')}{wishes}{machine}{kept}"
-    return cached(key, lambda: {name: make() for name, make in files(generate(asked, wishes)).items()})
+    return cached(key, lambda: {name: make() for name, make in files(generate(asked, wishes, tell)).items()})
 
 
-def _solved(problem: Problem, wishes: Wishes) -> Result:
+def _solved(problem: Problem, wishes: Wishes, tell: Tell) -> Result:
     from twill.pipeline import solve
 
-    return solve(problem, Options(time_limit=wishes.time_limit, explain=False))
+    return solve(problem, Options(time_limit=wishes.time_limit, explain=False), lambda event: tell(problem.name, event))
 
 
 def _kept(paths: Iterable[str]) -> dict[str, Result]:

@@ -1,6 +1,7 @@
 """The commands on graph files: exit status, standard output, files, messages."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -138,6 +139,24 @@ def test_a_mistake_in_a_graph_points_at_its_place(tmp_path: Path, capsys: pytest
     assert f"{path}:" in capsys.readouterr().err
 
 
+def _no(path: object, mode: int) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("command", ["schedule", "graph", "simulate", "codegen"])
+def test_a_folder_that_can_not_be_made_is_refused_before_anything_is_solved(
+    command: str, graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert run([command, graph, "--out", str(tmp_path / "file" / "out")]) == 2
+    assert f"{tmp_path / 'file'} is a file" in capsys.readouterr().err
+    monkeypatch.setattr(os, "access", _no)
+    assert run([command, graph, "--out", str(tmp_path / "out")]) == 2
+    captured = capsys.readouterr()
+    assert f"{tmp_path} can not be written to" in captured.err
+    assert not captured.out
+
+
 def test_graph_draws_without_solving(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["graph", graph, "--out", str(tmp_path / "g")]) == 0
     assert {p.name for p in (tmp_path / "g").iterdir()} == {"graph.svg", "graph.png", "graph.dot", "costs.txt", "loop.graph.json"}
@@ -221,12 +240,6 @@ def test_an_engine_that_is_not_installed_is_bad_input(
     monkeypatch.setattr("twill.cli.schedule.find_spec", nothing)
     assert run(["schedule", graph, "--engine", "yices"]) == 2
     assert "not installed" in capsys.readouterr().err
-
-
-def test_a_folder_that_cannot_be_written_is_bad_input(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert run(["schedule", graph, "--out", str(tmp_path / "file" / "out"), "--no-drawings"]) == 2
-    assert "Not a directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["gemm.sm90.scheduled", "specialized_gemm.sm100.scheduled", "while_gemm.sm90"])

@@ -43,6 +43,14 @@ def test_a_terminal_shows_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> No
     assert "best 2100  interval 2080 refuted by sat" in screen.getvalue()
 
 
+def test_loops_one_after_the_other_are_told_apart(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.shown_by_name() as tell:
+        tell(("fa/for.0", EVENTS[0]))
+        tell(("fa/for.1", EVENTS[2]))
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["fa/for.0", "fa/for.1"]
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_names_its_interval(event: Progress) -> None:
     assert str(event.interval) in progress.words(event)

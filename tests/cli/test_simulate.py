@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.samples import figure1
-from twill.cli import run
+from twill import pipeline
+from twill.cli import progress, run
 from twill.files import write_graph
 
 GEMM = "examples/ttgir/gemm.sm90.ttgir"
@@ -36,6 +37,21 @@ def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_bad_questions(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", GEMM, "--arch", "sm90", *arguments]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_what_is_not_for_hopper_is_refused_before_it_is_solved(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def solve(*_: object) -> None:
+        pytest.fail("it is solved")
+
+    monkeypatch.setattr(pipeline, "solve", solve)
+    assert run(["simulate", GEMM.replace("sm90", "sm100")]) == 2
+    assert "gemm.sm100.ttgir is for sm100; warp programs are made for sm90 (Hopper) alone" in capsys.readouterr().err
+
+
+def test_a_search_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert run(["simulate", GEMM]) == 0
+    assert "gemm/for.0: " in capsys.readouterr().err
 
 
 def test_a_graph_has_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

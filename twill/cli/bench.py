@@ -58,6 +58,6 @@ def bench(
 
     ready()
     asked = inputs(spec, options)
-    folder = built or worker.alone(lambda: build(asked, wishes(options)))
+    folder = built or worker.watched(lambda tell: build(asked, wishes(options), tell))
     report = measured(asked, folder, Wanted(shapes, rounds, triton, cycles))
     click.echo(document(report) if as_json else text(report))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import input_options, inputs, program_options, question_options, wishes
+from twill.cli.options import Folder, input_options, inputs, program_options, question_options, wishes
 
 
 @click.command(short_help="Generate CUDA C++ for Hopper.")
@@ -16,7 +16,7 @@ from twill.cli.options import input_options, inputs, program_options, question_o
 @question_options
 @program_options
 @click.option("--build/--no-build", default=None, help="Run nvcc; by default where it is installed.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("build"), metavar="DIR", show_default=True)
+@click.option("--out", type=Folder(), default=Path("build"), metavar="DIR", show_default=True)
 def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
     """Schedule the loops of SPEC and write kernel.cu for sm_90a, with a launcher in C; kernel.json, by which `twill.load_kernel(DIR)` knows
     how to call it; warps.txt, the program of each warp group; trace.json, their simulated timeline; and the schedules.
@@ -29,7 +29,7 @@ def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
     from twill.codegen.build import build as built
     from twill.generate import files, generate
 
-    made = worker.alone(lambda: generate(inputs(spec, options), wishes(options)))
+    made = worker.watched(lambda tell: generate(inputs(spec, options), wishes(options), tell))
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     if build or (build is None and shutil.which("nvcc")):

@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from twill.cli.options import input_options, inputs, prepared, question_options
+from twill.cli.options import Folder, input_options, inputs, prepared, question_options
 
 
 @click.command(short_help="Draw the dependence graph of a loop.")
 @click.argument("spec")
 @input_options
 @question_options
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("."), metavar="DIR", help="Where to.")
+@click.option("--out", type=Folder(), default=Path("."), metavar="DIR", help="Where to.")
 def graph(spec: str, out: Path, **options: Any) -> None:
     """Draw the dependence graph of the loops of SPEC with its lower bounds, and write it as a graph file.
 

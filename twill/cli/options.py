@@ -1,8 +1,10 @@
 """Options that several commands share, and what becomes of them: an `Inputs` value."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -72,6 +74,20 @@ class Units(click.ParamType[int | None]):
         return int(value)
 
 
+class Folder(click.Path):
+    """A folder to write into, which is made if need be; one that can not be is refused before anything is solved for it."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        folder = Path(str(super().convert(value, param, ctx)))
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            self.fail(f"{folder} can not be made: {there} is a file", param, ctx)
+        return folder if os.access(there, os.W_OK | os.X_OK) else self.fail(f"{there} can not be written to", param, ctx)
+
+
 def machine_options(command: Command) -> Command:
     """The machine."""
     for add in reversed(
@@ -122,7 +138,8 @@ def wishes(options: Mapping[str, Any]) -> "Wishes":
     from twill.codegen.lower import Options
     from twill.generate import Wishes
 
-    return Wishes(options["time_limit"], options["schedules"], Options(depths=dict(options["depths"])))
+    lowering = Options(depths=dict(options["depths"]))
+    return Wishes(time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering)
 
 
 def question_options(command: Command) -> Command:

@@ -2,8 +2,8 @@
 
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -89,3 +89,19 @@ def shown(name: str) -> Generator[Report]:
         yield tell
     finally:
         live.stop()
+
+
+@contextmanager
+def shown_by_name() -> Generator[Callable[[tuple[str, Progress]], None]]:
+    """As `shown`, for one loop after the other: with every event, the name of its loop."""
+    reports = dict[str, Report]()
+    with ExitStack() as stack:
+
+        def tell(named: tuple[str, Progress]) -> None:
+            name, event = named
+            if name not in reports:
+                stack.close()
+                reports[name] = stack.enter_context(shown(name))
+            reports[name](event)
+
+        yield tell

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import click
 
 from twill.cli import worker
-from twill.cli.options import Seconds, input_options, inputs, prepared, question_options
+from twill.cli.options import Folder, Seconds, input_options, inputs, prepared, question_options
 from twill.cli.output import drawings, folder_of, text_files, write_all
 from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
@@ -39,7 +39,7 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 @click.option("--copies", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
 @click.option("--explain/--no-explain", default=True, help="Ask why the interval is above the lower bound, where it is.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write all results there.")
+@click.option("--out", type=Folder(), metavar="DIR", help="Write all results there.")
 @click.option("--drawings/--no-drawings", "draw", default=True, help="With --out, draw and write report.html too.")
 @click.option(
     "--triton", "dialects", multiple=True, type=click.Choice(get_args(Dialect)), help="In annotated.ttgir, Triton's attributes too."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Pair, input_options, inputs, program_options, question_options, wishes
+from twill.cli.options import Folder, Pair, input_options, inputs, program_options, question_options, wishes
 
 if TYPE_CHECKING:
     from twill.cli.output import Contents
@@ -35,9 +35,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
 @click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="How many programs are launched.")
 @click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Which of them is simulated.")
 @click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Iterations of a loop in the timed run.")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to write warps.txt, trace.json and drawings."
-)
+@click.option("--out", type=Folder(), metavar="DIR", help="Where to write warps.txt, trace.json and drawings.")
 def simulate(spec: str, out: Path | None, **options: Any) -> None:
     """Schedule the loops of SPEC, make a program for each warp group, and run these without a GPU.
 
@@ -54,7 +52,7 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     from twill.generate import generate
     from twill.simulate.report import trace
 
-    generated = worker.alone(lambda: generate(inputs(spec, options), wishes(options)))
+    generated = worker.watched(lambda tell: generate(inputs(spec, options), wishes(options), tell))
     made = generated.program
     _values(made, options)
     _interleavings(made)

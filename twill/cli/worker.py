@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from twill.diagnostics import TwillError
+from twill.ir.search import Progress
 from twill.smt.child import end_with_parent
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -45,6 +46,14 @@ def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event
     finally:
         status = _end(child)
     raise _died(status)
+
+
+def watched(work: Callable[[Callable[[str, Progress], None]], Result]) -> Result:
+    """`run` for work that searches for schedules, which is shown; an event comes with the name of its loop."""
+    from twill.cli.progress import shown_by_name
+
+    with shown_by_name() as show:
+        return run(lambda tell: work(lambda name, event: tell((name, event))), show)
 
 
 def alone(work: Callable[[], Result]) -> Result:

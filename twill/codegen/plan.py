@@ -20,12 +20,16 @@ from twill.whatif import Pins, pinned
 
 Solve = Callable[[Problem], Result]
 
+ARCH = "sm90"
+
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """Where there is no schedule, by whether it is known that there can be none."""
 
 
 def program(cases: Sequence[Case], solve: Solve, options: Options | None = None) -> tuple[Program, tuple[Scheduled, ...]]:
     """Raises TwillError where a loop has no schedule, or something can not be lowered."""
+    for case in cases:
+        _refuse_others(case)
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
         one, note = _fitting(case, solve(case.problem), loops, solve) if loops else (_scheduled(case, solve(case.problem)), [])
@@ -37,9 +41,19 @@ def program(cases: Sequence[Case], solve: Solve, options: Options | None = None)
     return replace(made, notes=(*made.notes, *notes)), tuple(loops)
 
 
-def _scheduled(case: Case, result: Result) -> Scheduled:
-    if case.module is None or case.loop is None or case.graph is None or case.machine is None:
+def _refuse_others(case: Case) -> None:
+    """What no schedule would make a program of."""
+    if case.module is None or case.machine is None:
         raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
+    if case.machine.arch != ARCH:
+        raise TwillError(f"{case.module.file} is for {case.machine.arch}; warp programs are made for {ARCH} (Hopper) alone")
+
+
+def _scheduled(case: Case, result: Result) -> Scheduled:
+    assert case.module is not None
+    assert case.loop is not None
+    assert case.graph is not None
+    assert case.machine is not None
     if result.solution is None:
         raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help=_HELP[result.status == "infeasible"])
     return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)

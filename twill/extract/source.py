@@ -93,4 +93,7 @@ def check_target(module: Module, arch: str | None) -> None:
     compiled = (module.target or "").rpartition(":")[2]
     wanted = (arch or "").removeprefix("sm").removeprefix("_").removesuffix("a")
     if compiled and wanted and compiled != wanted:
-        raise TwillError(f"{module.file} is compiled for sm{compiled}, not for sm{wanted}", help=f"use --arch sm{compiled}")
+        raise TwillError(
+            f"{module.file} is compiled for sm{compiled}, not for sm{wanted}",
+            help=f"use --arch sm{compiled}, or a machine of that architecture",
+        )
