@@ -41,6 +41,11 @@ def test_every_command_explains_itself_by_example(command: str, capsys: pytest.C
     assert f"twill {command} " in capsys.readouterr().out.split("Options:")[0].split("\n", 1)[1]
 
 
+def test_a_graph_of_no_machine_is_named_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schedule", saved(replace(figure1().problem, machine=""), tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("figure1: optimal\n")
+
+
 def test_schedule_prints_the_answer_of_figure_1(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schedule", graph]) == 0
     out = capsys.readouterr().out

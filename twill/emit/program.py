@@ -76,7 +76,7 @@ def _title(problem: Problem, solution: Solution) -> list[str]:
     scale = problem.resolution.cycles_per_unit
     interval, length = round(solution.interval * scale), round(solution.length(problem) * scale)
     groups = (f"# group {g.id}: {g.warps} warp{'' if g.warps == 1 else 's'}, {g.registers} registers per thread" for g in solution.groups)
-    return [f"# {problem.name} on {problem.machine}: interval {interval} cycles, length {length} cycles; N iterations", *groups]
+    return [f"# {problem.title}: interval {interval} cycles, length {length} cycles; N iterations", *groups]
 
 
 def _loop_title(program: Program, interval: int) -> str:

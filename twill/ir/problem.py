@@ -226,6 +226,11 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_index", {op.id: i for i, op in enumerate(self.operations)})
 
+    @property
+    def title(self) -> str:
+        """The loop, and the machine that it is priced for; a graph may have costs of its own."""
+        return f"{self.name} on {self.machine}" if self.machine else self.name
+
     def index(self, op: str) -> int:
         """Position of an operation in `operations`."""
         return self._index[op]

@@ -230,7 +230,7 @@ def _legend_width(picture: Picture) -> float:
 def _title(picture: Picture) -> str:
     problem = picture.problem
     answer = f", interval {facts.cycles(problem, picture.solution.interval)} cycles" if picture.solution else ""
-    return f"{problem.name} on {problem.machine}{answer}"
+    return f"{problem.title}{answer}"
 
 
 def _legend(picture: Picture) -> list[Shape]:

@@ -21,7 +21,7 @@ STATUS = {
 
 def title(result: Result) -> str:
     """The loop, the machine, and how good the answer is."""
-    return f"{result.problem.name} on {result.problem.machine}: {STATUS[result.status]}"
+    return f"{result.problem.title}: {STATUS[result.status]}"
 
 
 def pairs(result: Result) -> tuple[Pair, ...]:

@@ -182,10 +182,9 @@ def ticks(axis: Axis, interval: float, top: float, bottom: float, cycles: Sequen
 
 
 def _heading(problem: Problem, solution: Solution) -> list[Shape]:
-    title = f"{problem.name} on {problem.machine}"
     interval, length = (facts.cycles(problem, time) for time in (solution.interval, solution.length(problem)))
     line = f"a new iteration every {interval} cycles; one takes {length}"
-    return [Text(24, 22, title, 14, "start", bold=True), Text(24, 42, line, 11, "start", FAINT), *_legend(solution)]
+    return [Text(24, 22, problem.title, 14, "start", bold=True), Text(24, 42, line, 11, "start", FAINT), *_legend(solution)]
 
 
 def _legend(solution: Solution) -> list[Shape]:
