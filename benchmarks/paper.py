@@ -348,7 +348,7 @@ def beside_the_paper(variants: Sequence[Variant]) -> Iterator[str]:
         yield (
             f"Where the joint answer is, there are schedules for {' and '.join(possible)} too, unlike in the paper. This model has room "
             "that the printed one has not: it charges a blocking wait for the time of issue only, lets one group have more registers than "
-            "another, and streams the rescaling of an accumulator in chunks."
+            "another, and streams the rescaling of an accumulator in chunks (docs/formulation.md, docs/costs.md)."
         )
 
 
