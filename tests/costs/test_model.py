@@ -140,6 +140,26 @@ def test_block_scaled_products_take_the_cycles_of_the_wider_operand(lhs: str, rh
     assert charge(node.work[0], load("b200")).units["tensor"] == cycles
 
 
+def test_four_bit_floats_beside_eight_bit_ones_take_a_byte_each_in_shared_memory() -> None:
+    load8 = "tt.descriptor_load %desc[%i, %c0] : !tt.tensordesc<64x64xf16, #shared> -> tensor"
+    wide, narrow = "tensor<64x64xi8, #blocked>", "tensor<64x32xi8, #blocked>"
+    padded = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 8, fp4Padded = true}>"
+    a, b, turned = (
+        f"!ttg.memdesc<{form}xi8, {layout}, #smem>" for form, layout in (("64x64", "#shared"), ("64x32", padded), ("32x64", padded))
+    )
+    scales = "!ttg.memdesc<64x2xi8, #ttng.tensor_memory_scales_encoding<>, #ttng.tensor_memory>"
+    before = f"%x0 = ttng.tmem_alloc : () -> {scales}\n%s, %s1 = ttng.tmem_alloc : () -> ({D}, {TOKEN})\n"
+    body = f"%a0 = {load8}<64x64xi8, #blocked>\n%a = ttg.local_alloc %a0 : ({wide}) -> {a}\n"
+    body += f"%b0 = {load8}<64x32xi8, #blocked>\n%b = ttg.local_alloc %b0 : ({narrow}) -> {b}\n"
+    body += f"%bt = ttg.memdesc_trans %b {{order = array<i32: 1, 0>}} : {b} -> {turned}\n"
+    operands = "%a, %bt, %s[%t], %x0, %x0, %true, %true lhs = e4m3 rhs = e2m1"
+    body += f"%u = ttng.tc_gen5_mma_scaled {operands} : {a}, {turned}, {D}, {scales}, {scales}\n"
+    found = loop(body, "%t = %s1", "%u", TOKEN, before)
+    assert {value.id: value.tile.bytes for value in found.values if value.tile.place == "shared"} == {"load.a0": 4096, "load.b0": 4096}
+    (node,) = [node for node in found.nodes if node.kind == "mma"]
+    assert charge(node.work[0], load("b200")).units["tensor"] == 128 * 64 * 64 // 8192, "at the rate of fp8"
+
+
 def test_four_bit_floats_are_widened_by_logic() -> None:
     packed, wide = tile(64, 64, dtype="i8", bits=8), tile(64, 128, dtype="bf16", bits=16)
     made = charge(Work("ttg.fp4_to_fp", "elementwise", (packed,), (wide,)), load("h200"))

@@ -7,6 +7,7 @@ an operation without a cost is an error that names the table to add, at the oper
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from re import search
 
 from twill.diagnostics import TwillError
 from twill.ir.graph import Exchange, Kind, Tile, Work
@@ -181,9 +182,15 @@ def product(work: Work, machine: Machine) -> Charge:
     m, n, k = work.mnk or (1, 1, 1)
     rounded = -(-m // cost.rows) * cost.rows
     a, b = work.inputs[:2]
-    made = counted(work, machine, rounded * n * k, max(a, b, key=lambda tile: tile.bits).dtype, f"multiply-adds ({rounded}x{n}x{k})")
+    made = counted(work, machine, rounded * n * k, max(a.dtype, b.dtype, key=_width), f"multiply-adds ({rounded}x{n}x{k})")
     read = _operand(a, n, cost.a_columns) + _operand(b, m, cost.b_rows)
     return with_shared(made, read, "operands", machine)
+
+
+def _width(dtype: str) -> int:
+    """Bits of a number of this type, wherever it lies."""
+    found = search(r"\d+", dtype)
+    return int(found[0]) if found else 0
 
 
 def _operand(tile: Tile, extent: int, step: int) -> int:

@@ -23,7 +23,7 @@ from twill.extract.memory import Memory, MemoryEdge, Storage, accesses, root
 from twill.extract.naming import names
 from twill.extract.ops import row
 from twill.extract.signature import check
-from twill.extract.tiles import in_shared, tile
+from twill.extract.tiles import in_shared, padded, tile
 from twill.extract.work import works
 from twill.ir import graph as ir
 from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use
@@ -250,7 +250,8 @@ class Builder:
     def _landed(self, loaded: Value, own: Tile) -> Tile:
         """A loaded tile: in shared memory, and in the registers of those that compute with it while they do."""
         computed = any(self.folding.kinds[reader.index] != "mma" for reader, _ in self._readers(loaded))
-        return replace(in_shared(own), registers=own.registers if computed else 0)
+        wide = any(padded(result.type) for reader in self.body.readers(loaded) for result in reader.results)
+        return replace(in_shared(own), registers=own.registers if computed else 0, bits=own.bits * (1 + wide))
 
     def _uses(self, value: Value, made: Tile) -> Iterator[Use]:
         for reader, distance in self._readers(value):

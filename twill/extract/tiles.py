@@ -10,7 +10,7 @@ from math import prod
 
 from twill.extract.distribution import distribution
 from twill.ir.graph import Tile
-from twill.ir.loop import MemDesc, Pointer, Scalar, Tensor, TensorDesc, TensorMemory, TensorMemoryScales, Type
+from twill.ir.loop import MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, TensorMemory, TensorMemoryScales, Type
 
 LANES = 128
 """Lanes of tensor memory: what one column holds, times 32 bits (PTX ISA, Tensor Memory)."""
@@ -56,7 +56,12 @@ def register_tile(type: Tensor, shape: tuple[int, ...], name: str, bits: int, th
 
 def memory_tile(type: MemDesc, shape: tuple[int, ...], dtype: Type, columns: int = 0) -> Tile:
     place = "tensor" if type.space == "tmem" else "shared"
-    return Tile(shape, dtype_name(dtype), dtype_bits(dtype), place, held=prod(shape), columns=columns)
+    return Tile(shape, dtype_name(dtype), dtype_bits(dtype) * (1 + padded(type)), place, held=prod(shape), columns=columns)
+
+
+def padded(type: Type) -> bool:
+    """A buffer of 4-bit floats for a product with 8-bit ones: 16 of them, eight bytes, take sixteen (PTX ISA, .b4x16_p64)."""
+    return isinstance(type, MemDesc) and isinstance(type.encoding, NvmmaShared) and type.encoding.fp4_padded
 
 
 def tensor_columns(type: MemDesc) -> int:
