@@ -14,6 +14,7 @@ from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
+from twill.smt.causes import cause
 from twill.smt.engine import FEW, Attempt
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
@@ -70,8 +71,8 @@ class _State:
     misses: int = 0
     hope: Time | None = None
     """The smallest interval that a projection, having refuted others, allowed, for few iterations in flight."""
-    binding: list[Projection] = field(default_factory=list[Projection])
-    """Projections that refuted something."""
+    binding: list[tuple[Projection, Time]] = field(default_factory=list[tuple[Projection, Time]])
+    """Projections that refuted something, with the largest interval that they did."""
     notes: list[str] = field(default_factory=list[str])
     reasons: tuple[Reason, ...] = ()
 
@@ -165,7 +166,7 @@ class _State:
         """Try one interval with the current share."""
         self._tell("trying", "search", interval)
         self.tried.add(interval)
-        known = self.best, self.candidates, tuple(self.binding)
+        known = self.best, self.candidates, tuple(projection for projection, _ in self.binding)
         race = Race(self.problem, self.options, interval, self.share, self.remaining, self.hasty, *known)
         verdict = race.run()
         if verdict.solution is not None:
@@ -197,7 +198,7 @@ class _State:
             (word,) = self._ask(projection, [high - 1], copies, PROJECTION_SHARE)
             last = self._refuted(projection, high - 1, copies, word)
         if last:
-            self.binding.append(projection)
+            self.binding.append((projection, last.interval))
             self.refute(last)
 
     def _least(self, projection: Projection, copies: int) -> tuple[Time, Refutation | None]:
@@ -259,16 +260,23 @@ class _State:
         self._tell("improved", "cpsat", found.interval)
 
     def explain(self) -> None:
-        """Which families keep the interval above what timing alone allows."""
+        """What keeps the interval above what timing alone allows: what is proven to by itself, else families that do together."""
         above = self.best is None or self.best.interval > self.bounds.value
         if not (self.joint and self.options.explain and above and self.remaining() > 0):
             return
         self._tell("note", "cpsat", self.bounds.value, "asking which constraints keep the interval above its bound")
-        self.reasons = explain(self.result(), self.bounds.value, self._quick)
+        flights, target = self.options.copies, self.bounds.value
+        self.reasons = tuple(cause(projection, worst, target, flights, self._refutes) for projection, worst in self.binding)
+        if all(worst + 1 < self.low for _, worst in self.binding):
+            self.reasons += explain(self.result(), target, self._quick)
+
+    def _refutes(self, problem: Problem, interval: Time, copies: int) -> bool:
+        limit = max(0.0, self.remaining())
+        return cpsat.attempt(problem, interval, copies, time_limit=limit, effort=FIRST_SHARE).verdict == "infeasible"
 
     def _quick(self, problem: Problem, interval: Time) -> Solution | None:
         """A schedule found in a share of work: under natural partitions, then freely."""
-        for copies in (2, self.options.copies):
+        for copies in range(min(FEW, self.options.copies), self.options.copies + 1):
             for labels in partitions(problem):
                 word = self._look(under(problem, labels), interval, copies, FIRST_SHARE / 8)
                 if word:
