@@ -7,7 +7,7 @@ below, so projections raise the lower end and the gap is bisected; elsewhere eve
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
@@ -268,7 +268,13 @@ class _State:
         flights, target = self.options.copies, self.bounds.value
         self.reasons = tuple(cause(projection, worst, target, flights, self._refutes) for projection, worst in self.binding)
         if all(worst + 1 < self.low for _, worst in self.binding):
-            self.reasons += explain(self.result(), target, self._quick)
+            self.reasons += explain(self.result(), target, self._quick) or self._just_below(target)
+
+    def _just_below(self, target: Time) -> tuple[Reason, ...]:
+        """Where the bound is out of reach, what keeps the interval from being one less."""
+        below = self.best.interval - 1 if self.best else target
+        reasons = explain(self.result(), below, self._quick) if below > target else ()
+        return tuple(replace(reason, text=f"at {below} already: {reason.text}") for reason in reasons)
 
     def _refutes(self, problem: Problem, interval: Time, copies: int) -> bool:
         limit = max(0.0, self.remaining())
