@@ -97,8 +97,8 @@ def zeroed(group: Group) -> tuple[Copy, ...]:
 
 
 def _sequence(group: Group) -> list[Event]:
-    """The group's events with its releases, each at the first wait that covers it anyway, or behind the next product, if the ring's
-    slots allow that delay."""
+    """The group's events with its releases, each at the first wait that covers it anyway (before the product, if one waits), or behind the
+    next product, if the ring's slots allow that delay."""
     found = ordered(group, divided(group, events(group)))
     made = steps(group, found)
     owner = [i for i, part in enumerate(made) for _ in part]
@@ -122,7 +122,8 @@ def _release(
         position = (issued + ahead) % len(flat)
         younger = sum(isinstance(flat[(issued + i) % len(flat)].statement, MmaIssue) for i in range(1, ahead))
         if position in waits and younger >= waits[position]:
-            time = began + (found[owner[position]].time - began) % interval
+            waiting = found[owner[position]]
+            time = began + (waiting.time - began) % interval - (waiting.span is not None)
             if time >= event.time:
                 return replace(event, time=time, rank=-1) if time <= _latest(group, event, task) else event
     return _behind(group, event, task, found, began)

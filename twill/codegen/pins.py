@@ -14,7 +14,7 @@ from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Pin, Register
 
 def pinned(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:
     """A loop's statements with pins. `types` of the group's variables."""
-    runs = [(key, list(run)) for key, run in groupby(statements, key=lambda s: isinstance(s, Compute | Move))]
+    runs = _runs(statements, types)
     accumulators = {s.accumulator.variable for s in statements if isinstance(s, MmaIssue)}
 
     made = {r for s in statements for r in _writes([s])}
@@ -41,6 +41,25 @@ def pinned(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[
         first, second = sorted(before & later, key=str), sorted((r for r in after if fit(r)), key=str)
         found += _pin(first, run) + run + _pin(second, run)
     return tuple(found)
+
+
+def _runs(statements: Sequence[Statement], types: Mapping[str, Type]) -> list[tuple[bool, list[Statement]]]:
+    """Arithmetic and what is not, by turns. Some work on vectors alone between two of the latter is not worth a boundary (measured: ten
+    cycles each and more); it is part of them, and goes where the compiler likes it."""
+    runs = [(key, list(run)) for key, run in groupby(statements, key=lambda s: isinstance(s, Compute | Move))]
+    found = runs[:1]
+    for i, (arithmetic, run) in enumerate(runs[1:], 1):
+        if (not arithmetic or (i + 1 < len(runs) and _small(run, types))) and not found[-1][0]:
+            found[-1][1].extend(run)
+        else:
+            found.append((arithmetic, run))
+    return found
+
+
+def _small(run: Sequence[Statement], types: Mapping[str, Type]) -> bool:
+    touched = {r.variable for s in run for r in (*_writes([s]), *_read([s]))}
+    kinds = (types.get(name) for name in touched)
+    return not any(isinstance(kind, Tensor) and len(kind.shape) > 1 for kind in kinds)
 
 
 def _pin(registers: Sequence[Register], run: Sequence[Statement]) -> list[Statement]:

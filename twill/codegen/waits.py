@@ -21,6 +21,7 @@ from twill.ir.program import (
     MmaIssue,
     MmaWait,
     Move,
+    OrderWait,
     PutTile,
     Register,
     Slot,
@@ -87,10 +88,16 @@ def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[S
         for key, pending in run.needs.items():
             needs[key] = min(pending, needs.get(key, pending))
     prologue, steady, epilogue = (
-        _inserted(part, {key.position: pending for key, pending in needs.items() if key.part == index})
+        _merged(part, {key.position: pending for key, pending in needs.items() if key.part == index})
         for index, part in enumerate((parts.prologue, parts.steady, parts.epilogue))
     )
-    return prologue, steady, (*epilogue, MmaWait(0)) if left else epilogue
+    first = _leading(parts.steady, steady)
+    turn = () if first is None else (MmaWait(steady.pop(first)),)
+    return (
+        (*_inserted(parts.prologue, prologue), *turn),
+        (*_inserted(parts.steady, steady), *turn),
+        (*_inserted(parts.epilogue, epilogue), *([MmaWait(0)] if left else [])),
+    )
 
 
 def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
@@ -100,7 +107,10 @@ def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
 
 def crossing(code: Code, parts: Parts) -> bool:
     """Whether products are in flight from one turn of the steady state to the next."""
-    return bool(_execute(code, replace(parts, epilogue=()), parts.stages + 2).flying)
+    run = _execute(code, replace(parts, epilogue=()), parts.stages + 2)
+    needs = {key.position: number for key, number in run.needs.items() if key.part == 1}
+    first = _leading(parts.steady, needs)
+    return bool(run.flying) if first is None else needs[first] > 0
 
 
 def pending(code: Code, parts: Parts) -> Mapping[int, int]:
@@ -109,16 +119,29 @@ def pending(code: Code, parts: Parts) -> Mapping[int, int]:
     return {key.position: number for key, number in run.needs.items() if key.part == 1}
 
 
-def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statement, ...]:
+def _merged(steps: Sequence[Step], waits: Mapping[int, int]) -> dict[int, int]:
     """A wait that only lets slots be released just before a stronger one is left to that, though slots are got between them."""
-    found, waits = list[Statement](), dict(waits)
-    for position in sorted(waits, reverse=True):
+    found = dict(waits)
+    for position in sorted(found, reverse=True):
         later = position
         while isinstance(steps[later].statement, Consumed | Get) and later + 1 < len(steps):
             later += 1
-            if later in waits and waits[later] <= waits[position]:
-                waits[position] = waits.pop(later)
+            if later in found and found[later] <= found[position]:
+                found[position] = found.pop(later)
                 break
+    return found
+
+
+def _leading(steps: Sequence[Step], waits: Mapping[int, int]) -> int | None:
+    """Where an interval begins with a wait but for turns and slots. It is put at the end of the interval before, so that no product is in
+    flight when the loop turns (measured: a tenth of attention's time, benchmarks/notebook.md)."""
+    first = min(waits, default=None)
+    begun = () if first is None else steps[:first]
+    return first if all(isinstance(step.statement, OrderWait | Get) for step in begun) else None
+
+
+def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statement, ...]:
+    found = list[Statement]()
     for position, step in enumerate(steps):
         if position in waits:
             found.append(MmaWait(waits[position], getattr(step.statement, "at")))  # noqa: B009

@@ -1,8 +1,11 @@
-"""The answer made simple at its interval: fewest groups, channels between them and stages, then the shortest, then the latest starts.
+"""The answer made simple at its interval: fewest groups, channels between them and stages, then what keeps its warps in order, then the
+shortest, then the one whose loads are latest and whose other operations are earliest.
 
 Groups and channels come first because they cost warps, registers and barriers in every iteration. A stage more is one more iteration whose
-values are kept apart in the steady state, and one more copy of the loop's code before it and after it. Length costs only the time of the
-prologue and the epilogue. Latest starts last: what need not be early (loads, above all) then takes its room no sooner than it must.
+values are kept apart in the steady state, and one more copy of the loop's code before it and after it. In order: no group issues two
+operations at once, which the rules allow and warps do not do, so that one of them is late (attention forward on an H200: a tenth of the
+time, benchmarks/notebook.md); where no schedule of this partition is, the latest starts are taken. Length costs only the time of the
+prologue and the epilogue. Latest starts last: what need not be early then takes its room no sooner than it must.
 """
 
 from collections.abc import Callable
@@ -30,13 +33,18 @@ class Polish:
     """Sub-tiles (see `twill.smt.symmetry`)."""
     joint: bool
     remaining: Callable[[], float]
+    in_order: bool = False
+    """The best is, and what is found from now on must be."""
 
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
         proven = {"groups": self._groups(), "channels": self._channels()} if self.joint else {}
         proven["stages"] = self.best.stages == 1 or self._within_partition("stages")
+        self._put_in_order()
         proven["length"] = self._within_partition("length")
-        self._improve("lateness", self._this_partition())
+        self._improve("promptness" if self.in_order else "lateness", self._this_partition())
+        if self.in_order:
+            proven["length"] = self._none_is_shorter()
         return self.best, [goal for goal, sure in proven.items() if not sure]
 
     def _groups(self) -> bool:
@@ -54,24 +62,49 @@ class Polish:
     def _channels(self) -> bool:
         return not decode.channels(self.problem, self.best.group) or self._improve("channels", self._as_few_groups())
 
+    def _put_in_order(self) -> None:
+        """In no more stages, sub-tiles in turn first, which is quick."""
+        for alike in dict.fromkeys((self.alike, ())) if self.joint else ():
+            found, _ = self._asked("stages", self._this_partition(), alike, in_order=True)
+            if found is not self.best:
+                self.best, self.in_order = found, True
+                return
+
     def _within_partition(self, goal: Goal) -> bool:
         """Within the partition first, which is quick, quicker yet with sub-tiles in turn; then over all as simple ones, which proves it."""
         if self.alike:
             self._improve(goal, self._this_partition(), self.alike)
         if self.joint:
             self._improve(goal, self._this_partition())
-        return self._improve(goal, self._as_few_groups())
+        return not self.in_order and self._improve(goal, self._as_few_groups())
+
+    def _none_is_shorter(self) -> bool:
+        """Whether no answer is, in order or not, in any partition that is as simple."""
+        found, sure = self._asked("length", self._as_few_groups(), (), in_order=False)
+        return sure and found.length(self.problem) == self.best.length(self.problem)
 
     def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:
         """Whether the best is now proven best by this goal."""
+        self.best, sure = self._asked(goal, problem, alike, self.in_order)
+        return sure
+
+    def _asked(self, goal: Goal, problem: Problem, alike: tuple[Family, ...], in_order: bool) -> tuple[Solution, bool]:
+        """The best by this goal, the best so far where none is found, and whether that is proven."""
         left = self.remaining()
         if left <= 0:
-            return False
-        interval, copies, joint = self.best.interval, self.copies, self.joint
-        self.best, sure = cpsat.improve(
-            goal, problem, interval, copies, self.best, joint=joint, time_limit=left, effort=SHARE, shifted=alike
+            return self.best, False
+        return cpsat.improve(
+            goal,
+            problem,
+            self.best.interval,
+            self.copies,
+            self.best,
+            joint=self.joint,
+            time_limit=left,
+            effort=SHARE,
+            shifted=alike,
+            in_order=in_order,
         )
-        return sure
 
     def _within(self, groups: int) -> Problem:
         return replace(self.problem, limits=replace(self.problem.limits, groups=groups))

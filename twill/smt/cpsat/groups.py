@@ -74,6 +74,19 @@ def _clear_of(v: Variables, op: int, other: int, conditions: list[Literal]) -> N
     v.when(v.model.add_linear_constraint(after, issue, v.interval - 1), *enforced)
 
 
+def in_order(v: Variables) -> None:
+    """No rule, a wish: operations that must share a group do not issue at the same time. A warp issues in order, so that what a schedule
+    has it issue at once is late by as much."""
+    for members in v.clusters.members:
+        parts = [
+            v.model.new_fixed_size_interval_var(v.residue[op] + turn * v.interval, v.problem.operations[op].issue, "")
+            for op in members
+            for turn in (0, 1)
+            if v.problem.operations[op].issue
+        ]
+        v.model.add_no_overlap(parts)
+
+
 def widths(problem: Problem) -> list[int]:
     """The widths above one warp that operations ask for, narrowest first."""
     return sorted({op.warps for op in problem.operations if op.warps > 1})

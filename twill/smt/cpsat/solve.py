@@ -21,8 +21,9 @@ from twill.smt.cpsat.variables import StoppedError, Variables
 from twill.smt.engine import Attempt, Verdict
 from twill.smt.symmetry import Family
 
-Goal = Literal["channels", "stages", "length", "lateness"]
-"""Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values short of their use)."""
+Goal = Literal["channels", "stages", "length", "lateness", "promptness"]
+"""Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values short of their use); latest
+starts of what is waited for from memory and earliest of all else (so that whoever is late has time left)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +59,34 @@ def attempt(
     proving: bool = True,
     hint: Solution | None = None,
     shifted: tuple[Family, ...] = (),
+    in_order: bool = False,
 ) -> Attempt:
     """Is there a schedule of at most `copies` iterations in flight at exactly this interval?
 
     `effort` limits the solver's deterministic time (about seconds), so that giving up does not depend on the machine's load.
     `proving` spends more on linear relaxations, which refute tight register budgets tenfold faster and find
     slower. `hint` is an answer to start from, perhaps at another interval. With families in `shifted` only schedules count in which their
-    parts are shifted copies of each other, so that "infeasible" speaks of those alone.
+    parts are shifted copies of each other, and where it is `in_order` only those in which no group issues two operations at once, so that
+    "infeasible" speaks of those alone.
     """
     began = time.monotonic()
     try:
         built = build(problem, interval, copies, joint, _clock(began + time_limit, stop))
     except StoppedError:
         return Attempt("timeout", "cpsat", time.monotonic() - began)
-    timing.shifted(built.variables, shifted)
+    _narrowed(built, shifted, in_order)
     _hint(built, hint)
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 0)
     verdict = _VERDICT.get(status, "timeout")
     found = _read(built, solver) if verdict == "feasible" else None
     return Attempt(verdict, "cpsat", time.monotonic() - began, found)
+
+
+def _narrowed(built: Built, shifted: tuple[Family, ...], in_order: bool) -> None:
+    """No rules, narrower questions: see `attempt`."""
+    timing.shifted(built.variables, shifted)
+    if in_order:
+        groups.in_order(built.variables)
 
 
 def _clock(end: float, stop: threading.Event | None) -> Callable[[], bool]:
@@ -161,16 +171,17 @@ def improve(
     effort: float | None = None,
     stop: threading.Event | None = None,
     shifted: tuple[Family, ...] = (),
+    in_order: bool = False,
 ) -> tuple[Solution, bool]:
     """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is.
-    `shifted` as for `attempt`."""
+    `shifted` and `in_order` as for `attempt`."""
     began = time.monotonic()
     most = copies if goal in ("channels", "stages") else found.copies(problem)
     try:
         built = build(problem, interval, most, joint, _clock(began + time_limit, stop))
     except StoppedError:
         return found, False
-    timing.shifted(built.variables, shifted)
+    _narrowed(built, shifted, in_order)
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
     solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 0)
@@ -207,9 +218,18 @@ def _earliness(built: Built, found: Solution) -> cp_model.LinearExpr:
     return len(v.start) * v.first - cp_model.LinearExpr.sum(v.start)
 
 
+def _delay(built: Built, found: Solution) -> cp_model.LinearExpr:
+    """As for lateness, but only of loads; starts of the others, from the first on."""
+    v = built.variables
+    v.model.add(_length(built, found) <= found.length(v.problem))
+    signs = [-1 if op.variable else 1 for op in v.problem.operations]
+    return cp_model.LinearExpr.weighted_sum(v.start, signs) - sum(signs) * v.first
+
+
 _GOALS: dict[Goal, Callable[[Built, Solution], cp_model.LinearExpr]] = {
     "channels": _channels,
     "stages": _stages,
     "length": _length,
     "lateness": _earliness,
+    "promptness": _delay,
 }
