@@ -9,8 +9,10 @@ import pytest
 from tests.codegen.programs import EXAMPLES, changed, loops, program
 from twill.codegen.listing import text
 from twill.codegen.lower import Options, TornError, lower
+from twill.codegen.pins import pinned
 from twill.codegen.steps import Settings
 from twill.diagnostics import TwillError
+from twill.ir.loop import Scalar, Tensor, Type
 from twill.ir.program import (
     Advance,
     Compute,
@@ -22,9 +24,14 @@ from twill.ir.program import (
     Move,
     OrderSignal,
     OrderWait,
+    Pin,
     Pipelined,
     PutLoad,
+    Read,
+    Register,
+    Statement,
     StoreTile,
+    Write,
     walk,
 )
 
@@ -107,6 +114,31 @@ def test_an_older_maximum_is_kept() -> None:
     """exp2(old - new) needs both: the only value with two ages."""
     moves = [s for s in loop("fa_fwd_subtiled", 1).steady if isinstance(s, Move)]
     assert [(move.variable, move.age) for move in moves] == [("highest0", 1)]
+
+
+@pytest.mark.parametrize(("kernel", "group"), [("fa_fwd", 1), ("fa_fwd_subtiled", 1), ("fa_fwd_subtiled", 2)])
+def test_nothing_is_in_flight_when_a_loop_turns(kernel: str, group: int) -> None:
+    """Behind the last product of an interval stands a wait for it, though what reads it comes in the next one."""
+    steady = loop(kernel, group).steady
+    last = max(i for i, statement in enumerate(steady) if isinstance(statement, MmaIssue))
+    assert any(isinstance(statement, MmaWait) and statement.pending == 0 for statement in steady[last:])
+
+
+def test_vectors_alone_are_no_reason_for_a_pin() -> None:
+    """The pins of an interval stand around arithmetic on tiles."""
+    vector, tile = (Tensor(shape, Scalar("f32")) for shape in ((64,), (64, 64)))
+    types: dict[str, Type] = {"t": tile, "u": tile, "v": vector, "w": vector}
+
+    def compute(read: str, write: str) -> Compute:
+        return Compute("", (), (Read(0, Register(read)),), (Write(0, Register(write)),))
+
+    def between(middle: Compute) -> tuple[type[Statement], ...]:
+        found = pinned([compute("t", "u"), compute("u", "v"), MmaWait(1), middle, MmaWait(0), compute("w", "t")], types)
+        first, second = (i for i, statement in enumerate(found) if isinstance(statement, MmaWait))
+        return tuple(type(statement) for statement in found[first + 1 : second])
+
+    assert between(compute("v", "w")) == (Compute,)
+    assert Pin in between(Compute("", (), (Read(0, Register("v")), Read(0, Register("u"))), (Write(0, Register("w")),)))
 
 
 def test_few_waits() -> None:

@@ -1,0 +1,70 @@
+"""Of the schedules of an interval one is taken whose groups issue one operation after the other, where there is one."""
+
+from dataclasses import replace
+from random import Random
+
+from tests.samples import attention
+from twill.ir.problem import Problem
+from twill.ir.schedule import Solution
+from twill.modulo.bounds import bounds
+from twill.smt import cpsat
+from twill.smt.partitions import under
+from twill.smt.polish import Polish
+from twill.verify.check import check
+from twill.verify.tiny import tiny_problem
+
+
+def overlap(problem: Problem, solution: Solution) -> int:
+    """Cycles of an interval in which a group is to issue more than one operation."""
+    found = 0
+    for group in set(solution.group):
+        issued = [0] * solution.interval
+        for op, start, own in zip(problem.operations, solution.start, solution.group, strict=True):
+            for cycle in range(op.issue if own == group else 0):
+                issued[(start + cycle) % solution.interval] += 1
+        found += sum(count - 1 for count in issued if count > 1)
+    return found
+
+
+def test_in_order_no_group_issues_two_operations_at_once() -> None:
+    answers = crossed = 0
+    for random in map(Random, range(60)):
+        problem = tiny_problem(random, 4)
+        interval = bounds(problem).value + random.randint(0, 6)
+        free = cpsat.attempt(problem, interval, 2).solution
+        if free is None:
+            continue
+        problem = under(problem, free.group)
+        ordered = cpsat.attempt(problem, interval, 2, in_order=True).solution
+        crossed += overlap(problem, free) > 0
+        if ordered is not None:
+            answers += 1
+            assert check(problem, ordered) == ()
+            assert overlap(problem, ordered) == 0
+    assert answers >= 10
+    assert crossed >= 5
+
+
+def test_the_answer_is_in_order_and_as_simple() -> None:
+    """Attention at an interval that leaves room: the answer with everything at once is put in order, in no more stages."""
+    problem = attention().problem
+    interval = 2 * bounds(problem).value
+    found = cpsat.attempt(problem, interval, 2).solution
+    assert found is not None
+    best, _ = Polish(problem, 2, found, (), True, lambda: 60.0).run()
+    assert check(problem, best) == ()
+    assert best.stages <= found.stages
+    assert overlap(problem, best) == 0
+
+
+def test_where_no_order_fits_the_answer_stays() -> None:
+    """Issuing takes longer than the interval: there is none, and the goals are as they were."""
+    sample = attention()
+    assert sample.solution is not None
+    long = tuple(replace(op, issue=sample.solution.interval if not op.variable else op.issue) for op in sample.problem.operations)
+    problem = replace(sample.problem, operations=long, edges=tuple(replace(edge, blocking=False) for edge in sample.problem.edges))
+    found = cpsat.attempt(problem, sample.solution.interval, 2).solution
+    assert found is not None
+    best, _ = Polish(problem, 2, found, (), True, lambda: 60.0).run()
+    assert check(problem, best) == ()
+    assert overlap(problem, best) > 0
