@@ -11,6 +11,7 @@ from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
 from twill.smt import cpsat
 from twill.smt.cpsat.solve import build
 from twill.smt.cpsat.variables import StoppedError
+from twill.verify.tiny import tiny_problem
 
 
 def loop(count: int) -> Problem:
@@ -59,3 +60,8 @@ def test_no_time_is_a_timeout_and_keeps_what_was_found() -> None:
     assert cpsat.attempt(problem, solution.interval, 2, time_limit=60, stop=stop).verdict == "timeout"
     assert cpsat.attempt(problem, solution.interval, 2, time_limit=0).verdict == "timeout"
     assert cpsat.improve("length", problem, solution.interval, 2, solution, time_limit=0) == (solution, False)
+
+
+def test_a_model_whose_symmetries_the_solver_trips_over_is_decided() -> None:
+    """OR-Tools 9.15 raises an IndexError in the presolve of this one; the oracle refutes it."""
+    assert cpsat.attempt(tiny_problem(Random(213949), 4), 5, 2).verdict == "infeasible"

@@ -114,7 +114,7 @@ def _run(
     solver.parameters.max_time_in_seconds = max(0.01, seconds)
     solver.parameters.catch_sigint_signal = False
     if stop is None:
-        return solver, solver.solve(model)
+        return solver, _solved(solver, model)
     done = threading.Event()
 
     def watch() -> None:
@@ -125,10 +125,19 @@ def _run(
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        return solver, solver.solve(model)
+        return solver, _solved(solver, model)
     finally:
         done.set()
         watcher.join()
+
+
+def _solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
+    """The status; once in some ten thousand models the presolve of OR-Tools 9.15 trips over its own symmetries, and is asked without."""
+    try:
+        return solver.solve(model)
+    except IndexError:
+        solver.parameters.symmetry_level = 0
+        return solver.solve(model)
 
 
 def _read(built: Built, solver: cp_model.CpSolver) -> Solution:
