@@ -111,7 +111,7 @@ def _among(first: int, warps: int) -> str:
 
 
 def _role(program: Program, group: WarpProgram) -> list[str]:
-    lines = [f"// ---- group {group.id}: {group.warps} warps", f"const Place place({group.first_warp});"]
+    lines = [f"// ---- group {group.id}: {group.warps} warps", f"Place place({group.first_warp});"]
     used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
     lines += [f"uint32_t n_{channel} = 0;" for channel in used] + [f"int32_t n{loop} = 0;" for loop in loops]

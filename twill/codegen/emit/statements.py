@@ -344,7 +344,9 @@ class Emitter:
         lines += [f"const int32_t n = n{it.op};", f"if (n >= {least}) {{"]
         lines += indented(self.all(it.prologue))
         self._settle(it.steady)
-        lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented(self.all(it.steady)), "}"])
+        steady = self.all(it.steady)
+        again = ["place.again();"] if self.group.warps >= 4 else []
+        lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*again, *steady]), "}"])
         lines += indented(self.all(it.epilogue))
         self.flying = ()
         short = self.all(it.short)

@@ -52,6 +52,12 @@ struct Place {
         column = 2 * (lane % 4);
         leader = thread == 0;
     }
+
+    /// At the beginning of a loop's body: the place is the same, but the compiler does not know. What follows from it, such as a swizzled
+    /// address for every store, is computed again in each iteration instead of being kept in a register throughout the loop.
+    __device__ __forceinline__ void again() {
+        asm volatile("" : "+r"(warpgroup), "+r"(lane), "+r"(row), "+r"(column));
+    }
 };
 
 }  // namespace twill

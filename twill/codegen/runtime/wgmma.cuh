@@ -88,9 +88,12 @@ __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, uint32_t
     return mode << 62 | uint64_t(8 * Width >> 4) << 32 | uint64_t(leading >> 4) << 16 | ((address & 0x3ffff) >> 4);
 }
 
-/// The descriptor of the same operand `bytes` further on (a k-step, a ring slot); `bytes` is a multiple of 16.
+/// The descriptor of the same operand `bytes` further on (a k-step, a ring slot); `bytes` is a multiple of 16. Added where it stands: the
+/// front end would keep one register pair for each step of an operand that does not change round a loop.
 __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint32_t bytes) {
-    return descriptor + (bytes >> 4);
+    uint64_t next;
+    asm volatile("add.u64 %0, %1, %2;" : "=l"(next) : "l"(descriptor), "l"(uint64_t(bytes >> 4)));
+    return next;
 }
 
 // ---- the instructions --------------------------------------------------------------------------------------------
