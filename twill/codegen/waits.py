@@ -124,7 +124,7 @@ def _merged(steps: Sequence[Step], waits: Mapping[int, int]) -> dict[int, int]:
     found = dict(waits)
     for position in sorted(found, reverse=True):
         later = position
-        while isinstance(steps[later].statement, Consumed | Get) and later + 1 < len(steps):
+        while later < len(steps) and isinstance(steps[later].statement, Consumed | Get):
             later += 1
             if later in found and found[later] <= found[position]:
                 found[position] = found.pop(later)
@@ -146,7 +146,7 @@ def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statemen
         if position in waits:
             found.append(MmaWait(waits[position], getattr(step.statement, "at")))  # noqa: B009
         found.append(step.statement)
-    return tuple(found)
+    return (*found, MmaWait(waits[len(steps)], getattr(steps[-1].statement, "at"))) if len(steps) in waits else tuple(found)  # noqa: B009
 
 
 def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
@@ -161,7 +161,18 @@ def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
                 began += parts.interval
             before = step.time
             _step(run, Key(index, position), step, i, total, began)
+        if index == 1:
+            _turn(run, Key(index, len(part)), began + parts.interval)
     return run
+
+
+def _turn(run: _Run, key: Key, now: Time) -> None:
+    """The loop turns behind the wait for products that the schedule has done by then, which read registers, and behind which the tensor core
+    has others to do: carried round the loop, such registers are apart from all others (ptxas serialized fa_bwd for want of 16, C7512)."""
+    done = [i for i, one in enumerate(run.flying[:-1]) if one.done <= now and any(kind == "register" for kind, _, _ in one.reads)]
+    if done:
+        run.needs[key] = len(run.flying) - 1 - done[-1]
+        del run.flying[: done[-1] + 1]
 
 
 def _number(iteration: Iteration, i: int, total: int) -> int:
