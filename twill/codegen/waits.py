@@ -161,18 +161,25 @@ def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
                 began += parts.interval
             before = step.time
             _step(run, Key(index, position), step, i, total, began)
-        if index == 1:
+        if part and index < 2:
             _turn(run, Key(index, len(part)), began + parts.interval)
     return run
 
 
 def _turn(run: _Run, key: Key, now: Time) -> None:
-    """The loop turns behind the wait for products that the schedule has done by then, which read registers, and behind which the tensor core
-    has others to do: carried round the loop, such registers are apart from all others (ptxas serialized fa_bwd for want of 16, C7512)."""
-    done = [i for i, one in enumerate(run.flying[:-1]) if one.done <= now and any(kind == "register" for kind, _, _ in one.reads)]
-    if done:
-        run.needs[key] = len(run.flying) - 1 - done[-1]
-        del run.flying[: done[-1] + 1]
+    """The loop turns behind the wait for products whose registers are back by then."""
+    spent = [position for position, _ in enumerate(run.flying) if _spent(run, position, now)]
+    if spent:
+        run.needs[key] = len(run.flying) - 1 - spent[-1]
+        del run.flying[: spent[-1] + 1]
+
+
+def _spent(run: _Run, position: int, now: Time) -> bool:
+    """Whether a product in flight that reads registers is done, as the schedule has it, while a younger one keeps the tensor core busy. Such
+    registers are waited for when the next product is issued or the loop turns: the compiler keeps those that products in flight read or
+    write apart from all others, and where they do not fit it serializes all products (C7512)."""
+    one = run.flying[position]
+    return position + 1 < len(run.flying) and one.done <= now and any(kind == "register" for kind, _, _ in one.reads)
 
 
 def _number(iteration: Iteration, i: int, total: int) -> int:
@@ -200,6 +207,7 @@ def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> N
         or writes & one.reads
         or (writes - accumulator) & one.writes
         or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
+        or (issued and _spent(run, position, began + step.time))
         or _releases(step.statement, one.reads, i, total)
     ]
     if needed:

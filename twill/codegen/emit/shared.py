@@ -54,9 +54,9 @@ def _matrix(tile: Shared, form: Layout) -> str:
     """Bytes to this lane's row of sixteen columns of 16 bits, number j of a thread's registers, for stmatrix and ldmatrix."""
     per, line = tile.width // 32, form.band // 8
     j = f"j % {line}" if form.bands > 1 else "j"
-    row = _row("place.row - place.lane / 4 + place.lane % 16", form, f"j / {line}")
-    first = _first(form, tile)
-    return f"{first}{j} / {per} * {tile.box} + swizzle<{tile.width}>(({row}) * {tile.width} + {j} % {per} * 32 + place.lane / 16 * 16)"
+    row = _row("place.row - place.lane / 4 + place.lane % 16", form)
+    first = f"{_first(form, tile)}{j} / {per} * {tile.box}{_band(tile, form, f'j / {line}')}"
+    return f"{first} + {_swizzled(tile, row, 'place.lane / 16 * 16', f'{j} % {per} * 32')}"
 
 
 def _pair(tile: Shared, form: Layout) -> str:
@@ -64,14 +64,22 @@ def _pair(tile: Shared, form: Layout) -> str:
     size = tile.bits // 8
     per, line = tile.width // (8 * size), form.band // 2
     p = f"p % {line}" if form.bands > 1 else "p"
-    row = _row("place.row + p % 2 * 8", form, f"p / {line}")
-    inside = f"{p} / 2 % {per} * {8 * size} + place.column * {size}"
-    return f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + swizzle<{tile.width}>(({row}) * {tile.width} + {inside})"
+    first = f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + {p} % 2 * {8 * tile.width}{_band(tile, form, f'p / {line}')}"
+    return f"{first} + {_swizzled(tile, _row('place.row', form), f'place.column * {size}', f'{p} / 2 % {per} * {8 * size}')}"
 
 
-def _row(row: str, form: Layout, band: str) -> str:
-    row = row.replace("place.row", f"place.row % {16 * form.down}") if form.across > 1 else row
-    return f"{row} + {band} * {16 * form.down}" if form.bands > 1 else row
+def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
+    """Bytes to a place in a box. Eight rows are a whole pattern, and `chunk`, a multiple of what `column` stays below, only turns bits: both
+    stay outside of the swizzle, so that a thread's places all follow from one number."""
+    return f"(swizzle<{tile.width}>(({row}) * {tile.width} + {column}) ^ {chunk})"
+
+
+def _row(row: str, form: Layout) -> str:
+    return row.replace("place.row", f"place.row % {16 * form.down}") if form.across > 1 else row
+
+
+def _band(tile: Shared, form: Layout, band: str) -> str:
+    return f" + {band} * {16 * form.down * tile.width}" if form.bands > 1 else ""
 
 
 def _first(form: Layout, tile: Shared) -> str:
