@@ -51,6 +51,8 @@ class Step:
     """From the beginning of the interval to when it starts."""
     done: Time = 0
     """The same of when the result of a product is there."""
+    through: Time = 0
+    """The same of when the tensor core is through with it."""
     sources: tuple[tuple[int, int | None], ...] = ()
     """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many intervals back its iteration began;
     None for one from outside of the loop."""
@@ -273,8 +275,12 @@ def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str,
     cycle = time if group.flat else event.time % group.scheduled.solution.interval
     at = At(Iteration("newest", stage), round(cycle * group.scale), stage)
     for step in _statements(group, sequence, i, at, firsts, writers):
-        done = event.task.start - event.time + group.scheduled.problem.operation(event.task.id).latency if event.task else 0
-        yield replace(step, time=time, done=time + done)
+        if event.task is None:
+            yield replace(step, time=time, done=time, through=time)
+            continue
+        operation, issued = group.scheduled.problem.operation(event.task.id), time + event.task.start - event.time
+        taken = max((r.offset + r.cycles for r in operation.reservations), default=0)
+        yield replace(step, time=time, done=issued + operation.latency, through=issued + taken)
 
 
 def _statements(

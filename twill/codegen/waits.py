@@ -62,6 +62,7 @@ class _Flight:
     began: Time
     """Of the interval in which it was issued."""
     done: Time
+    through: Time
 
 
 @dataclass(slots=True)
@@ -175,11 +176,12 @@ def _turn(run: _Run, key: Key, now: Time) -> None:
 
 
 def _spent(run: _Run, position: int, now: Time) -> bool:
-    """Whether a product in flight that reads registers is done, as the schedule has it, while a younger one keeps the tensor core busy. Such
-    registers are waited for when the next product is issued or the loop turns: the compiler keeps those that products in flight read or
-    write apart from all others, and where they do not fit it serializes all products (C7512)."""
+    """Whether a product in flight reads registers that the tensor core needs no more, as the schedule has it, and nothing else in the loop
+    will wait for it. It is waited for when the next product is issued or the loop turns: the compiler keeps registers of products in flight
+    apart from all others, and where they do not fit it serializes every product (C7512)."""
     one = run.flying[position]
-    return position + 1 < len(run.flying) and one.done <= now and any(kind == "register" for kind, _, _ in one.reads)
+    read = any(kind == "register" for kind, _, _ in one.reads)
+    return read and one.through <= now and not any(name in run.touched for _, name, _ in one.writes)
 
 
 def _number(iteration: Iteration, i: int, total: int) -> int:
@@ -216,7 +218,7 @@ def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> N
     _check(run, step, i, total)
     _assign(run, step, i, total)
     if issued:
-        run.flying.append(_Flight(reads - writes, writes, began, began + step.done))
+        run.flying.append(_Flight(reads - writes, writes, began, began + step.done, began + step.through))
 
 
 def _held_up(run: _Run, flight: _Flight, writes: frozenset[Location]) -> bool:

@@ -54,9 +54,10 @@ struct Place {
     }
 
     /// At the beginning of a loop's body: the place is the same, but the compiler does not know. What follows from it, such as a swizzled
-    /// address for every store, is computed again in each iteration instead of being kept in a register throughout the loop.
+    /// address for every store, is computed again in each iteration instead of being kept in a register throughout the loop. (The warpgroup is
+    /// the same in all of a warp's threads and costs none.)
     __device__ __forceinline__ void again() {
-        asm volatile("" : "+r"(warpgroup), "+r"(lane), "+r"(row), "+r"(column));
+        asm volatile("" : "+r"(lane), "+r"(row), "+r"(column));
     }
 };
 
