@@ -41,23 +41,29 @@ struct Ring {
 
 /// A thread's place in its group of warps: which warpgroup's 64 rows, and which elements of an accumulator it holds.
 struct Place {
-    uint32_t warpgroup, lane, row, column;
+    uint32_t warp, warpgroup, lane, row, column;
     bool leader;
 
     __device__ __forceinline__ explicit Place(uint32_t first_warp) {
-        const uint32_t thread = threadIdx.x - 32 * first_warp;
-        lane = threadIdx.x % 32;
-        warpgroup = (warp_index() - first_warp) / 4;
-        row = 16 * (warp_index() - first_warp) + lane / 4;
-        column = 2 * (lane % 4);
-        leader = thread == 0;
+        warp = warp_index() - first_warp;
+        warpgroup = warp / 4;
+        leader = threadIdx.x == 32 * first_warp;
+        find(threadIdx.x);
     }
 
-    /// At the beginning of a loop's body: the place is the same, but the compiler does not know. What follows from it, such as a swizzled
-    /// address for every store, is computed again in each iteration instead of being kept in a register throughout the loop. (The warpgroup is
-    /// the same in all of a warp's threads and costs none.)
+    /// At the beginning of a loop's body: the same place, found again, so that nothing that follows from it (a swizzled address for every
+    /// store) is kept in a register throughout the loop.
     __device__ __forceinline__ void again() {
-        asm volatile("" : "+r"(lane), "+r"(row), "+r"(column));
+        uint32_t thread;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+        find(thread);
+    }
+
+private:
+    __device__ __forceinline__ void find(uint32_t thread) {
+        lane = thread % 32;
+        row = 16 * warp + lane / 4;
+        column = 2 * (lane % 4);
     }
 };
 
