@@ -63,9 +63,9 @@ def changed(kernel: str, options: Options) -> Program:
     return lower(*loops(kernel), options)
 
 
-def assembled(kernels: Iterable[str], folder: Path) -> str:
-    """What nvcc says to one file with the CUDA of all these kernels: names are made distinct, and what every file begins with is written
-    once."""
+def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
+    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level: names are made distinct, and what every file
+    begins with is written once."""
     instructions, texts = set[str](), list[str]()
     for kernel in kernels:
         lines = source(program(kernel)).splitlines()
@@ -75,7 +75,7 @@ def assembled(kernels: Iterable[str], folder: Path) -> str:
         texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel}_\1", kept))
     head = ["#include <cuda_runtime.h>", '#include "twill.cuh"', *sorted(instructions)]
     (folder / "all.cu").write_text("\n".join([*head, *texts]))
-    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{RUNTIME}", "-Xptxas", "-v,-O1", "-cubin"]
+    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{RUNTIME}", "-Xptxas", f"-v,-O{level}", "-cubin"]
     done = subprocess.run([*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr

@@ -57,8 +57,13 @@ def twice(kind: type[Statement]) -> Edit:  # pyright: ignore[reportGeneralTypeIs
 
 
 def weaker(statement: Statement) -> tuple[Statement, ...] | None:
-    """A wait that lets one more product fly."""
-    return (replace(statement, pending=statement.pending + 1),) if isinstance(statement, MmaWait) else None
+    """A wait that lets one more product fly, where something depends on it."""
+    return (replace(statement, pending=statement.pending + 1),) if isinstance(statement, MmaWait) and not statement.early else None
+
+
+def unawaited(statement: Statement) -> tuple[Statement, ...] | None:
+    """No such wait at all."""
+    return () if isinstance(statement, MmaWait) and not statement.early else None
 
 
 def late(statement: Statement) -> tuple[Statement, ...] | None:
@@ -74,7 +79,7 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
     "dropped get": (dropped(Get), "outside of its Get|without having got"),
     "dropped put": (dropped(PutLoad), "deadlock|belongs|read before"),
     "dropped product": (dropped(MmaIssue), "values|before it is assigned|issued from|in part|releases|in flight"),
-    "dropped wait": (dropped(MmaWait), "in flight|while"),
+    "dropped wait": (unawaited, "in flight|while"),
     "wrong wait count": (weaker, "in flight|while"),
     "dropped move": (dropped(Move), "values|before it is assigned"),
     "missing barrier": (dropped(OrderWait), "signals turn. twice"),

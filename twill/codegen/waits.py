@@ -14,6 +14,7 @@ from twill.codegen.steps import Step
 from twill.diagnostics import TwillError
 from twill.ir.problem import Time
 from twill.ir.program import (
+    At,
     Compute,
     Consumed,
     Get,
@@ -78,22 +79,29 @@ class _Run:
     """Value and iteration of what registers hold."""
     needs: dict[Key, int] = field(default_factory=dict[Key, int])
     """How many products may stay in flight before a step."""
+    early: set[Key] = field(default_factory=set[Key])
+    """Where fewer may than anything depends on."""
 
 
 def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[Statement, ...], tuple[Statement, ...]]:
     """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten too early."""
-    needs, left = dict[Key, int](), False
+    needs, left, firm = dict[Key, int](), False, set[Key]()
     for repeats in range(parts.stages + 3):
         run = _execute(code, parts, repeats)
         left = left or bool(run.flying)
+        firm |= run.needs.keys() - run.early
         for key, pending in run.needs.items():
             needs[key] = min(pending, needs.get(key, pending))
+    waits = {key: MmaWait(pending, _at(parts, key), key not in firm) for key, pending in needs.items()}
     prologue, steady, epilogue = (
-        _merged(part, {key.position: pending for key, pending in needs.items() if key.part == index})
+        _merged(part, {key.position: wait for key, wait in waits.items() if key.part == index})
         for index, part in enumerate((parts.prologue, parts.steady, parts.epilogue))
     )
     first = _leading(parts.steady, steady)
-    turn = () if first is None else (MmaWait(steady.pop(first)),)
+    turn = () if first is None else (replace(steady.pop(first), at=At()),)
+    for part, waited in ((parts.prologue, prologue), (parts.steady, steady)):
+        if turn and len(part) in waited and waited[len(part)].pending >= turn[0].pending:
+            del waited[len(part)]
     return (
         (*_inserted(parts.prologue, prologue), *turn),
         (*_inserted(parts.steady, steady), *turn),
@@ -120,20 +128,26 @@ def pending(code: Code, parts: Parts) -> Mapping[int, int]:
     return {key.position: number for key, number in run.needs.items() if key.part == 1}
 
 
-def _merged(steps: Sequence[Step], waits: Mapping[int, int]) -> dict[int, int]:
+def _at(parts: Parts, key: Key) -> At:
+    """Of the step that is waited before, or the last one."""
+    steps = (parts.prologue, parts.steady, parts.epilogue)[key.part]
+    return getattr(steps[min(key.position, len(steps) - 1)].statement, "at")  # noqa: B009
+
+
+def _merged(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> dict[int, MmaWait]:
     """A wait that only lets slots be released just before a stronger one is left to that, though slots are got between them."""
     found = dict(waits)
     for position in sorted(found, reverse=True):
         later = position
         while later < len(steps) and isinstance(steps[later].statement, Consumed | Get):
             later += 1
-            if later in found and found[later] <= found[position]:
-                found[position] = found.pop(later)
+            if later in found and found[later].pending <= found[position].pending:
+                found[position] = replace(found[position], pending=found.pop(later).pending)
                 break
     return found
 
 
-def _leading(steps: Sequence[Step], waits: Mapping[int, int]) -> int | None:
+def _leading(steps: Sequence[Step], waits: Mapping[int, object]) -> int | None:
     """Where an interval begins with a wait but for turns and slots. It is put at the end of the interval before, so that no product is in
     flight when the loop turns (measured: a tenth of attention's time, benchmarks/notebook.md)."""
     first = min(waits, default=None)
@@ -141,13 +155,12 @@ def _leading(steps: Sequence[Step], waits: Mapping[int, int]) -> int | None:
     return first if all(isinstance(step.statement, OrderWait | Get) for step in begun) else None
 
 
-def _inserted(steps: Sequence[Step], waits: Mapping[int, int]) -> tuple[Statement, ...]:
+def _inserted(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> tuple[Statement, ...]:
     found = list[Statement]()
     for position, step in enumerate(steps):
-        if position in waits:
-            found.append(MmaWait(waits[position], getattr(step.statement, "at")))  # noqa: B009
+        found += [waits[position]] if position in waits else []
         found.append(step.statement)
-    return (*found, MmaWait(waits[len(steps)], getattr(steps[-1].statement, "at"))) if len(steps) in waits else tuple(found)  # noqa: B009
+    return (*found, *([waits[len(steps)]] if len(steps) in waits else []))
 
 
 def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
@@ -168,11 +181,19 @@ def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
 
 
 def _turn(run: _Run, key: Key, now: Time) -> None:
-    """The loop turns behind the wait for products whose registers are back by then."""
-    spent = [position for position, _ in enumerate(run.flying) if _spent(run, position, now)]
-    if spent:
-        run.needs[key] = len(run.flying) - 1 - spent[-1]
-        del run.flying[: spent[-1] + 1]
+    """The loop turns behind the wait for products whose registers are needed no more."""
+    _await(run, key, [], [position for position, _ in enumerate(run.flying) if _spent(run, position, now)])
+
+
+def _await(run: _Run, key: Key, needed: Sequence[int], spent: Sequence[int]) -> None:
+    """Wait for the products in flight at these positions, and so for all older ones."""
+    last = max([*needed, *spent], default=None)
+    if last is None:
+        return
+    run.needs[key] = min(len(run.flying) - 1 - last, run.needs.get(key, len(run.flying)))
+    if last not in needed:
+        run.early.add(key)
+    del run.flying[: last + 1]
 
 
 def _spent(run: _Run, position: int, now: Time) -> bool:
@@ -209,12 +230,10 @@ def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> N
         or writes & one.reads
         or (writes - accumulator) & one.writes
         or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
-        or (issued and _spent(run, position, began + step.time))
         or _releases(step.statement, one.reads, i, total)
     ]
-    if needed:
-        run.needs[key] = min(len(run.flying) - 1 - needed[-1], run.needs.get(key, len(run.flying)))
-        del run.flying[: needed[-1] + 1]
+    spent = [position for position, _ in enumerate(run.flying) if issued and _spent(run, position, began + step.time)]
+    _await(run, key, needed, spent)
     _check(run, step, i, total)
     _assign(run, step, i, total)
     if issued:

@@ -195,6 +195,8 @@ class MmaWait:
 
     pending: int
     at: At = At()
+    early: bool = False
+    """Sooner than anything depends on it: for the registers that the products read."""
 
 
 # --- statements: channels ---------------------------------------------------------------------------------------------

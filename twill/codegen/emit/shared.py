@@ -69,8 +69,8 @@ def _pair(tile: Shared, form: Layout) -> str:
 
 
 def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
-    """Bytes to a place in a box. Eight rows are a whole pattern, and `chunk`, a multiple of what `column` stays below, only turns bits: both
-    stay outside of the swizzle, so that a thread's places all follow from one number."""
+    """Bytes to a place in a box. Eight rows are a whole pattern, and `chunk`, a multiple of what `column` stays below, only turns bits.
+    Both stay outside of the swizzle, so that a thread's places all follow from one number."""
     return f"(swizzle<{tile.width}>(({row}) * {tile.width} + {column}) ^ {chunk})"
 
 
