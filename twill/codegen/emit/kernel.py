@@ -70,7 +70,8 @@ def _kernel(program: Program) -> list[str]:
     lines = ["extern __shared__ uint8_t dynamic[];", "const uint32_t memory = (shared_address(dynamic) + 1023) / 1024 * 1024;"]
     at = shared.barriers
     for channel in program.channels:
-        lines.append(f"const Ring<{channel.depth}, {channel.stride}> {channel.id}{{memory + {channel.offset}, memory + {at}}};")
+        kind = f"Ring<{channel.depth}, {channel.stride}{'' if channel.by_tma else ', true'}>"
+        lines.append(f"const {kind} {channel.id}{{memory + {channel.offset}, memory + {at}}};")
         at += 16 * channel.depth
     if program.orders:
         lines.append(f"enum : uint32_t {{ {', '.join(f'{order.id} = {order.barrier}' for order in program.orders)} }};")

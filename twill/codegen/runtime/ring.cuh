@@ -6,8 +6,10 @@
 
 namespace twill {
 
-/// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots.
-template <uint32_t Depth, uint32_t Stride>
+/// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each warp arrives for it, or, where
+/// threads put the tiles instead of TMA (`Written`), every thread: compute-sanitizer's racecheck follows no thread's accesses to the arrival
+/// of another.
+template <uint32_t Depth, uint32_t Stride, bool Written = false>
 struct Ring {
     uint32_t slots, barriers;
 
@@ -19,23 +21,24 @@ struct Ring {
     __device__ __forceinline__ void wait_empty(uint32_t n) const { mbarrier_wait(empty(n), (n / Depth + 1) % 2); }
 
     /// By all threads of a warp, of the group that puts: it has written its part of the slot.
-    __device__ __forceinline__ void fill(uint32_t n) const {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) mbarrier_arrive(full(n));
-    }
+    __device__ __forceinline__ void fill(uint32_t n) const { arrive(full(n)); }
 
     /// By all threads of a warp: it reads the slot no more.
-    __device__ __forceinline__ void release(uint32_t n) const {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(n));
+    __device__ __forceinline__ void release(uint32_t n) const { arrive(empty(n)); }
+
+    /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after `consumers` warps have.
+    __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers) const {
+        constexpr uint32_t each = Written ? 32 : 1;
+        for (uint32_t i = 0; i < Depth; ++i) {
+            mbarrier_init(full(i), producers * each);
+            mbarrier_init(empty(i), consumers * each);
+        }
     }
 
-    /// One thread, once: a phase is full after `full_arrivals`, empty after `empty_arrivals`.
-    __device__ __forceinline__ void init(uint32_t full_arrivals, uint32_t empty_arrivals) const {
-        for (uint32_t i = 0; i < Depth; ++i) {
-            mbarrier_init(full(i), full_arrivals);
-            mbarrier_init(empty(i), empty_arrivals);
-        }
+private:
+    __device__ __forceinline__ static void arrive(uint32_t barrier) {
+        if (!Written) __syncwarp();
+        if (Written || threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
     }
 };
 
