@@ -72,6 +72,7 @@ VARIANTS = {
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
     "fa_bwd": Variant("fa_bwd", small=ROWS),
+    "fa_bwd_subtiled": Variant("fa_bwd_subtiled", small=ROWS),
 }
 
 
