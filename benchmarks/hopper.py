@@ -149,9 +149,15 @@ def sanitize(folder: Path, names: Sequence[str]) -> None:
             ]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
             last = (done.stdout.strip().splitlines() or [done.stderr[-200:]])[-1]
-            click.echo(f"{name}: {tool}: {last}")
-            found |= bool(done.returncode)
+            theirs = _only_in_libraries(done.stdout, variant.kernel)
+            click.echo(f"{name}: {tool}: {last}{', all in kernels of libraries' if theirs else ''}")
+            found |= bool(done.returncode) and not theirs
     sys.exit(found)
+
+
+def _only_in_libraries(said: str, kernel: str) -> bool:
+    """Whether racecheck reports races, and none of the generated kernel: references of attention run cuDNN's, which it reports."""
+    return "Race reported" in said and f"{kernel}_kernel" not in said
 
 
 def _build(folder: Path, names: Sequence[str]) -> None:

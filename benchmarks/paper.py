@@ -75,7 +75,9 @@ def verdict(answer: Answer, interval: Time | None) -> str:
     if answer.interval is not None and answer.interval <= interval:
         return f"**feasible** at {interval}" + (f", even at {answer.interval}" if answer.interval < interval else "")
     best = f"the smallest found is {answer.interval}" if answer.interval else "nothing was found"
-    return f"open at {interval} within the time limit: {best}, proven at least {answer.result.proved}"
+    few = [one.copies for one in answer.result.refuted if one.below and one.copies and one.interval >= interval]
+    partly = f" for more than {max(few)} iterations in flight (**infeasible** for as many)" if few else ""
+    return f"open at {interval} within the time limit{partly}: {best}, proven at least {answer.result.proved}"
 
 
 def reasons(answer: Answer) -> tuple[str, ...]:

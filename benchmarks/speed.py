@@ -27,7 +27,7 @@ import twill
 from twill.ir.search import Options
 from twill.smt.printed import algorithm1
 
-OVERHEAD = 1.5
+OVERHEAD = 1.8
 """Seconds of a command's time limit kept back for starting, reading, checking and writing."""
 
 UNITS = 60

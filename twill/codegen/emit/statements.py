@@ -49,6 +49,8 @@ NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f3
 """Of operand types in the words for wgmma."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
 """How a tile leaves, by the kind of reduction."""
+FOUND_AGAIN = ("place.lane", "place.row", "place.column")
+"""What `Place::again` of the runtime finds again. A loop that speaks of none goes without: to know its lane anew delays every arrival."""
 Flying = tuple[str, ...]
 """Accumulators of the commit groups in flight, oldest first."""
 
@@ -345,7 +347,7 @@ class Emitter:
         lines += indented(self.all(it.prologue))
         self._settle(it.steady)
         steady = self.all(it.steady)
-        again = ["place.again();"] if self.group.warps >= 4 else []
+        again = ["place.again();"] if self.group.warps >= 4 and any(member in line for line in steady for member in FOUND_AGAIN) else []
         lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*again, *steady]), "}"])
         lines += indented(self.all(it.epilogue))
         self.flying = ()
