@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import pytest
+
 from tests.codegen.programs import loops, program
 from twill.report.palette import CRITICAL
 from twill.report.scene import Rect, Scene, Text, stacked, svg
@@ -38,8 +40,10 @@ def test_the_first_product_of_the_steady_state_stands_where_the_schedule_has_it(
     assert one.solution.interval < 2100
 
 
-def test_waits_are_framed_and_named() -> None:
-    waits = [shape for shape in scenes()[1].shapes if isinstance(shape, Rect) and shape.fill == "#ffffff" and shape.tip]
-    assert {shape.stroke for shape in waits} == {CRITICAL}
-    assert any(shape.tip.startswith("take turn") for shape in waits)
-    assert any(isinstance(shape, Text) and shape.color == CRITICAL and "turn" in shape.text for shape in scenes()[1].shapes)
+@pytest.mark.parametrize(("kernel", "waits"), [("fa_fwd_subtiled", ("put y_10", "operands of ")), ("fa_bwd", ("get weights_18", "wait 0"))])
+def test_waits_are_framed_and_named(kernel: str, waits: tuple[str, ...]) -> None:
+    scene = scenes(kernel)[1]
+    framed = [shape for shape in scene.shapes if isinstance(shape, Rect) and shape.fill == "#ffffff" and shape.tip]
+    assert {shape.stroke for shape in framed} == {CRITICAL}
+    assert all(any(shape.tip.startswith(wait) for shape in framed) for wait in waits)
+    assert any(isinstance(shape, Text) and shape.color == CRITICAL and shape.text.startswith("put ") for shape in scene.shapes)
