@@ -59,13 +59,12 @@ def decide(
         return Decision("timeout")
     exact, failed = _Exact(problem, interval, joint), 0
     while master and (labels := master.partition()):
-        words = [exact.under(labels, n) for n in sorted({min(FEW, copies), copies})]
-        found = next((word.solution for word in words if word.solution), None)
-        if found:
-            return Decision("feasible", found)
+        word = exact.decided(labels, copies)
+        if word.solution:
+            return Decision("feasible", word.solution)
         failed += 1
-        undecided |= words[-1].verdict != "infeasible"
-        blame = joint and failed > patience and words[-1].verdict == "infeasible"
+        undecided |= word.verdict != "infeasible"
+        blame = joint and failed > patience and word.verdict == "infeasible"
         master.exclude(labels, exact.blamed(labels, copies) if blame else conflict.groupable(problem))
     return Decision("timeout" if undecided else "infeasible")
 
@@ -80,6 +79,11 @@ class _Exact:
 
     def under(self, labels: Labels, copies: int) -> Attempt:
         return cpsat.attempt(under(self.problem, labels), self.interval, copies, joint=self.joint, effort=EFFORT, proving=False)
+
+    def decided(self, labels: Labels, copies: int) -> Attempt:
+        """A schedule with few iterations in flight, or else the word on all."""
+        few = self.under(labels, min(FEW, copies))
+        return few if few.solution or copies <= FEW else self.under(labels, copies)
 
     def blamed(self, labels: Labels, copies: int) -> list[int]:
         """Few operations whose groups exclude a schedule: for few iterations in flight, which is soon asked, then those and as many more

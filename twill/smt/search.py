@@ -88,6 +88,11 @@ class _State:
         if self.low > 1:
             self.refuted.append(Refutation(self.low - 1, None, _bound_name(self.bounds), 0.0, below=True))
 
+    @property
+    def few(self) -> int:
+        """Iterations in flight that are asked about first."""
+        return min(FEW, self.options.copies)
+
     def remaining(self) -> float:
         return self.options.time_limit - (time.monotonic() - self.began)
 
@@ -122,10 +127,9 @@ class _State:
         while floor < min(self.high, TURN_REACH * self.low) and not (self.best and self.high - floor < grain) and self.remaining() > until:
             interval = (floor + self.high - 1) // 2 if self.best else min(floor + step, self.top)
             self._tell("trying", "cpsat", interval, "sub-tiles in turn")
-            few = min(FEW, self.options.copies)
-            looks = [(problem, few) for problem in problems]
-            if interval == self.low and few < self.options.copies:
-                looks += [(problem, few + 1) for problem in problems[:1]]
+            looks = [(problem, self.few) for problem in problems]
+            if interval == self.low and self.few < self.options.copies:
+                looks += [(problem, self.few + 1) for problem in problems[:1]]
             found = next((word for problem, copies in looks if (word := self._in_turn(problem, interval, copies, until))), None)
             if found:
                 self.best = found
@@ -189,12 +193,12 @@ class _State:
         With few iterations in flight that is found in a hundredth of the time, and most often more of them make no difference: so few tell
         where to look for an answer, and one refutation just below, for all, is the proof.
         """
-        few, copies = min(FEW, self.options.copies), self.options.copies
-        high, last = self._least(projection, few)
+        copies = self.options.copies
+        high, last = self._least(projection, self.few)
         if last is None:
             return
         self.hope = high if high < self.high else self.hope
-        if few < copies:
+        if self.few < copies:
             (word,) = self._ask(projection, [high - 1], copies, PROJECTION_SHARE)
             last = self._refuted(projection, high - 1, copies, word)
         if last:
@@ -282,9 +286,10 @@ class _State:
 
     def _quick(self, problem: Problem, interval: Time) -> Solution | None:
         """A schedule found in a share of work: under natural partitions, then freely."""
-        for copies in range(min(FEW, self.options.copies), self.options.copies + 1):
-            for labels in partitions(problem):
-                word = self._look(under(problem, labels), interval, copies, FIRST_SHARE / 8)
+        problems = [under(problem, labels) for labels in partitions(problem)]
+        for copies in range(self.few, self.options.copies + 1):
+            for one in problems:
+                word = self._look(one, interval, copies, FIRST_SHARE / 8)
                 if word:
                     return word
         return self._look(problem, interval, self.options.copies, FIRST_SHARE)

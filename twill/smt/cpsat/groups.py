@@ -3,7 +3,8 @@
 
 from ortools.sat.python import cp_model
 
-from twill.ir.problem import Problem
+from twill.ir.problem import Problem, Reservation
+from twill.smt.cpsat.timing import rectangles
 from twill.smt.cpsat.variables import Literal, Variables, negate
 
 
@@ -78,13 +79,8 @@ def in_order(v: Variables) -> None:
     """No rule, a wish: operations that must share a group do not issue at the same time. A warp issues in order, so that what a schedule
     has it issue at once is late by as much."""
     for members in v.clusters.members:
-        parts = [
-            v.model.new_fixed_size_interval_var(v.residue[op] + turn * v.interval, v.problem.operations[op].issue, "")
-            for op in members
-            for turn in (0, 1)
-            if v.problem.operations[op].issue
-        ]
-        v.model.add_no_overlap(parts)
+        issues = [(op, Reservation("issue", v.problem.operations[op].issue)) for op in members]
+        v.model.add_no_overlap([part for op, issue in issues if issue.cycles for part in rectangles(v, op, issue)])
 
 
 def widths(problem: Problem) -> list[int]:

@@ -46,7 +46,7 @@ def _two_delays(v: Variables, edge: Edge, gap: cp_model.LinearExpr, same: cp_mod
 def occupancy(v: Variables, unit: Unit) -> None:
     """At every residue the unit's reservations fit its capacity."""
     uses = [(i, use) for i, op in enumerate(v.problem.operations) for use in op.reservations if use.unit == unit.name and use.cycles]
-    parts = [(part, use.amount) for i, use in uses for part in _rectangles(v, i, use)]
+    parts = [(part, use.amount) for i, use in uses for part in rectangles(v, i, use)]
     if unit.capacity == 1:
         v.model.add_no_overlap([interval for interval, _ in parts])
         _in_turn(v, uses)
@@ -68,7 +68,7 @@ def _in_turn(v: Variables, uses: list[tuple[int, Reservation]]) -> None:
             v.model.add(gap <= v.interval - other)
 
 
-def _rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.IntervalVar]:
+def rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.IntervalVar]:
     """The reservation modulo I, twice: whole periods first, then the rest."""
     residue = v.residue[op] if use.offset == 0 else _shifted(v, op, use.offset)
     whole, rest = divmod(use.cycles, v.interval)
