@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import table
 
-from twill.bench import once
-from twill.codegen import build
+from twill.bench import profile_target as once
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.generate import files, generate
 from twill.inputs import Inputs
+from twill.launch import build
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, REPORT, PLOT = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images" / "h200.svg"
@@ -144,7 +144,7 @@ def sanitize(folder: Path, names: Sequence[str]) -> None:
                 "9",
                 sys.executable,
                 "-m",
-                "twill.bench.once",
+                "twill.bench.profile_target",
                 request.text(),
             ]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -25,7 +25,7 @@ from measure import ask, machine, seconds, table
 
 import twill
 from twill.ir.search import Options
-from twill.smt.printed import algorithm1
+from twill.smt.paper_encoding import algorithm1
 
 OVERHEAD = 1.8
 """Seconds of a command's time limit kept back for starting, reading, checking and writing."""

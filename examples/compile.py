@@ -5,7 +5,7 @@ python examples/compile.py
 
 from pathlib import Path
 
-from twill.extract.triton import capture, load_file
+from twill.extract.frontend.triton import capture, load_file
 
 KERNELS = "examples/kernels.py"
 

@@ -2,7 +2,7 @@
 
 from twill.diagnostics import Location
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Unit, Use, Value
-from twill.ir.schedule import Bounds, Group, Place, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution
+from twill.ir.schedule import Allocation, Bounds, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution
 
 
 def figure1() -> Result:
@@ -141,7 +141,7 @@ def attention() -> Result:
             (0, 1300, *_TILE_STARTS, *second),
             (0, 0, *(1,) * 11, *(2,) * 11),
             (Group(0, 1, 24), Group(1, 4, 160), Group(2, 4, 160)),
-            (Place("K", "shared", 0, 32768, 2), Place("V", "shared", 65536, 32768, 2)),
+            (Allocation("K", "shared", 0, 32768, 2), Allocation("V", "shared", 65536, 32768, 2)),
         ),
         refuted=(Refutation(2047, None, "ResMII TC", 0.0, below=True),),
         reasons=(Reason("registers", "S, P, O and the converted P need 224 registers at once; a group has 160."),),

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from twill.api import annotate, compile, draw_graph, draw_timeline, report_page, schedule, summary  # noqa: A004 (as users say it)
-    from twill.codegen.load import Kernel
-    from twill.codegen.load import load as load_kernel
     from twill.diagnostics import Location, TwillError
     from twill.emit.program import text as program_text
     from twill.files import read_graph, read_schedule, write_graph, write_schedule
@@ -27,13 +25,15 @@ if TYPE_CHECKING:
     from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
     from twill.ir.schedule import Result, Solution
     from twill.ir.search import Options, Progress
+    from twill.launch.load import Kernel
+    from twill.launch.load import load as load_kernel
     from twill.pipeline import solve
     from twill.report.scene import png, svg
     from twill.verify import check
 
 _HOMES = {
     "twill.api": ("annotate", "compile", "draw_graph", "draw_timeline", "report_page", "schedule", "summary"),
-    "twill.codegen.load": ("Kernel",),
+    "twill.launch.load": ("Kernel",),
     "twill.diagnostics": ("Location", "TwillError"),
     "twill.files": ("read_graph", "read_schedule", "write_graph", "write_schedule"),
     "twill.inputs": ("Case", "Inputs", "cases"),
@@ -45,7 +45,7 @@ _HOMES = {
     "twill.verify": ("check",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_RENAMED = {"program_text": ("twill.emit.program", "text"), "load_kernel": ("twill.codegen.load", "load")}
+_RENAMED = {"program_text": ("twill.emit.program", "text"), "load_kernel": ("twill.launch.load", "load")}
 
 __all__ = [
     "Case",

@@ -11,7 +11,7 @@ from twill.ir.search import Options
 from twill.report.scene import Scene
 
 if TYPE_CHECKING:
-    from twill.codegen.load import Kernel
+    from twill.launch.load import Kernel
 
 
 def schedule(spec: str, options: Options | None = None, **questions: Any) -> tuple[Result, ...]:
@@ -39,12 +39,12 @@ def compile(  # noqa: A001 (as users say it)
     values of constants, as in `--set`, for a Python kernel; `schedules` are files to use in place of a search; `questions` are the other
     fields of `Inputs`. The kernel is then launched by `kernel[grid](...)`. Raises TwillError for bad input.
     """
-    from twill.codegen.load import load
-    from twill.extract.source import described
-    from twill.generate import Wishes, built
+    from twill.extract.frontend.source import described
+    from twill.generate import GenerateOptions, built
+    from twill.launch.load import load
 
     spec, given = described(kernel, arch, settings or {})
-    return load(built(Inputs(spec, arch=arch, settings=given, **questions), Wishes(time_limit, tuple(schedules))))
+    return load(built(Inputs(spec, arch=arch, settings=given, **questions), GenerateOptions(time_limit, tuple(schedules))))
 
 
 def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from twill.codegen.lower import Options as Lowering
-from twill.codegen.nodes import Scheduled
 from twill.diagnostics import TwillError
 from twill.inputs import Inputs, cases, origin
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
+from twill.warp.lower import Options as Lowering
+from twill.warp.tasks import Scheduled
 
 Tell = Callable[[str, Progress], None]
 """What hears how the search goes, by the name of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class GenerateOptions:
     """How a kernel is generated."""
 
     time_limit: float = 60.0
@@ -43,11 +43,11 @@ class Generated:
     """The schedules with their evidence, by the paths of the loops."""
 
 
-def generate(inputs: Inputs, wishes: Wishes | None = None, tell: Tell = lambda name, event: None) -> Generated:
+def generate(inputs: Inputs, wishes: GenerateOptions | None = None, tell: Tell = lambda name, event: None) -> Generated:
     """Schedule and lower."""
-    from twill.codegen.plan import program
+    from twill.loop_nest import program
 
-    wishes = wishes or Wishes()
+    wishes = wishes or GenerateOptions()
     results = dict[str, Result]()
     kept = _kept(wishes.schedules)
 
@@ -59,11 +59,11 @@ def generate(inputs: Inputs, wishes: Wishes | None = None, tell: Tell = lambda n
     return Generated(made, loops, results)
 
 
-def built(inputs: Inputs, wishes: Wishes | None = None, tell: Tell = lambda name, event: None) -> Path:
+def built(inputs: Inputs, wishes: GenerateOptions | None = None, tell: Tell = lambda name, event: None) -> Path:
     """The folder of a kernel that is generated and built, made once: what was built before is taken from the user's cache."""
-    from twill.codegen.build import cached
+    from twill.launch.build import cached
 
-    wishes = wishes or Wishes()
+    wishes = wishes or GenerateOptions()
     module, machine = origin(inputs)
     text = module.text
     asked = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
@@ -72,7 +72,7 @@ def built(inputs: Inputs, wishes: Wishes | None = None, tell: Tell = lambda name
     return cached(key, lambda: {name: make() for name, make in files(generate(asked, wishes, tell)).items()})
 
 
-def _solved(problem: Problem, wishes: Wishes, tell: Tell) -> Result:
+def _solved(problem: Problem, wishes: GenerateOptions, tell: Tell) -> Result:
     from twill.pipeline import solve
 
     return solve(problem, Options(time_limit=wishes.time_limit, explain=False), lambda event: tell(problem.name, event))
@@ -103,13 +103,13 @@ def _fitting(result: Result, problem: Problem) -> Result:
 def files(made: Generated) -> dict[str, Callable[[], str]]:
     """What is written about a kernel, by file name: its source and what a loader needs, the programs of its groups, their simulated
     timeline, the TTGIR, and the schedules."""
-    from twill.codegen.build import MANIFEST, SOURCE
-    from twill.codegen.emit.kernel import source
-    from twill.codegen.listing import text
-    from twill.codegen.manifest import manifest, write
     from twill.files import write_schedule
+    from twill.launch.build import MANIFEST, SOURCE
+    from twill.launch.manifest import manifest, write
     from twill.simulate.predict import predict
     from twill.simulate.report import trace
+    from twill.targets.cuda.kernel import source
+    from twill.warp.listing import text
 
     cuda = source(made.program)
     predicted = predict(made.program, made.loops)

@@ -121,13 +121,13 @@ def _default_name(arch: str | None) -> str | None:
 
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.emit.ttgir import bare
-    from twill.extract.ttgir import read
+    from twill.extract.reader.ttgir import read
 
     module, machine = origin(inputs)
     if "twill.start" in module.text:
         module = read(bare(module.text), module.file)
     if inputs.persistent:
-        from twill.extract.persistent import persistent
+        from twill.extract.frontend.persistent import persistent
 
         module = persistent(module)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
@@ -136,7 +136,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 def origin(inputs: Inputs) -> tuple[Module, Machine]:
     """The module as it is written, and the machine that it is priced for."""
     from twill.costs.machine import load as machine_named
-    from twill.extract.source import load
+    from twill.extract.frontend.source import load
 
     named = machine_named(inputs.machine) if inputs.machine else None
     arch = inputs.arch or (named.arch if named else None)
@@ -146,7 +146,7 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
 
 def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
     """The loops of those names, or all that can be scheduled. Raises TwillError where one cannot, or none can."""
-    from twill.extract.ttgir import loops
+    from twill.extract.reader.ttgir import loops
 
     found = loops(module)
     if not names:
@@ -194,8 +194,8 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.model import Overrides, price, prices
-    from twill.extract.dependence import graph
-    from twill.extract.simplify import ALL_RULES
+    from twill.extract.dependence.build import graph
+    from twill.extract.dependence.simplify import ALL_RULES
 
     unknown = sorted(set(inputs.switched_off) - set(ALL_RULES))
     if unknown:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-RUNTIME = HERE.parents[1] / "twill" / "codegen" / "runtime"
+RUNTIME = HERE.parents[1] / "twill" / "targets" / "runtime"
 FLAGS = ("-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a")
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from twill.bench.case import TORCH, Bench, bench
-from twill.bench.once import Request, Runs, read
+from twill.bench.profile_target import Request, Runs, read
 from twill.diagnostics import TwillError
-from twill.extract.arguments import Instance
+from twill.extract.frontend.arguments import Instance
 
 INSTANCE = Instance({"n": "i32"}, frozenset(), {"BLOCK": 64}, {})
 

@@ -8,7 +8,7 @@ from twill.bench.measure import Spread, spread
 from twill.bench.page import text
 from twill.bench.profile import CYCLES, INSTRUCTIONS, TENSOR_ACTIVE, Counted, _sections
 from twill.bench.run import Measured, Report, Steady, Timed, _steady
-from twill.codegen.manifest import Manifest, Predicted
+from twill.launch.manifest import Manifest, Predicted
 
 MANIFEST = Manifest("k", "k.ttgir", 384, 240, (), (Predicted("k/for.0", 1024, 1030.0), Predicted("k/for.1", 500, 510.0)))
 

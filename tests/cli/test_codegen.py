@@ -7,9 +7,9 @@ import pytest
 
 import twill
 from twill.cli import run
-from twill.codegen.manifest import read
+from twill.launch.manifest import read
 
-GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/codegen/schedules/gemm.for.0.json"
+GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_what_was_written_can_be_used_again(folder: Path, tmp_path: Path) -> Non
 
 def test_a_schedule_of_another_loop_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.json"
-    other.write_text(Path("tests/codegen/schedules/gemm_reduction.for.0.json").read_text().replace("gemm_reduction/", "gemm/"))
+    other.write_text(Path("tests/kernels/schedules/gemm_reduction.for.0.json").read_text().replace("gemm_reduction/", "gemm/"))
     assert run(["codegen", GEMM, "--schedule", str(other), "--no-build", "--out", str(tmp_path)]) == 2
     assert "is of another loop" in capsys.readouterr().err
 

@@ -4,7 +4,7 @@ import pytest
 
 from twill.costs import machine as machines
 from twill.diagnostics import TwillError
-from twill.extract.ops import OPS
+from twill.extract.dependence.ops import OPS
 
 TOY = (machines.folder() / "toy.toml").read_text(encoding="utf-8")
 

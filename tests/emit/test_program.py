@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.samples import attention, figure1
-from twill.emit.program import Program, pipeline, text
+from twill.emit.program import PipelinedListing, pipeline, text
 from twill.ir.schedule import Solution
 
 
-def starts(program: Program, solution: Solution, count: int) -> Counter[tuple[int, int, int]]:
+def starts(program: PipelinedListing, solution: Solution, count: int) -> Counter[tuple[int, int, int]]:
     """(operation, iteration, cycle) of everything that the program starts for `count` iterations."""
     interval, begin = solution.interval, program.stages - 1
     events = [(line.op, line.iteration, line.cycle) for line in program.prologue]

@@ -9,8 +9,8 @@ import pytest
 
 from twill.diagnostics import TwillError
 from twill.emit.ttgir import Dialect, annotate, bare, placements
-from twill.extract.dependence import graph
-from twill.extract.ttgir import loops, read
+from twill.extract.dependence.build import graph
+from twill.extract.reader.ttgir import loops, read
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Operation, Problem, Resolution, Value
@@ -83,7 +83,7 @@ def test_nothing_else_changes(path: Path) -> None:
 @needs_triton
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_triton_reads_it(path: Path) -> None:
-    from twill.extract.triton import validate
+    from twill.extract.frontend.triton import validate
 
     made = case(path)
     arch = path.name.split(".")[1]
@@ -143,7 +143,7 @@ def test_an_annotated_loop_is_refused() -> None:
 )
 def test_triton_compiles_what_it_is_handed(name: str, dialect: Dialect, skipped: set[str]) -> None:
     """Loads in group 0, everything else in group 1: the shape that all of Triton's passes take."""
-    from twill.extract.triton import finish
+    from twill.extract.frontend.triton import finish
 
     made = case(FOLDER / f"{name}.ttgir")
     groups = tuple(0 if node.kind == "load" else 1 for node in made.graph.nodes)

@@ -6,7 +6,7 @@ PYTHONPATH=.:FOLDER_WITH_TRITON python tests/extract/make_fixtures.py
 
 from pathlib import Path
 
-from twill.extract import triton as door
+from twill.extract.frontend import triton as door
 
 EXAMPLES, KERNELS = "examples/kernels.py", "tests/extract/kernels.py"
 

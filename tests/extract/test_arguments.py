@@ -3,7 +3,7 @@
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.extract.arguments import Parameter, from_text, resolve
+from twill.extract.frontend.arguments import Parameter, from_text, resolve
 
 A = Parameter("a", constant=False)
 N = Parameter("n", constant=False, type="i32")

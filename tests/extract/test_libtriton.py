@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("triton")
 
-from twill.extract.lexer import tokenize
-from twill.extract.syntax import Cursor
-from twill.extract.triton import new_backend, new_context
-from twill.extract.ttgir import read
-from twill.extract.types import Types
+from twill.extract.frontend.triton import new_backend, new_context
+from twill.extract.reader.lexer import tokenize
+from twill.extract.reader.syntax import Cursor
+from twill.extract.reader.ttgir import read
+from twill.extract.reader.types import Types
 from twill.ir import loop as ir
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/ttgir/*.ttgir"))
@@ -85,7 +85,7 @@ def test_same_graph_as_libtriton(path: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_attributes_can_be_added_to_every_operation(path: Path) -> None:
     """Text with an attribute spliced into every operation still parses, and says the same otherwise."""
-    from twill.extract.triton import validate
+    from twill.extract.frontend.triton import validate
 
     text = path.read_text()
     ops = sorted(post_order(read(text, str(path))), key=lambda op: op.slot.offset, reverse=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from twill.diagnostics import Location, TwillError
-from twill.extract.ttgir import loops, read
+from twill.extract.reader.ttgir import loops, read
 from twill.ir import loop as ir
 
 HEADER = """\

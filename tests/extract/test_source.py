@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.extract.source import load
+from twill.extract.frontend.source import load
 
 GEMM = "examples/ttgir/gemm.sm90.ttgir"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from twill.extract.ttgir import loops, read
+from twill.extract.reader.ttgir import loops, read
 from twill.ir.loop import Loop, MemDesc, TensorDesc, TensorMemory
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twill.diagnostics import TwillError
 from twill.files import load, read_graph, read_schedule
 from twill.files.text import MAX_CHARACTERS, parse, render
-from twill.ir.schedule import Place, Solution
+from twill.ir.schedule import Allocation, Solution
 from twill.verify import check
 
 PLAIN = st.recursive(
@@ -149,7 +149,7 @@ def test_checking_a_hostile_schedule_takes_seconds() -> None:
     nodes = [node(i) for i in range(count)]
     text = json.dumps({"schema": "twill.graph/1", "units": [{"name": "TC"}], "limits": {"shared": 10**9}, "nodes": nodes, "edges": []})
     problem = read_graph(text, "x.json")
-    places = tuple(Place(f"{v}{i}", "shared", 0, 9, 9) for i in range(count) for v in "ab")
+    places = tuple(Allocation(f"{v}{i}", "shared", 0, 9, 9) for i in range(count) for v in "ab")
     began = time.monotonic()
     for groups in (range(1, count + 1), [1] * count):
         assert check(problem, Solution(1, tuple(range(count)), tuple(groups), places=places))

@@ -1,4 +1,4 @@
-"""The example kernels, built from the schedules kept in `tests/codegen/schedules`, and what is measured of them."""
+"""The example kernels, built from the schedules kept in `tests/kernels/schedules`, and what is measured of them."""
 
 from functools import cache
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import twill
 from twill.bench.contenders import Field, field
 
-SCHEDULES = Path(__file__).parents[1] / "codegen" / "schedules"
+SCHEDULES = Path(__file__).parents[1] / "kernels" / "schedules"
 EXAMPLES = "examples/kernels.py"
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twill
-from tests.codegen.programs import FORMS, loops
 from tests.gpu.kernels import SCHEDULES
+from tests.kernels.programs import FORMS, loops
 from twill.simulate.compare import TOLERANCE, arguments, error
 from twill.simulate.interpret import interpret
 
@@ -43,7 +43,7 @@ def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
         array = fresh.array(argument, len(memory.arrays.get(argument, [0])))
         kind = TORCH.get(memory.types[argument])
         passed[argument] = torch.from_numpy(array.copy()).cuda().to(getattr(torch, kind) if kind else None)
-    folder = Path("tests/codegen/ttgir")
+    folder = Path("tests/kernels/ttgir")
     schedules = sorted(str(path) for path in SCHEDULES.glob(f"{name}.for.*.json"))
     twill.compile(folder / f"{name}.sm90.ttgir", schedules=schedules)[GRID](**passed)
     for argument, expected in memory.arrays.items():

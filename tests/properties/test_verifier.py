@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.properties.simulate import broken
 from tests.properties.strategies import problems, randoms
 from twill.ir.problem import Problem
-from twill.ir.schedule import Group, Place, Solution
+from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify import check
 from twill.verify.oracle import Answer, TooLargeError, search
 from twill.verify.tiny import tiny_problem
@@ -71,7 +71,7 @@ def changed(random: Random, groups: tuple[Group, ...], kind: str) -> tuple[Group
     return (*groups[:i], group, *groups[i + 1 :])
 
 
-def moved(random: Random, places: tuple[Place, ...], kind: str) -> tuple[Place, ...]:
+def moved(random: Random, places: tuple[Allocation, ...], kind: str) -> tuple[Allocation, ...]:
     i = random.randrange(len(places))
     place = places[i]
     match kind:
@@ -80,7 +80,7 @@ def moved(random: Random, places: tuple[Place, ...], kind: str) -> tuple[Place, 
         case "size":
             changed = [replace(place, copies=place.copies + 1)]
         case _:
-            changed = list[Place]()
+            changed = list[Allocation]()
     return (*places[:i], *changed, *places[i + 1 :])
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.samples import attention, figure1
 from twill.ir.schedule import Result
-from twill.report import graph, rooms, summary, timeline
+from twill.report import graph, summary, timeline
+from twill.report import memory_map as rooms
 from twill.report.page import page
 from twill.report.scene import Rect, Scene, Text, png, svg
 

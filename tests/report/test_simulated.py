@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from tests.codegen.programs import loops, program
+from tests.kernels.programs import loops, program
 from twill.report.palette import CRITICAL
 from twill.report.scene import Rect, Scene, Text, stacked, svg
 from twill.report.simulated import draw

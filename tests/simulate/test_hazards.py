@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from tests.codegen.programs import EXAMPLES, program
+from tests.kernels.programs import EXAMPLES, program
 from tests.simulate.mutate import Edit, mutants, swapped
 from tests.simulate.test_values import ATTENTION, GEMM, grid
 from twill.diagnostics import TwillError
 from twill.ir.program import (
-    Consumed,
-    Get,
+    ConsumerRelease,
+    ConsumerWait,
     MmaIssue,
     MmaWait,
     Move,
-    OrderSignal,
-    OrderWait,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    ProducerLoad,
+    ProducerStore,
     Program,
-    PutLoad,
-    PutTile,
     Statement,
     StoreWait,
 )
@@ -68,28 +68,28 @@ def unawaited(statement: Statement) -> tuple[Statement, ...] | None:
 
 def late(statement: Statement) -> tuple[Statement, ...] | None:
     """A slot of the iteration before."""
-    if not isinstance(statement, Get | Consumed | PutLoad | PutTile) or statement.at.iteration.base == "once":
+    if not isinstance(statement, ConsumerWait | ConsumerRelease | ProducerLoad | ProducerStore) or statement.at.iteration.base == "once":
         return None
     it = statement.at.iteration
     return (replace(statement, at=replace(statement.at, iteration=replace(it, offset=it.offset + 1))),)
 
 
 MISTAKES: dict[str, tuple[Edit, str]] = {
-    "dropped arrive": (dropped(Consumed), "deadlock|twice|without"),
-    "dropped get": (dropped(Get), "outside of its Get|without having got"),
-    "dropped put": (dropped(PutLoad), "deadlock|belongs|read before"),
+    "dropped arrive": (dropped(ConsumerRelease), "deadlock|twice|without"),
+    "dropped get": (dropped(ConsumerWait), "outside of its ConsumerWait|without having got"),
+    "dropped put": (dropped(ProducerLoad), "deadlock|belongs|read before"),
     "dropped product": (dropped(MmaIssue), "values|before it is assigned|issued from|in part|releases|in flight"),
     "dropped wait": (unawaited, "in flight|while"),
     "wrong wait count": (weaker, "in flight|while"),
     "dropped move": (dropped(Move), "values|before it is assigned"),
-    "missing barrier": (dropped(OrderWait), "signals turn. twice"),
-    "missing signal": (dropped(OrderSignal), "deadlock"),
-    "double arrive": (twice(Consumed), "without having got"),
-    "double get": (twice(Get), "deadlock|twice"),
+    "missing barrier": (dropped(OrderBarrierWait), "signals turn. twice"),
+    "missing signal": (dropped(OrderBarrierArrive), "deadlock"),
+    "double arrive": (twice(ConsumerRelease), "without having got"),
+    "double get": (twice(ConsumerWait), "deadlock|twice"),
     "wrong phase": (late, "belongs|deadlock|without having got|twice|outside|read before|overwrites|without having released"),
     "store not waited for": (dropped(StoreWait), "a store may still read"),
-    "dropped tile": (dropped(PutTile), "deadlock|read before"),
-    "tile put twice": (twice(PutTile), "belongs|deadlock|overwrites"),
+    "dropped tile": (dropped(ProducerStore), "deadlock|read before"),
+    "tile put twice": (twice(ProducerStore), "belongs|deadlock|overwrites"),
 }
 
 
@@ -107,7 +107,7 @@ def test_every_mistake_is_caught(kernel: str, mistake: str) -> None:
         assert re.search(complaint, found), f"{where}: {found}"
 
 
-@pytest.mark.parametrize(("kind", "kernel"), [(Get, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd")])
+@pytest.mark.parametrize(("kind", "kernel"), [(ConsumerWait, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd")])
 def test_exchanged_statements_are_caught(kind: type[Statement], kernel: str) -> None:  # pyright: ignore[reportGeneralTypeIssues]
     made = list(swapped(program(kernel), kind))
     assert made
@@ -126,14 +126,14 @@ def test_a_ring_too_shallow_is_caught() -> None:
     """The slot of iteration i is released after iteration i + 1 has got its own."""
     made = program("gemm")
     shallow = replace(made, channels=tuple(replace(channel, depth=1) for channel in made.channels))
-    with pytest.raises(HazardError, match="deadlock: group 0 at PutLoad x_y, iteration 1; group 1 at Get x_y, iteration 1"):
+    with pytest.raises(HazardError, match="deadlock: group 0 at ProducerLoad x_y, iteration 1; group 1 at ConsumerWait x_y, iteration 1"):
         explore(shallow, same(3))
 
 
 def test_a_release_while_a_store_reads_the_slot_is_caught() -> None:
     made = program("fa_fwd_subtiled")
     group = made.groups[1]
-    early = replace(group, body=(*group.body[:-1], Consumed("x0"), group.body[-1]))
+    early = replace(group, body=(*group.body[:-1], ConsumerRelease("x0"), group.body[-1]))
     with pytest.raises(HazardError, match="releases x0 while a store reads"):
         explore(replace(made, groups=(made.groups[0], early, made.groups[2])), same(2))
 
@@ -145,6 +145,6 @@ def test_exploring_stops_at_its_limit() -> None:
 @pytest.mark.parametrize("choose", [explore, adversaries])
 def test_both_ways_of_running_find_a_deadlock(choose: Callable[..., object]) -> None:
     """Group 1 never lets group 2 have its turn."""
-    made = next(mutant for where, mutant in mutants(program("fa_fwd_subtiled"), dropped(OrderSignal)) if where.startswith("group 1"))
-    with pytest.raises(HazardError, match=r"deadlock: .*OrderWait turn"):
+    made = next(mutant for where, mutant in mutants(program("fa_fwd_subtiled"), dropped(OrderBarrierArrive)) if where.startswith("group 1"))
+    with pytest.raises(HazardError, match=r"deadlock: .*OrderBarrierWait turn"):
         choose(made, same(9))

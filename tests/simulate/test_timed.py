@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.codegen.programs import EXAMPLES, changed, loops, program
-from twill.codegen.lower import Options
+from tests.kernels.programs import EXAMPLES, changed, loops, program
 from twill.costs.machine import load
 from twill.ir.program import Program
 from twill.simulate.explore import same
@@ -15,6 +14,7 @@ from twill.simulate.predict import paces, predict
 from twill.simulate.protocol import HazardError
 from twill.simulate.report import Steady, lines, steady, trace
 from twill.simulate.timed import Costs, Event, Paces, simulate
+from twill.warp.lower import Options
 
 COSTS = Costs.of(load("h200"))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.extract.ttgir import loops, read
+from twill.extract.reader.ttgir import loops, read
 from twill.simulate.trips import trips
 
 MADE_FROM_MEMORY = """

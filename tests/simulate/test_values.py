@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.codegen.programs import EXAMPLES, program
+from tests.kernels.programs import EXAMPLES, program
 from twill.diagnostics import TwillError
 from twill.simulate.compare import arguments, compare, error, scalars
 from twill.simulate.interpret import interpret

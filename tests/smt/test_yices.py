@@ -9,7 +9,8 @@ import pytest
 from tests.samples import figure1
 from twill.diagnostics import TwillError
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
-from twill.smt import printed, sat, yices
+from twill.smt import paper_encoding as printed
+from twill.smt import sat, yices
 from twill.verify.check import check
 from twill.verify.tiny import tiny_problem
 

@@ -1,7 +1,7 @@
 """Small hand-made loops of the verifier's tests."""
 
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
-from twill.ir.schedule import Group, Place, Solution
+from twill.ir.schedule import Allocation, Group, Solution
 
 
 def op(id: str, unit: str = "TC", cycles: int = 1, **more: object) -> Operation:
@@ -51,10 +51,10 @@ def piped() -> tuple[Problem, Solution]:
         (0, 1, 2, 1),
         (Group(0, 1, 24), Group(1, 4, 24), Group(2, 4, 24)),
         (
-            Place("k", "shared", 0, 10, 2),
-            Place("p", "shared", 20, 6, 2, staging=True),
-            Place("s", "tensor", 8, 4),
-            Place("o", "tensor", 0, 8),
+            Allocation("k", "shared", 0, 10, 2),
+            Allocation("p", "shared", 20, 6, 2, staging=True),
+            Allocation("s", "tensor", 8, 4),
+            Allocation("o", "tensor", 0, 8),
         ),
     )
     return problem, solution

@@ -10,7 +10,7 @@ import pytest
 from tests.properties.simulate import broken
 from tests.verify.loops import figure1, piped
 from twill.ir.problem import Problem
-from twill.ir.schedule import Group, Place, Solution
+from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify import channels, check
 from twill.verify.oracle import TooLargeError, best, partitions, search
 from twill.verify.packing import Box, pack
@@ -103,4 +103,4 @@ def test_solutions_carry_groups_and_places() -> None:
     assert answer is not None
     assert all(isinstance(group, Group) for group in answer.solution.groups)
     assert {(place.value, place.memory) for place in answer.solution.places} >= {("k", "shared"), ("o", "tensor")}
-    assert all(isinstance(place, Place) for place in answer.solution.places)
+    assert all(isinstance(place, Allocation) for place in answer.solution.places)

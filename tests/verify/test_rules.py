@@ -7,7 +7,7 @@ import pytest
 
 from tests.verify.loops import figure1, op, piped
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
-from twill.ir.schedule import Group, Place, Solution
+from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify import Violation, check
 
 FIGURE1 = Solution(2, (0, 2, 3), (0, 0, 0))
@@ -63,7 +63,7 @@ def test_a_reservation_may_start_late() -> None:
 CHANGES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("exp hears of qk too soon", {"start": (0, 0, 2, 6)}, ["DEPENDENCE"]),
     ("the load is not alone in group 0", {"group": (0, 0, 2, 0)}, ["GROUPS", "VARIABLE"]),
-    ("the ring is too short", {"places": (Place("k", "shared", 0, 10),)}, ["SHARED"]),
+    ("the ring is too short", {"places": (Allocation("k", "shared", 0, 10),)}, ["SHARED"]),
     ("a group is stated too wide", {"groups": (Group(0, 1, 24), Group(1, 8, 24), Group(2, 4, 24))}, ["GROUPS"]),
     ("a group is granted too little", {"groups": (Group(0, 1, 24), Group(1, 4, 16), Group(2, 4, 24))}, ["REGISTERS"]),
     ("a group is missing", {"groups": (Group(0, 1, 24), Group(1, 4, 24))}, ["GROUPS"]),
@@ -130,7 +130,7 @@ def shared(first: int, second: int, interval: int = 4) -> list[str]:
     ops = (op("a"), op("b", "SFU"))
     values = (Value("x", "a", (Use("a", hold=2),), tensor=4), Value("y", "b", (Use("b", hold=2),), tensor=4))
     problem = Problem("over", "toy", (Unit("TC"), Unit("SFU")), ops, (), values, Limits(tensor=4, register_step=1))
-    places = (Place("x", "tensor", 0, 4), Place("y", "tensor", 0, 4))
+    places = (Allocation("x", "tensor", 0, 4), Allocation("y", "tensor", 0, 4))
     return rules(problem, Solution(interval, (first, second), (1, 1), (Group(1, 4, 0),), places))
 
 
@@ -151,5 +151,5 @@ def test_a_ring_is_shared_by_nobody() -> None:
 
 def test_no_place_for_what_takes_no_room() -> None:
     problem, solution = piped()
-    for extra in (Place("p", "tensor", 0, 1), Place("s", "tensor", 8, 4), Place("nobody", "shared", 32, 1)):
+    for extra in (Allocation("p", "tensor", 0, 1), Allocation("s", "tensor", 8, 4), Allocation("nobody", "shared", 32, 1)):
         assert len(check(problem, replace(solution, places=(*solution.places, extra)))) == 1

@@ -30,7 +30,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from twill.diagnostics import TwillError
-from twill.extract.arguments import Instance
+from twill.extract.frontend.arguments import Instance
 
 TORCH = {
     "fp16": "float16",

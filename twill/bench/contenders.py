@@ -12,9 +12,9 @@ from typing import Any
 
 from twill.bench.case import Bench, Case, Run, Shape, bench
 from twill.bench.measure import times
-from twill.codegen.load import Kernel
 from twill.diagnostics import TwillError
-from twill.extract.arguments import Instance
+from twill.extract.frontend.arguments import Instance
+from twill.launch.load import Kernel
 
 TWILL, TRITON, WAVE = "twill", "triton", "wave"
 
@@ -41,7 +41,7 @@ class Field:
 
     def all(self, case: Case, triton: Mapping[str, Any]) -> dict[str, Run]:
         """Everything that can be run, by name: Triton with these options; WAVE, one thread block of the generated kernel per SM."""
-        from twill.extract.triton import launch
+        from twill.extract.frontend.triton import launch
 
         by_triton = partial(launch, self.triton, case.grid, case.arguments, self.instance, triton)
         return {TWILL: self.own(case), **case.peers, TRITON: by_triton, WAVE: self.own(case, one_wave(case.grid))}
@@ -89,7 +89,7 @@ def _runs(run: Run) -> bool:
 
 def field(spec: str, arch: str, settings: Mapping[str, object], kernel: Kernel) -> Field:
     """Of `FILE.py:function`. Raises TwillError where the file says nothing about measuring it."""
-    from twill.extract.triton import resolved
+    from twill.extract.frontend.triton import resolved
 
     file, _, function = spec.rpartition(":")
     if not file.endswith(".py"):

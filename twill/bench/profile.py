@@ -1,7 +1,8 @@
 # pyright: basic
 """SM cycles by Nsight Compute: steadier than time, which drifts with temperature and the power limit.
 
-Takes a request; runs the contenders once more in a process of their own (`twill.bench.once`) under `ncu`; gives their cycles. Contenders
+Takes a request; runs the contenders once more in a process of their own (`twill.bench.profile_target`) under `ncu`;
+gives their cycles. Contenders
 are told apart by the sleeping kernels between them.
 """
 
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twill.bench.once import MARK, Request
+from twill.bench.profile_target import MARK, Request
 from twill.diagnostics import TwillError
 
 CYCLES, INSTRUCTIONS = "sm__cycles_elapsed.max", "sm__inst_executed.sum"
@@ -38,7 +39,14 @@ def available() -> bool:
 def counted(request: Request) -> Iterator[Counted]:
     """For each run of the request, in order. Raises TwillError where ncu can not read the counters."""
     command = ["ncu", "--csv", "--profile-from-start", "off", "--clock-control", "none", "--target-processes", "all"]
-    command += ["--metrics", ",".join((CYCLES, TENSOR_ACTIVE, INSTRUCTIONS)), sys.executable, "-m", "twill.bench.once", request.text()]
+    command += [
+        "--metrics",
+        ",".join((CYCLES, TENSOR_ACTIVE, INSTRUCTIONS)),
+        sys.executable,
+        "-m",
+        "twill.bench.profile_target",
+        request.text(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if done.returncode or not rows:

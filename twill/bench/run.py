@@ -18,16 +18,16 @@ from twill.bench import profile
 from twill.bench.case import Case, Shape
 from twill.bench.contenders import TRITON, TWILL, WAVE, Field, field, one_wave
 from twill.bench.measure import Spread, cycles, times
-from twill.bench.once import Request, Runs
-from twill.codegen.arrays import of_torch
-from twill.codegen.load import load
-from twill.codegen.manifest import Manifest
+from twill.bench.profile_target import Request, Runs
 from twill.diagnostics import TwillError
-from twill.extract.arguments import from_text
-from twill.extract.persistent import GRID
-from twill.extract.ttgir import loops, read
+from twill.extract.frontend.arguments import from_text
+from twill.extract.frontend.persistent import GRID
+from twill.extract.reader.ttgir import loops, read
 from twill.inputs import Inputs
 from twill.ir.loop import Function, Loop, Module
+from twill.launch.arrays import of_torch
+from twill.launch.load import load
+from twill.launch.manifest import Manifest
 from twill.simulate.compare import TOLERANCE
 from twill.simulate.trips import trips
 

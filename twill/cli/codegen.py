@@ -25,9 +25,9 @@ def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
     from twill.cli.output import write_all
-    from twill.codegen.build import LIBRARY
-    from twill.codegen.build import build as built
     from twill.generate import files, generate
+    from twill.launch.build import LIBRARY
+    from twill.launch.build import build as built
 
     made = worker.watched(lambda tell: generate(inputs(spec, options), wishes(options), tell))
     for path in write_all(out, files(made)):

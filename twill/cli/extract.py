@@ -19,7 +19,7 @@ def extract(spec: str, arch: str, settings: tuple[tuple[str, str], ...], out: Pa
     twill extract kernels.py:fa_fwd --arch sm90 --set BLOCK_N=128 --out fa_fwd.ttgir
     """
     from twill.emit.files import write
-    from twill.extract.source import load
+    from twill.extract.frontend.source import load
 
     module = load(spec, arch, dict(settings))
     if out is None:

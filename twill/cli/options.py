@@ -15,7 +15,7 @@ from twill.inputs import Case, Inputs, cases
 from twill.whatif import read_pins
 
 if TYPE_CHECKING:
-    from twill.generate import Wishes
+    from twill.generate import GenerateOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -133,13 +133,13 @@ def program_options(command: Command) -> Command:
     return command
 
 
-def wishes(options: Mapping[str, Any]) -> "Wishes":
+def wishes(options: Mapping[str, Any]) -> "GenerateOptions":
     """What `program_options` ask for."""
-    from twill.codegen.lower import Options
-    from twill.generate import Wishes
+    from twill.generate import GenerateOptions
+    from twill.warp.lower import Options
 
     lowering = Options(depths=dict(options["depths"]))
-    return Wishes(time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering)
+    return GenerateOptions(time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering)
 
 
 def question_options(command: Command) -> Command:

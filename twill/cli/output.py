@@ -59,7 +59,7 @@ def _accepted(module: Module, text: str) -> str:
     arch = (module.target or "").replace("cuda:", "sm")
     if find_spec("triton") is None or arch not in ("sm90", "sm100"):
         return text
-    from twill.extract.triton import validate
+    from twill.extract.frontend.triton import validate
 
     complaints = validate(text, arch)
     if complaints and not validate(module.text, arch):

@@ -12,10 +12,10 @@ from twill.cli.options import Folder, Pair, input_options, inputs, program_optio
 
 if TYPE_CHECKING:
     from twill.cli.output import Contents
-    from twill.codegen.nodes import Scheduled
     from twill.generate import Generated
     from twill.ir.program import Program
     from twill.simulate.predict import Predicted
+    from twill.warp.tasks import Scheduled
 
 
 def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
@@ -48,9 +48,9 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     twill simulate kernel.ttgir --arch sm90
     """
     from twill.cli.output import write_all
-    from twill.codegen.listing import text
     from twill.generate import generate
     from twill.simulate.report import trace
+    from twill.warp.listing import text
 
     generated = worker.watched(lambda tell: generate(inputs(spec, options), wishes(options), tell))
     made = generated.program

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from twill.diagnostics import TwillError
 from twill.ir.search import Progress
-from twill.smt.child import end_with_parent
+from twill.smt.subprocess_engine import end_with_parent
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

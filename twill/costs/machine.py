@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from twill.diagnostics import Location, TwillError
-from twill.ir.machine import Contention, Cost, Handover, Issue, Loads, Machine, Shared, Stream
+from twill.ir.machine import Contention, Cost, HandOff, Issue, Loads, Machine, Shared, Stream
 from twill.ir.problem import Limits, Unit
 
 SCHEMA = "twill.machine/1"
@@ -62,7 +62,7 @@ class _File:
     units: Mapping[str, _Unit]
     limits: _Limits
     costs: Mapping[str, Cost]
-    handover: Handover
+    handover: HandOff
     stream: Stream
     loads: Loads
     shared: Shared | None = None

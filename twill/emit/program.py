@@ -25,7 +25,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class PipelinedListing:
     """The loop, pipelined; every part by cycle, then group, then order in the text."""
 
     prologue: tuple[Line, ...]
@@ -35,7 +35,7 @@ class Program:
     """Iterations that start operations in one interval; the loop must run at least this often."""
 
 
-def pipeline(solution: Solution) -> Program:
+def pipeline(solution: Solution) -> PipelinedListing:
     """Overlap iterations an interval apart and cut the overlay into its three parts."""
     interval = solution.interval
     stage = [start // interval for start in solution.start]
@@ -48,7 +48,7 @@ def pipeline(solution: Solution) -> Program:
     def ordered(lines: Iterable[Line]) -> tuple[Line, ...]:
         return tuple(sorted(lines, key=lambda line: (line.cycle, solution.group[line.op], line.op)))
 
-    return Program(ordered(prologue), ordered(steady), ordered(epilogue), count)
+    return PipelinedListing(ordered(prologue), ordered(steady), ordered(epilogue), count)
 
 
 def text(problem: Problem, solution: Solution) -> str:
@@ -79,7 +79,7 @@ def _title(problem: Problem, solution: Solution) -> list[str]:
     return [f"# {problem.title}: interval {interval} cycles, length {length} cycles; N iterations", *groups]
 
 
-def _loop_title(program: Program, interval: int) -> str:
+def _loop_title(program: PipelinedListing, interval: int) -> str:
     first = program.stages - 1
     return f"steady state: for i in {first} .. N-1, {interval} cycles each" + (f" (N >= {first + 1})" if first else "")
 

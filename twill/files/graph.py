@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 
 from twill.diagnostics import Location, TwillError
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
-from twill.files.sound import sound
 from twill.files.text import Json, Node, parse, render
+from twill.files.validate import sound
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Time, Unit, Use, Value
 
 SCHEMA = "twill.graph/1"

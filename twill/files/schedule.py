@@ -13,7 +13,7 @@ from twill.files.graph import RANGES, graph_document, node_members, problem_of, 
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.ir.problem import Edge, Operation
-from twill.ir.schedule import Bounds, Group, Place, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution, Status
+from twill.ir.schedule import Allocation, Bounds, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution, Status
 from twill.ir.search import Options
 
 T = TypeVar("T")
@@ -31,8 +31,8 @@ _RANGES: Ranges = {
     (Refutation, "copies"): (1, 1000),
     (Options, "copies"): (1, 1000),
     (Group, "warps"): (1, 8),
-    (Place, "size"): (1, LARGEST),
-    (Place, "copies"): (1, 4096),
+    (Allocation, "size"): (1, LARGEST),
+    (Allocation, "copies"): (1, 4096),
 }
 _TOP = (
     *("schema", "status", "name", "source", "machine", "resolution", "options"),
@@ -176,7 +176,7 @@ def _solution(top: Mapping[str, Node]) -> Solution:
         start=tuple(_column(top["ops"], "start")),
         group=tuple(_column(top["ops"], "group")),
         groups=_records(top["groups"], Group, ["ops"]),
-        places=_records(top["places"], Place),
+        places=_records(top["places"], Allocation),
     )
 
 

@@ -231,7 +231,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SourceSpan:
     """Characters `start` (included) to `end` (excluded) of the module's text."""
 
     start: int
@@ -276,7 +276,7 @@ class Op:
     attributes: Mapping[str, Attribute]
     regions: tuple[Region, ...]
     location: Location
-    span: Span
+    span: SourceSpan
     """From the first result (or the name) to the end of the operation, its trailing `loc(...)` excluded."""
     slot: AttributeSlot
     sources: tuple[Location, ...] = ()

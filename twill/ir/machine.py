@@ -76,7 +76,7 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class HandOff:
     """Passing a value to another group of warps."""
 
     barrier: int
@@ -140,7 +140,7 @@ class Machine:
     limits: Limits
     costs: Mapping[str, Cost]
     """By name of the table."""
-    handover: Handover
+    handover: HandOff
     stream: Stream
     loads: Loads
     shared: Shared | None = None

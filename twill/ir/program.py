@@ -3,9 +3,11 @@
 `codegen.lower` makes a `Program` from a module and the joint schedules of its loops; `codegen` prints CUDA from it and `simulate` runs it.
 The docstrings say what each statement means; both implement exactly that.
 
-**Execution.** A thread block starts with every `Channel` empty, every `Order` in its initial state and every counter 0, synchronizes once,
+**Execution.** A thread block starts with every `Channel` empty, every `OrderBarrier` in its initial state and every
+counter 0, synchronizes once,
 and then each `WarpGroup` takes its registers and runs its `WarpProgram.body` from first to last statement. Groups run concurrently and meet
-only in Put, Get, Consumed, OrderWait and OrderSignal. All warps of a group execute all statements (a group of 8 warps is two
+only in Put, ConsumerWait, ConsumerRelease, OrderBarrierWait and OrderBarrierArrive. All warps of a group execute all
+statements (a group of 8 warps is two
 warpgroups, each with its 64 rows of every product).
 
 **Iterations.** Inside a `Pipelined` loop of N iterations a statement names the iteration it works for by an `Iteration`; N and the
@@ -75,16 +77,16 @@ class Slot:
     iteration: Iteration
 
 
-Place: TypeAlias = Register | Slot
+OperandLocation: TypeAlias = Register | Slot
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """TTGIR value `value` is found at `place`. A value of register type at a `Slot` is loaded from shared memory into the layout of
-    its type (between the group's Get and its Consumed of that slot), except by a product, which reads it where it is."""
+    its type (between the group's ConsumerWait and its ConsumerRelease of that slot), except by a product, which reads it where it is."""
 
     value: int
-    place: Place
+    place: OperandLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Write:
 
 # --- statements: computing --------------------------------------------------------------------------------------------
 
-SHARES = 8
+SLICES = 8
 """In how many equal parts a tile is divided at most."""
 
 
@@ -117,18 +119,19 @@ class Compute:
     writes: tuple[Write, ...] = ()
     at: At = At()
     begin: int = 0
-    """In shares of 1 / SHARES."""
-    end: int = SHARES
+    """In shares of 1 / SLICES."""
+    end: int = SLICES
     partial: bool = False
-    """A reduction leaves each thread with the result of its own elements; what is computed from it is partial too, until a `Join`."""
+    """A reduction leaves each thread with the result of its own elements; what is computed from it is partial too,
+    until a `FinalizeReduction`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class InitializeCarried:
     """`register` = the value (an argument or constant where `source` is None): the initial value of a carried variable."""
 
     value: int
-    source: Place | None
+    source: OperandLocation | None
     register: Register
     at: At = At()
 
@@ -144,7 +147,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class FinalizeReduction:
     """The partial results of the threads that share a row, in `register`, are joined by the reduction `op`; each has the whole then."""
 
     register: Register
@@ -153,7 +156,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class SchedulingFence:
     """What computes `registers` stays before, what reads them behind it: holds arithmetic on its side of an issue or a wait against the
     compiler's scheduling. Changes nothing."""
 
@@ -212,7 +215,7 @@ class TileLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class PutLoad:
+class ProducerLoad:
     """Put by TMA: wait until the slot is empty, expect `bytes` on its full barrier, start the loads. Asynchronous from there: the slot is
     full when all bytes have arrived."""
 
@@ -223,7 +226,7 @@ class PutLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class PutTile:
+class ProducerStore:
     """Put by the group: wait until the slot is empty, execute `ops`, write `values` into the slot's tensors in order, make them visible to
     the asynchronous proxy, arrive on its full barrier. Synchronous. `ops` may be empty: the values are then read."""
 
@@ -238,15 +241,15 @@ class PutTile:
 
 
 @dataclass(frozen=True, slots=True)
-class Get:
-    """Wait until the slot of `at.iteration` is full. The group may then read it until its Consumed."""
+class ConsumerWait:
+    """Wait until the slot of `at.iteration` is full. The group may then read it until its ConsumerRelease."""
 
     channel: str
     at: At = At()
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class ConsumerRelease:
     """This group reads the slot of `at.iteration` no more: arrive on its empty barrier. A slot is empty when every consuming group has done
     so since it was last put; before the first put it is empty. Does nothing where the iteration is negative (a release later than the
     first turn of the steady state, for an iteration that never was)."""
@@ -267,7 +270,7 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderWait:
+class OrderBarrierWait:
     """Wait for, and take, one signal of `order`. Signals and waits of an order alternate."""
 
     order: str
@@ -275,7 +278,7 @@ class OrderWait:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderSignal:
+class OrderBarrierArrive:
     """Give one signal of `order`, without waiting."""
 
     order: str
@@ -302,7 +305,7 @@ class StoreTile:
 
 @dataclass(frozen=True, slots=True)
 class StoreWait:
-    """Wait until the stores started from `buffer` have read it: it may be overwritten, or handed on by a Consumed."""
+    """Wait until the stores started from `buffer` have read it: it may be overwritten, or handed on by a ConsumerRelease."""
 
     buffer: str
     at: At = At()
@@ -333,7 +336,7 @@ class Pipelined:
     """Empty where s - 1 <= 1: nothing is to be done for N = 0."""
     bounds: tuple[Read, ...] = ()
     """Where lower bound, upper bound and step are, for those that are no arguments or constants."""
-    zeroed: tuple[Copy, ...] = ()
+    zeroed: tuple[InitializeCarried, ...] = ()
     """Zeros for accumulators that products write without reading (`not_first`): executed where N = 0, needless otherwise."""
 
 
@@ -359,19 +362,19 @@ class If:
 
 Statement: TypeAlias = (
     Compute
-    | Copy
+    | InitializeCarried
     | Move
-    | Join
-    | Pin
+    | FinalizeReduction
+    | SchedulingFence
     | MmaIssue
     | MmaWait
-    | PutLoad
-    | PutTile
-    | Get
-    | Consumed
+    | ProducerLoad
+    | ProducerStore
+    | ConsumerWait
+    | ConsumerRelease
     | Advance
-    | OrderWait
-    | OrderSignal
+    | OrderBarrierWait
+    | OrderBarrierArrive
     | StoreTile
     | StoreWait
     | Pipelined
@@ -400,9 +403,10 @@ class SlotTensor:
 class Channel:
     """A ring of `depth` slots, each with a full and an empty barrier.
 
-    Full barrier: one phase per put (PutLoad: one arrival that expects the bytes; PutTile: the arrivals of the producing group's warps).
-    Empty barrier: one phase per round of Consumed by all `consumers`. Put of sequence number n waits for the empty phase of parity
-    ((n div depth) + 1) mod 2, Get for the full phase of parity (n div depth) mod 2; so the first round of puts does not wait.
+    Full barrier: one phase per put (ProducerLoad: one arrival that expects the bytes; ProducerStore: the arrivals of
+    the producing group's warps).
+    Empty barrier: one phase per round of ConsumerRelease by all `consumers`. Put of sequence number n waits for the empty phase of parity
+    ((n div depth) + 1) mod 2, ConsumerWait for the full phase of parity (n div depth) mod 2; so the first round of puts does not wait.
     """
 
     id: str
@@ -420,7 +424,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class OrderBarrier:
     """One hand-over of the tensor core between two groups: `signaller` gives, `waiter` takes (a named barrier of both groups' threads)."""
 
     id: str
@@ -518,7 +522,7 @@ class Program:
     function: Function
     groups: tuple[WarpProgram, ...]
     channels: tuple[Channel, ...]
-    orders: tuple[Order, ...]
+    orders: tuple[OrderBarrier, ...]
     buffers: tuple[Buffer, ...]
     descriptors: tuple[Descriptor, ...]
     shared: SharedMemory

@@ -20,7 +20,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Allocation:
     """Where a value lies: `copies` adjacent places of `size` from `address` on (bytes or columns); `staging` for hand-over room."""
 
     value: str
@@ -42,7 +42,7 @@ class Solution:
     start: tuple[Time, ...]
     group: tuple[int, ...]
     groups: tuple[Group, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[Allocation, ...] = ()
 
     @property
     def stages(self) -> int:

@@ -19,7 +19,7 @@ from twill.smt.boolean.starts import Starts, Times, Window, chain, within
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LinearProgram:
     """A 0-1 program and what its unknowns mean."""
 
     problem: Problem
@@ -34,7 +34,7 @@ class Program:
         return decode.modulo(self.problem, self.interval, self.starts.read(truth))
 
 
-def modulo_program(problem: Problem, interval: Time, copies: int) -> Program | None:
+def modulo_program(problem: Problem, interval: Time, copies: int) -> LinearProgram | None:
     """The program; None where the dependences alone leave an operation no room within copies * interval."""
     formula = Formula()
     starts = within(formula, problem, interval, copies * interval)
@@ -46,7 +46,7 @@ def modulo_program(problem: Problem, interval: Time, copies: int) -> Program | N
             timing.bandwidth(formula, problem, interval, unit)
         else:
             _capacity(formula, problem, starts, unit)
-    return Program(problem, interval, formula, starts, _length(formula, problem, starts, copies * interval))
+    return LinearProgram(problem, interval, formula, starts, _length(formula, problem, starts, copies * interval))
 
 
 def _capacity(formula: Formula, problem: Problem, starts: Starts, unit: Unit) -> None:

@@ -16,7 +16,7 @@ from twill.ir.problem import Problem, Time
 from twill.modulo.formulation import modulo_program
 from twill.smt import boolean
 from twill.smt.boolean.formula import Formula, Lane
-from twill.smt.child import Decision
+from twill.smt.subprocess_engine import Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from twill.ir.problem import Problem, Time
 from twill.modulo import ilp
 from twill.modulo.ilp import Outcome, Row
 from twill.smt.boolean.formula import TRUE, Formula, Lane
-from twill.smt.child import Decision, isolated
+from twill.smt.subprocess_engine import Decision, isolated
 
 
 def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Outcome:

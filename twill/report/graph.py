@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from twill.ir.problem import Edge, Operation, Problem
 from twill.ir.schedule import Bounds, Solution
 from twill.report import facts
-from twill.report.layout import Layout, Link, arrange
+from twill.report.layout import DrawingLayout, Link, arrange
 from twill.report.palette import CARRIED, CRITICAL, FAINT, INK, group_color
 from twill.report.scene import Path, Point, Rect, Scene, Shape, Text, text_width
 
@@ -93,7 +93,7 @@ def _link(problem: Problem, edge: Edge) -> Link:
     return Link(problem.index(edge.src), problem.index(edge.dst), edge.distance > 0, weight)
 
 
-def _shifted(layout: Layout, x: float, y: float) -> Layout:
+def _shifted(layout: DrawingLayout, x: float, y: float) -> DrawingLayout:
     centres = tuple((a + x, b + y) for a, b in layout.centres)
     ways = tuple(tuple((a + x, b + y) for a, b in way) for way in layout.ways)
     return replace(layout, centres=centres, ways=ways)

@@ -29,7 +29,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DrawingLayout:
     width: float
     height: float
     centres: tuple[tuple[float, float], ...]
@@ -38,7 +38,7 @@ class Layout:
     """Of each edge, from the border of its source to the border of its target; empty for an edge from a box to itself."""
 
 
-def arrange(sizes: Sequence[tuple[float, float]], links: Sequence[Link], gap: tuple[float, float] = (22.0, 46.0)) -> Layout:
+def arrange(sizes: Sequence[tuple[float, float]], links: Sequence[Link], gap: tuple[float, float] = (22.0, 46.0)) -> DrawingLayout:
     """Lay boxes of `sizes` (width, height) out in rows, `gap` apart sideways and downwards."""
     downward = _downward(len(sizes), links)
     ranks = _ranks(len(sizes), downward)
@@ -280,7 +280,7 @@ def _finish(
     across: Mapping[Node, float],
     tops: Sequence[float],
     heights: Sequence[float],
-) -> Layout:
+) -> DrawingLayout:
     centres = [(across[node], tops[ranks[node]] + heights[ranks[node]] / 2) for node in range(len(sizes))]
     ports = _ports(chains, across, sizes)
 
@@ -301,7 +301,7 @@ def _finish(
     looped = _looped(links)
     ends = [x + _room(i, sizes, looped) / 2 for i, (x, _) in enumerate(centres)]
     width = max([*ends, *(x for points in ways for x, _ in points)], default=0.0)
-    return Layout(width, tops[-1] + heights[-1] if tops else 0.0, tuple(centres), ways)
+    return DrawingLayout(width, tops[-1] + heights[-1] if tops else 0.0, tuple(centres), ways)
 
 
 def _ports(

@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from twill.emit import program
 from twill.ir.schedule import Result
-from twill.report import graph, rooms, summary, tables, timeline
+from twill.report import graph, summary, tables, timeline
+from twill.report import memory_map as rooms
 from twill.report.scene import Scene, svg
 
 

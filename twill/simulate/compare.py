@@ -14,8 +14,8 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Function, Pointer, Value
 from twill.ir.program import Program
 from twill.simulate.execute import run
+from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
-from twill.simulate.memory import Memory
 from twill.simulate.values import Array, Pointers, dtype, element, known
 
 

@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from twill.ir.program import (
-    SHARES,
+    SLICES,
     Compute,
-    Copy,
+    ConsumerWait,
     For,
-    Get,
     If,
+    InitializeCarried,
     MmaIssue,
     MmaWait,
     Move,
-    OrderSignal,
-    OrderWait,
+    OperandLocation,
+    OrderBarrierArrive,
+    OrderBarrierWait,
     Pipelined,
-    Place,
+    ProducerLoad,
+    ProducerStore,
     Program,
-    PutLoad,
-    PutTile,
     Read,
     Register,
     StoreTile,
@@ -37,8 +37,8 @@ from twill.ir.program import (
 )
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import describe
+from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import Scope, execute
-from twill.simulate.memory import Memory
 from twill.simulate.operations import product
 from twill.simulate.operations import run as joined
 from twill.simulate.protocol import HazardError, Protocol, State
@@ -119,31 +119,31 @@ def _taken(group: _Group, branch: If) -> bool:
 
 def _act(group: _Group, action: Action) -> None:
     match action.statement:
-        case Compute() as compute if compute.end - compute.begin < SHARES:
+        case Compute() as compute if compute.end - compute.begin < SLICES:
             _share(group, action, compute)
         case Compute(ops=ops, reads=reads, writes=writes):
             values = _computed(group, action, ops, reads)
             group.registers.update((write.register, values[write.value]) for write in writes)
         case StoreTile(ops=ops, reads=reads):
             _computed(group, action, ops, reads)
-        case Copy(value=value, source=source, register=register):
+        case InitializeCarried(value=value, source=source, register=register):
             group.registers[register] = _scope(group, action, [Read(value, source)] if source else [])[value]
         case Move(variable=variable, age=age):
             group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
-        case PutLoad() as put:
+        case ProducerLoad() as put:
             _put(group, action, put)
-        case PutTile(channel=channel, ops=ops, reads=reads, values=kept, at=at):
+        case ProducerStore(channel=channel, ops=ops, reads=reads, values=kept, at=at):
             slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
             values = _computed(group, action, ops, reads)
             group.block.slots.update({(channel, slot, i): values[value] for i, value in enumerate(kept)})
-        case Get(channel=channel, at=at):
+        case ConsumerWait(channel=channel, at=at):
             _arrive(group, channel, action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth)
         case MmaIssue() as issue:
             _issue(group, action, issue)
         case MmaWait(pending=pending):
             while len(group.flying) > pending:
                 _complete(group, *group.flying.pop(0))
-        case OrderWait() | OrderSignal():
+        case OrderBarrierWait() | OrderBarrierArrive():
             pass
         case _:
             pass
@@ -185,7 +185,7 @@ def _bound(group: _Group, index: int, value: int) -> Register | None:
     return None
 
 
-def _found(group: _Group, action: Action | None, place: Place) -> Any:
+def _found(group: _Group, action: Action | None, place: OperandLocation) -> Any:
     if isinstance(place, Register):
         return group.registers.get(place)
     assert action is not None
@@ -233,10 +233,10 @@ def _share(group: _Group, action: Action, compute: Compute) -> None:
 def _columns(tile: Any, compute: Compute) -> Any:
     """The share of a tile that a statement works on."""
     count = tile.shape[1]
-    return tile[:, count * compute.begin // SHARES : count * compute.end // SHARES]
+    return tile[:, count * compute.begin // SLICES : count * compute.end // SLICES]
 
 
-def _put(group: _Group, action: Action, put: PutLoad) -> None:
+def _put(group: _Group, action: Action, put: ProducerLoad) -> None:
     slot = action.sequence(put.channel, put.at.iteration) % group.block.program.channel(put.channel).depth
 
     def tile(load: TileLoad) -> Callable[[], Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Op, Value
-from twill.simulate.memory import Memory
+from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
 
 IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})

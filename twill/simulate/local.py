@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 from twill.ir.program import (
     Compute,
-    Consumed,
-    Copy,
-    Get,
-    Join,
+    ConsumerRelease,
+    ConsumerWait,
+    FinalizeReduction,
+    InitializeCarried,
     MmaIssue,
     MmaWait,
     Move,
-    Pin,
-    Place,
+    OperandLocation,
+    ProducerLoad,
+    ProducerStore,
     Program,
-    PutLoad,
-    PutTile,
     Read,
     Register,
+    SchedulingFence,
     Slot,
     StoreTile,
     StoreWait,
@@ -46,7 +46,7 @@ class _Flight:
 class _Group:
     flying: list[_Flight] = field(default_factory=list[_Flight])
     borrowed: dict[tuple[str, int], bool] = field(default_factory=dict[tuple[str, int], bool])
-    """Slots between Get and Consumed, and whether they were got in a pipelined loop: those must be given back."""
+    """Slots between ConsumerWait and ConsumerRelease, and whether they were got in a pipelined loop: those must be given back."""
     assigned: set[Thing] = field(default_factory=set[Thing])
     leaving: set[str] = field(default_factory=set[str])
     """Buffers that stores may still read."""
@@ -79,29 +79,29 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
             state.flying = state.flying if pending else []
         case MmaIssue() as issue:
             _issue(program, group, state, action, issue)
-        case Get(channel=channel, at=at):
+        case ConsumerWait(channel=channel, at=at):
             state.borrowed[channel, action.sequence(channel, at.iteration)] = at.iteration.base != "once"
-        case Consumed(channel=channel, at=at):
+        case ConsumerRelease(channel=channel, at=at):
             if action.iteration(at.iteration) >= 0:
                 _consumed(program, group, state, channel, action.sequence(channel, at.iteration))
         case Move(variable=variable, age=age):
             _use(group, state, f"the move of {variable}", [("register", variable, age - 1)], [("register", variable, age)])
-        case Join(register=register):
+        case FinalizeReduction(register=register):
             _use(group, state, "a join", [_register(register)], [_register(register)])
             state.partial.discard(_register(register))
-        case Pin(registers=registers):
+        case SchedulingFence(registers=registers):
             _use(group, state, "a pin", [_register(register) for register in registers], [_register(register) for register in registers])
         case Compute(node=node, reads=reads, writes=writes):
             _read(group, state, action, node, reads)
             _use(group, state, node, _things(action, reads), [_register(write.register) for write in writes])
             _spread(group, state, action, action.statement)
-        case Copy(register=register, source=source):
+        case InitializeCarried(register=register, source=source):
             _read(group, state, action, "a copy", [Read(0, source)] if source else [])
             _use(group, state, "a copy", [], [_register(register)])
-        case PutTile(channel=channel, reads=reads):
+        case ProducerStore(channel=channel, reads=reads):
             _read(group, state, action, f"the put of {channel}", reads)
             _use(group, state, f"the put of {channel}", _things(action, reads), [])
-        case PutLoad(loads=loads):
+        case ProducerLoad(loads=loads):
             for load in loads:
                 _read(group, state, action, "the address of a load", load.reads)
         case StoreTile(reads=reads, buffer=buffer):
@@ -118,7 +118,7 @@ def _register(register: Register) -> Thing:
     return "register", register.variable, register.age
 
 
-def _thing(action: Action, place: Place) -> Thing:
+def _thing(action: Action, place: OperandLocation) -> Thing:
     match place:
         case Register():
             return _register(place)
@@ -131,10 +131,10 @@ def _things(action: Action, reads: Iterable[Read]) -> list[Thing]:
 
 
 def _read(group: int, state: _Group, action: Action, what: str, reads: Iterable[Read]) -> None:
-    """Everything read is there: slots between Get and Consumed, registers assigned."""
+    """Everything read is there: slots between ConsumerWait and ConsumerRelease, registers assigned."""
     for kind, name, number in _things(action, reads):
         if kind == "slot" and (name, number) not in state.borrowed:
-            raise HazardError(f"group {group}: {what} reads tile {number} of {name} outside of its Get and Consumed")
+            raise HazardError(f"group {group}: {what} reads tile {number} of {name} outside of its ConsumerWait and ConsumerRelease")
         if kind == "register" and (kind, name, number) not in state.assigned:
             raise HazardError(f"group {group}: {what} reads {name} (age {number}) before it is assigned")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Tensor, TensorDesc, Type
-from twill.simulate.memory import Descriptor, Memory
+from twill.simulate.global_memory import Descriptor, Memory
 from twill.simulate.values import Array, Pointers, dtype, element, rounded
 
 Values = tuple[Any, ...]

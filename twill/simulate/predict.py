@@ -6,12 +6,12 @@ Takes a program with its scheduled loops; gives the events of the run and the st
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.codegen.nodes import Scheduled
 from twill.costs.model import extremes
 from twill.ir.program import Program
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
 from twill.simulate.timed import Costs, Event, Pace, Paces, held, simulate
+from twill.warp.tasks import Scheduled
 
 TRIPS = 32
 """Iterations of every loop, unless told."""

@@ -1,4 +1,4 @@
-"""The state of channels and orders, and what Put, Get, Consumed, OrderWait and OrderSignal do to it.
+"""The state of channels and orders, and what Put, ConsumerWait, ConsumerRelease, OrderBarrierWait and OrderBarrierArrive do to it.
 
 Barriers are modelled as the hardware has them: a phase bit that flips when all arrivals are in, and waits for a parity. What a slot really
 holds and who has still to read it is kept beside them, so that a wait that passes when it should not is found out.
@@ -7,7 +7,17 @@ holds and who has still to read it is kept beside them, so that a wait that pass
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twill.ir.program import Channel, Consumed, Get, Order, OrderSignal, OrderWait, Program, PutLoad, PutTile
+from twill.ir.program import (
+    Channel,
+    ConsumerRelease,
+    ConsumerWait,
+    OrderBarrier,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    ProducerLoad,
+    ProducerStore,
+    Program,
+)
 from twill.simulate.actions import Action
 
 
@@ -15,7 +25,7 @@ class HazardError(Exception):
     """A program does what it must not; the message says what, where and in which iteration."""
 
 
-Ring = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
+ChannelPlan = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
 """For each slot: completed phases of full; groups that arrived on empty; completed phases of empty; groups that read what it holds."""
 
 _FRESH = (0, frozenset[int](), 0, frozenset[int]())
@@ -25,7 +35,7 @@ _FRESH = (0, frozenset[int](), 0, frozenset[int]())
 class State:
     """Where all channels and orders stand; hashable."""
 
-    rings: tuple[Ring, ...]
+    rings: tuple[ChannelPlan, ...]
     holds: tuple[tuple[int, ...], ...]
     """Sequence number that each slot of each channel holds; -1 before the first put."""
     signals: tuple[bool, ...]
@@ -37,7 +47,7 @@ class Protocol:
     """The channels and orders of a program, by name."""
 
     channels: Mapping[str, tuple[int, Channel]]
-    orders: Mapping[str, tuple[int, Order]]
+    orders: Mapping[str, tuple[int, OrderBarrier]]
 
     @staticmethod
     def of(program: Program) -> "Protocol":
@@ -52,20 +62,22 @@ class Protocol:
 
     def concerns(self, action: Action) -> bool:
         """Whether an action waits for, or changes, what groups share."""
-        if isinstance(action.statement, Consumed) and action.iteration(action.statement.at.iteration) < 0:
+        if isinstance(action.statement, ConsumerRelease) and action.iteration(action.statement.at.iteration) < 0:
             return False
-        return isinstance(action.statement, PutLoad | PutTile | Get | Consumed | OrderWait | OrderSignal)
+        return isinstance(
+            action.statement, ProducerLoad | ProducerStore | ConsumerWait | ConsumerRelease | OrderBarrierWait | OrderBarrierArrive
+        )
 
     def ready(self, state: State, action: Action) -> bool:
         """Whether an action need not wait."""
         match action.statement:
-            case PutLoad(channel=name) | PutTile(channel=name):
+            case ProducerLoad(channel=name) | ProducerStore(channel=name):
                 number, slot, ring, channel = self._slot(state, name, action)
                 return ring[slot][2] % 2 != (number // channel.depth + 1) % 2
-            case Get(channel=name):
+            case ConsumerWait(channel=name):
                 number, slot, ring, channel = self._slot(state, name, action)
                 return ring[slot][0] % 2 != number // channel.depth % 2
-            case OrderWait(order=name):
+            case OrderBarrierWait(order=name):
                 return state.signals[self.orders[name][0]]
             case _:
                 return True
@@ -73,22 +85,22 @@ class Protocol:
     def after(self, state: State, group: int, action: Action) -> State:
         """The state after an action that is ready. Raises HazardError."""
         match action.statement:
-            case PutLoad(channel=name) | PutTile(channel=name):
+            case ProducerLoad(channel=name) | ProducerStore(channel=name):
                 return self._put(state, group, name, action)
-            case Get(channel=name):
+            case ConsumerWait(channel=name):
                 return self._get(state, group, name, action)
-            case Consumed(channel=name):
+            case ConsumerRelease(channel=name):
                 return self._consumed(state, group, name, action)
-            case OrderWait(order=name):
+            case OrderBarrierWait(order=name):
                 return self._signal(state, name, False)
-            case OrderSignal(order=name):
+            case OrderBarrierArrive(order=name):
                 if state.signals[self.orders[name][0]]:
                     raise HazardError(f"group {group} signals {name} twice before it is taken")
                 return self._signal(state, name, True)
             case _:
                 return state
 
-    def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, Ring, Channel]:
+    def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, ChannelPlan, Channel]:
         position, channel = self.channels[name]
         number = action.sequence(name, action.statement.at.iteration)  # pyright: ignore
         return number, number % channel.depth, state.rings[position], channel

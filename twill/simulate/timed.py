@@ -12,28 +12,28 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twill.codegen.code import DOT, LOAD
-from twill.codegen.nodes import Scheduled
 from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
 from twill.ir.program import (
-    SHARES,
+    SLICES,
     Compute,
-    Consumed,
-    Get,
+    ConsumerRelease,
+    ConsumerWait,
     MmaIssue,
     MmaWait,
-    OrderSignal,
-    OrderWait,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    ProducerLoad,
+    ProducerStore,
     Program,
-    PutLoad,
-    PutTile,
     Statement,
     StoreTile,
 )
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError, Protocol, State
+from twill.warp.dataflow import DOT, LOAD
+from twill.warp.tasks import Scheduled
 
 STEP = 32.0
 """Cycles of an operation that are done at once: finer than anything they meet."""
@@ -190,7 +190,7 @@ def _pass(clock: _Clock, group: _Group, action: Action) -> None:
     """On to the next statement. A group has got something with its first warpgroup that has, given or released it with its last."""
     before = clock.passed[group.id, group.done]
     clock.passed[group.id, group.done] += 1
-    deciding = before == 0 if isinstance(action.statement, Get | OrderWait) else before == group.members - 1
+    deciding = before == 0 if isinstance(action.statement, ConsumerWait | OrderBarrierWait) else before == group.members - 1
     if deciding and clock.protocol.concerns(action):
         clock.state = clock.protocol.after(clock.state, group.id, action)
     group.done += 1
@@ -204,25 +204,25 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             while len(group.flying) > pending:
                 group.now = max(group.now, group.flying.pop(0))
             _note(clock, group, action, f"wait {pending}", came, at.cycle)
-        case PutLoad(channel=name):
+        case ProducerLoad(channel=name):
             _room(clock, group, action, name)
             _put(clock, group, action, name)
-        case PutTile(channel=name, ops=ops, node=node):
+        case ProducerStore(channel=name, ops=ops, node=node):
             if group.left == 1.0:
                 _room(clock, group, action, name)
             if ops and action.loop is not None and not _work(clock, group, action, node):
                 return False
             _put(clock, group, action, name)
-        case Get(channel=name, at=at):
+        case ConsumerWait(channel=name, at=at):
             group.now = max(group.now + costs.poll, clock.full[name, action.sequence(name, at.iteration)] + costs.barrier)
             _note(clock, group, action, f"get {name}", came, at.cycle)
-        case Consumed(channel=name, at=at) if action.iteration(at.iteration) >= 0:
+        case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
             clock.empty[slot] = max(group.now, clock.empty.get(slot, 0.0))
-        case OrderWait(order=name, at=at):
+        case OrderBarrierWait(order=name, at=at):
             group.now = max(group.now, clock.signalled.get(name, -costs.order) + costs.order)
             _note(clock, group, action, f"take {name}", came, at.cycle)
-        case OrderSignal(order=name):
+        case OrderBarrierArrive(order=name):
             clock.signalled[name] = group.now
         case Compute(node=node) if action.loop is not None:
             return _work(clock, group, action, node)
@@ -256,7 +256,7 @@ def _put(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Tiles on their way: TMA is taken, then they arrive."""
     at, arrival = getattr(action.statement, "at"), group.now  # noqa: B009
     number = action.sequence(name, at.iteration)
-    if isinstance(action.statement, PutLoad):
+    if isinstance(action.statement, ProducerLoad):
         for load in action.statement.loads:
             problem, scale = clock.problems.get(action.loop), _scale(clock, action)
             if problem is not None:
@@ -343,7 +343,7 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
 
 def _part(statement: Statement) -> float:
     """How much of its operation a statement executes."""
-    return (statement.end - statement.begin) / SHARES if isinstance(statement, Compute) else 1.0
+    return (statement.end - statement.begin) / SLICES if isinstance(statement, Compute) else 1.0
 
 
 def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) -> None:

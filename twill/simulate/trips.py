@@ -11,7 +11,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Function, Op, Value
-from twill.simulate.memory import Memory
+from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
 
 Values = dict[int, Any]

@@ -18,10 +18,10 @@ from pysat.solvers import Solver
 from twill.ir.problem import Problem, Time
 from twill.smt import boolean, conflict, cpsat, sat
 from twill.smt.boolean.cnf import clausify
-from twill.smt.child import Decision, isolated
 from twill.smt.coarse import rounded_down
 from twill.smt.engine import FEW, Attempt
 from twill.smt.partitions import Labels, under
+from twill.smt.subprocess_engine import Decision, isolated
 from twill.smt.symmetry import mirrors
 
 UNITS = 144

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from twill.ir.problem import Problem, Time, Value
-from twill.ir.schedule import Group, Place, Solution
+from twill.ir.schedule import Allocation, Group, Solution
 
 Address = Mapping[tuple[str, str, bool], int]
 """(value, memory, staging) to the address an engine chose."""
@@ -103,15 +103,15 @@ def live_range(problem: Problem, interval: Time, start: Sequence[Time], group: S
     return max(0, max(ends, default=start[src]) - start[src])
 
 
-def _places(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], address: Address) -> list[Place]:
-    found: list[Place] = []
+def _places(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], address: Address) -> list[Allocation]:
+    found: list[Allocation] = []
     for value in problem.values:
         for memory, size, staging in _rooms(value):
             length = live_range(problem, interval, start, group, value, staging)
             turns = 1 if value.resident and not staging else -(-length // interval)
             copies = turns + (0 if staging else value.slots)
             if size and copies:
-                found.append(Place(value.id, memory, address[value.id, memory, staging], size, copies, staging))
+                found.append(Allocation(value.id, memory, address[value.id, memory, staging], size, copies, staging))
     return sorted(found, key=lambda place: (place.memory, place.address, place.value, place.staging))
 
 

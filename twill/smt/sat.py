@@ -13,7 +13,7 @@ from pysat.solvers import Solver
 from twill.ir.problem import Problem, Time
 from twill.smt import boolean
 from twill.smt.boolean.cnf import clausify
-from twill.smt.child import Decision, isolated
+from twill.smt.subprocess_engine import Decision, isolated
 
 SOLVER = "glucose4"  # faster than CaDiCaL on these formulas, on both verdicts
 

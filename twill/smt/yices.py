@@ -2,7 +2,7 @@
 """The Yices engine: the paper's SMT solver on the modular, order-encoded formulation.
 
 The formula has no arithmetic left, so Yices runs as a propositional solver; the printed encoding, with arithmetic, is in
-`twill.smt.printed`. `decide` takes as long as it takes; `attempt` runs it in a process of its own.
+`twill.smt.paper_encoding`. `decide` takes as long as it takes; `attempt` runs it in a process of its own.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import numpy as np
 from twill.ir.problem import Problem, Time
 from twill.smt import boolean
 from twill.smt.boolean.cnf import clausify
-from twill.smt.child import Decision, isolated
+from twill.smt.subprocess_engine import Decision, isolated
 from twill.smt.yices_library import library
 
 

@@ -1,6 +1,6 @@
 """SHARED and TENSOR: the places of a solution, judged by laying the values down at their addresses for a few periods.
 
-Takes `Numbers` and the `Place`s that a solution claims; yields a `Violation` for a value without its place, a place that is wrong or
+Takes `Numbers` and the `Allocation`s that a solution claims; yields a `Violation` for a value without its place, a place that is wrong or
 outside the memory, a ring that anything else touches, and any two instances that would lie on one address at the same time.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from twill.ir.problem import Time
-from twill.ir.schedule import Place
+from twill.ir.schedule import Allocation
 from twill.verify.numbers import Numbers, Room, peak, rooms
 from twill.verify.violation import Violation
 
@@ -20,7 +20,7 @@ PERIODS = 3
 """A value in a place that may be shared lives at most one period; three show every wrap round the period's end."""
 
 
-def places(n: Numbers, claimed: Sequence[Place]) -> Iterator[Violation]:
+def places(n: Numbers, claimed: Sequence[Allocation]) -> Iterator[Violation]:
     """SHARED and TENSOR: capacity, a place for everything that needs one, and no address used twice at once."""
     for memory, capacity in (("shared", n.problem.limits.shared), ("tensor", n.problem.limits.tensor)):
         needed = [room for room in rooms(n) if room.memory == memory]
@@ -38,7 +38,7 @@ def _capacity(memory: str, needed: Sequence[Room], capacity: int, interval: Time
         yield Violation(memory.upper(), text, values=top.owners, needs=top.amount, has=capacity)
 
 
-def _laid(needed: Sequence[Room], stated: Sequence[Place], capacity: int, interval: Time) -> Iterator[Violation]:
+def _laid(needed: Sequence[Room], stated: Sequence[Allocation], capacity: int, interval: Time) -> Iterator[Violation]:
     """Every room at its place."""
     by_key = {_key(place): place for place in stated}
     laid = [(room, by_key[room.value, room.memory, room.staging]) for room in needed]
@@ -47,7 +47,7 @@ def _laid(needed: Sequence[Room], stated: Sequence[Place], capacity: int, interv
     yield from _collisions(laid, interval)
 
 
-def _accounts(needed: Sequence[Room], claimed: Sequence[Place]) -> Iterator[Violation]:
+def _accounts(needed: Sequence[Room], claimed: Sequence[Allocation]) -> Iterator[Violation]:
     """Every room has exactly one place of its size and copies, and no place is without a room."""
     count = Counter(_key(place) for place in claimed)
     room_of = {(room.value, room.memory, room.staging): room for room in needed}
@@ -64,14 +64,14 @@ def _accounts(needed: Sequence[Room], claimed: Sequence[Place]) -> Iterator[Viol
             yield Violation(place.memory.upper(), text, values=(place.value,), needs=room.size * room.copies, has=place.size * place.copies)
 
 
-def _bounds(stated: Sequence[Place], capacity: int) -> Iterator[Violation]:
+def _bounds(stated: Sequence[Allocation], capacity: int) -> Iterator[Violation]:
     for place in stated:
         if place.address < 0 or _top(place) > capacity:
             text = f"{place.value} lies at [{place.address}, {_top(place)}), outside the memory"
             yield Violation(place.memory.upper(), text, values=(place.value,), needs=_top(place), has=capacity)
 
 
-def _owned(laid: Sequence[tuple[Room, Place]]) -> Iterator[Violation]:
+def _owned(laid: Sequence[tuple[Room, Allocation]]) -> Iterator[Violation]:
     """A value of several places has them for itself."""
     for (room, a), (other, b) in combinations(laid, 2):
         if (room.own or other.own) and _overlap(a, b):
@@ -91,7 +91,7 @@ class _Instance:
     high: int
 
 
-def _collisions(laid: Sequence[tuple[Room, Place]], interval: Time) -> Iterator[Violation]:
+def _collisions(laid: Sequence[tuple[Room, Allocation]], interval: Time) -> Iterator[Violation]:
     """Runs the loop for a few periods: whatever begins must not lie where something else still is.
 
     Rings stay out of it: nothing else touches them, and as many copies as periods begun keep their own instances apart.
@@ -109,7 +109,7 @@ def _collisions(laid: Sequence[tuple[Room, Place]], interval: Time) -> Iterator[
         alive.append(new)
 
 
-def _instances(room: Room, place: Place, interval: Time) -> Iterator[_Instance]:
+def _instances(room: Room, place: Allocation, interval: Time) -> Iterator[_Instance]:
     """The instances that exist at some time of [0, PERIODS * I)."""
     first = -(room.end // interval)
     last = (PERIODS * interval - room.start - 1) // interval
@@ -117,13 +117,13 @@ def _instances(room: Room, place: Place, interval: Time) -> Iterator[_Instance]:
         yield _Instance(room.value, room.name, k, room.start + k * interval, room.end + k * interval, place.address, _top(place))
 
 
-def _key(place: Place) -> Key:
+def _key(place: Allocation) -> Key:
     return place.value, place.memory, place.staging
 
 
-def _top(place: Place) -> int:
+def _top(place: Allocation) -> int:
     return place.address + place.size * place.copies
 
 
-def _overlap(a: Place, b: Place) -> bool:
+def _overlap(a: Allocation, b: Allocation) -> bool:
     return a.address < _top(b) and b.address < _top(a)

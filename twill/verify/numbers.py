@@ -29,7 +29,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LiveSpan:
     """`amount` of something, taken by `owner` during [start, end) and again every interval."""
 
     owner: str
@@ -51,7 +51,7 @@ class Peak:
     owners: tuple[str, ...] = ()
 
 
-def peak(spans: Sequence[Span], interval: Time) -> Peak:
+def peak(spans: Sequence[LiveSpan], interval: Time) -> Peak:
     """The sum only grows where a span starts, so the residues of the starts are all that need looking at."""
     level = {
         residue: sum(span.amount * span.alive(residue, interval) for span in spans)
@@ -109,11 +109,11 @@ class Room:
     def name(self) -> str:
         return f"{self.value} (staging)" if self.staging else self.value
 
-    def spans(self, interval: Time) -> Iterator[Span]:
+    def spans(self, interval: Time) -> Iterator[LiveSpan]:
         """Its live range, and the slots of a ring at all times."""
-        yield Span(self.name, self.start, self.end, self.size)
+        yield LiveSpan(self.name, self.start, self.end, self.size)
         if self.slots:
-            yield Span(self.name, 0, interval, self.size * self.slots)
+            yield LiveSpan(self.name, 0, interval, self.size * self.slots)
 
 
 def rooms(numbers: Numbers) -> tuple[Room, ...]:

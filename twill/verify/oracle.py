@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 
 from twill.ir.problem import Edge, Limits, Problem, Time, Value
-from twill.ir.schedule import Group, Place, Solution
+from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify.packing import Box, pack
 
 Starts = Mapping[str, Time]
@@ -340,12 +340,12 @@ def _complete(case: _Case, start: Starts) -> Iterator[Solution]:
         yield replace(solution, groups=groups, places=tuple(chain(*(p for p in placed if p is not None))))
 
 
-def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Place, ...] | None:
+def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Allocation, ...] | None:
     mine: Sequence[tuple[Key, Box]] = [(key, box) for key, box in boxes.items() if key[1] == memory]
     addresses = pack([box for _, box in mine], capacity)
     if addresses is None:
         return None
     return tuple(
-        Place(key[0], "shared" if memory == "shared" else "tensor", address, box.size // box.copies, box.copies, key[2])
+        Allocation(key[0], "shared" if memory == "shared" else "tensor", address, box.size // box.copies, box.copies, key[2])
         for (key, box), address in zip(mine, addresses, strict=True)
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Time, Unit
-from twill.verify.numbers import Numbers, Peak, Span, held, peak
+from twill.verify.numbers import LiveSpan, Numbers, Peak, held, peak
 from twill.verify.violation import Violation
 
 Rule = Callable[[Numbers], Iterator[Violation]]
@@ -45,18 +45,18 @@ def units(n: Numbers) -> Iterator[Violation]:
         yield from _total(unit, taken, n.interval) if unit.aggregate else _busiest(unit, taken, n.interval)
 
 
-def _span(op: Operation, reservation: Reservation, start: Time) -> Span:
+def _span(op: Operation, reservation: Reservation, start: Time) -> LiveSpan:
     begin = start + reservation.offset
-    return Span(op.id, begin, begin + reservation.cycles, reservation.amount)
+    return LiveSpan(op.id, begin, begin + reservation.cycles, reservation.amount)
 
 
-def _total(unit: Unit, taken: list[Span], interval: Time) -> Iterator[Violation]:
+def _total(unit: Unit, taken: list[LiveSpan], interval: Time) -> Iterator[Violation]:
     total = sum(span.amount * (span.end - span.start) for span in taken)
     if total > unit.capacity * interval:
         yield Violation("UNITS", f"{unit.name} is overbooked over an iteration", needs=total, has=unit.capacity * interval)
 
 
-def _busiest(unit: Unit, taken: list[Span], interval: Time) -> Iterator[Violation]:
+def _busiest(unit: Unit, taken: list[LiveSpan], interval: Time) -> Iterator[Violation]:
     top = peak(taken, interval)
     if top.amount > unit.capacity:
         text = f"{unit.name} is overbooked at residue {top.residue} by {', '.join(top.owners)}"
@@ -149,10 +149,10 @@ def narrow_warpgroups(n: Numbers) -> int:
 
 def peaks(n: Numbers) -> dict[int, Peak]:
     """p(g) of every used group, with a residue where it is reached and the values held there."""
-    spans: dict[int, list[Span]] = {group: [] for group in widths(n)}
+    spans: dict[int, list[LiveSpan]] = {group: [] for group in widths(n)}
     for value in n.problem.values:
         for group, start, end in held(n, value) if value.registers else ():
-            spans[group].append(Span(value.id, start, end, value.registers))
+            spans[group].append(LiveSpan(value.id, start, end, value.registers))
     return {group: peak(held_there, n.interval) for group, held_there in spans.items()}
 
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt import decode
-from twill.smt.boolean import addresses, concurrency, groups, memory, registers, starts, timing
+from twill.smt.boolean import addresses, concurrency, groups, registers, starts, timing
+from twill.smt.boolean import allocation as memory
 from twill.smt.boolean.formula import Formula, TooLargeError
-from twill.smt.child import Decision
+from twill.smt.subprocess_engine import Decision
 
 __all__ = ["Formula", "Model", "Satisfy", "TooLargeError", "decide", "formulate"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from twill.ir.problem import Problem, Time
 from twill.smt import decode
+from twill.smt.boolean.allocation import Key, Lodging, Memory, Tenant, wanted
 from twill.smt.boolean.formula import FALSE, TRUE, Formula, Lane
-from twill.smt.boolean.memory import Key, Lodging, Memory, Tenant, wanted
 
 
 @dataclass(frozen=True, slots=True)

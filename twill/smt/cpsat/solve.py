@@ -15,8 +15,9 @@ from ortools.sat.python import cp_model
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt import decode
-from twill.smt.cpsat import groups, memory, registers, timing
-from twill.smt.cpsat.memory import Room
+from twill.smt.cpsat import allocation as memory
+from twill.smt.cpsat import groups, registers, timing
+from twill.smt.cpsat.allocation import Room
 from twill.smt.cpsat.variables import StoppedError, Variables
 from twill.smt.engine import Attempt, Verdict
 from twill.smt.symmetry import Family

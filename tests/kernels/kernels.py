@@ -1,0 +1,140 @@
+# pyright: basic, reportArgumentType=false
+"""Kernels in the forms that the examples do not have, for tests of what is generated.
+
+`python -m tests.kernels.make_fixtures` compiles and schedules them; tests read what that writes.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def product(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def batched(
+    a, b, c, L, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c[l] = a[l] @ b[l], through descriptors of three dimensions."""
+    a_desc = tl.make_tensor_descriptor(a, [L, M, K], [M * K, K, 1], [1, BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [L, K, N], [K * N, N, 1], [1, BLOCK_K, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [L, M, N], [M * N, N, 1], [1, BLOCK_M, BLOCK_N])
+    row, col, batch = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.program_id(2)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([batch, row, k]).reshape([BLOCK_M, BLOCK_K])
+        y = b_desc.load([batch, k, col]).reshape([BLOCK_K, BLOCK_N])
+        acc = tl.dot(x, y, acc)
+    c_desc.store([batch, row, col], acc.to(c.dtype.element_ty).reshape([1, BLOCK_M, BLOCK_N]))
+
+
+@triton.jit
+def epilogue(
+    a, b, c, bias, scale, norms, peaks, M, N, K, slope, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """A product of any size with what layers do behind it, through pointers with masks."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    acc += tl.load(bias + n, n < N, other=0.0)[None, :]
+    acc *= tl.load(scale + m, m < M, other=1.0)[:, None]
+    gate = 1 / (1 + tl.exp(-acc))
+    acc = tl.where(acc > slope, acc * gate, tl.minimum(acc, 0.0) * slope + tl.sqrt(tl.abs(acc)) * tl.rsqrt(acc * acc + 1.0))
+    acc = tl.where((m < M)[:, None] & (n < N)[None, :], acc, 0.0)
+    tl.store(norms + m, tl.sum(acc * acc, 1), m < M)
+    tl.store(peaks + tl.program_id(0) * N + n, tl.max(acc, 0), n < N)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def widened(
+    a, b, c, scale, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * scale) @ b.T where a is of 8 bits: widened in registers, with a scale for each block of K."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        factor = tl.load(scale + k // BLOCK_K)
+        x = (a_desc.load([row, k]).to(tl.float32) * factor).to(tl.float16)
+        acc = tl.dot(x, b_desc.load([col, k]).T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def split(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c += a @ b.T by several programs for each tile, by atomic addition through pointers."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(tl.program_id(2) * BLOCK_K, K, tl.num_programs(2) * BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    tl.atomic_add(c + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def pointers(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b of any size, through pointers with masks alone."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x = tl.load(a + m[:, None] * K + k[None, :], (m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + k[:, None] * N + n[None, :], (n[None, :] < N) & (k[:, None] < K), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
+HALF = dict.fromkeys("abc", "*fp16:16")
+TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
+
+TWILL = {
+    "product": {**HALF, **SIZES, **TILE},
+    "batched": {**HALF, "L": "i32", **SIZES, **TILE},
+    "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
+    "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
+    "pointers": {**HALF, **SIZES, **TILE},
+    "split": {**HALF, "c": "*fp32:16", **SIZES, **TILE},
+}
+
+VARIANTS = {
+    "product_bf16": ("product", {"a": "*bf16:16", "b": "*bf16:16", "c": "*bf16:16"}),
+    "product_e4m3": ("product", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp8e4nv:16", "BLOCK_K": 128}),
+    "product_e5m2_64": ("product", {"a": "*fp8e5:16", "b": "*fp8e4nv:16", "c": "*fp8e5:16"}),
+    "product_e4m3_32": ("product", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp32:16", "BLOCK_K": 32}),
+    "product_tf32": ("product", {"a": "*fp32:16", "b": "*fp32:16", "c": "*fp32:16", "BLOCK_K": 32}),
+    "product_narrow": ("product", {"BLOCK_N": 32, "BLOCK_K": 32}),
+    "product_bands": ("product", {"num_warps": 4}),
+    "product_across": ("product", {"BLOCK_M": 64, "BLOCK_N": 256}),
+    "batched": ("batched", {}),
+    "epilogue": ("epilogue", {}),
+    "widened": ("widened", {}),
+    "split": ("split", {}),
+    "pointers": ("pointers", {}),
+}
+"""Which kernels are compiled, with what changed in the table above."""

@@ -1,0 +1,81 @@
+"""The example kernels as warp programs, from schedules kept in `schedules/` (found by `twill schedule`, so that no test has to search)."""
+
+import re
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from twill.files import load, read_schedule
+from twill.inputs import Inputs, cases
+from twill.ir.loop import Module
+from twill.ir.program import Program
+from twill.launch.build import RUNTIME
+from twill.targets.cuda.kernel import source
+from twill.warp.lower import Options, lower
+from twill.warp.tasks import Scheduled
+
+FORMS = (
+    *("product_bf16", "product_e4m3", "product_e5m2_64", "product_e4m3_32", "product_tf32", "product_narrow", "product_bands"),
+    *("product_across", "batched", "epilogue", "widened", "split", "pointers"),
+)
+"""Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
+EXAMPLES = (
+    "gemm",
+    "gemm_persistent",
+    "dual_gemm",
+    "gemm_reduction",
+    "fa_fwd",
+    "fa_fwd_subtiled",
+    "fa_fwd_causal",
+    "fa_bwd",
+    "fa_bwd_subtiled",
+)
+_HERE = Path(__file__).parent
+
+
+@cache
+def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
+    """The module of an example, or of one of the kernels in other forms, and its loops with their schedules."""
+    folder = "examples/ttgir" if kernel in EXAMPLES else "tests/kernels/ttgir"
+    found = cases(Inputs(f"{folder}/{kernel}.sm90.ttgir", arch="sm90"))
+    scheduled = list[Scheduled]()
+    for i, case in enumerate(found):
+        path = str(_HERE / "schedules" / f"{kernel}.for.{i}.json")
+        result = read_schedule(load(path), path).result
+        assert case.loop
+        assert case.graph
+        assert case.machine
+        assert result.solution
+        scheduled.append(Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine))
+    module = found[0].module
+    assert module
+    return module, tuple(scheduled)
+
+
+@cache
+def program(kernel: str) -> Program:
+    return lower(*loops(kernel))
+
+
+def changed(kernel: str, options: Options) -> Program:
+    """The example with other options."""
+    return lower(*loops(kernel), options)
+
+
+def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
+    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level: names are made distinct, and what every file
+    begins with is written once."""
+    instructions, texts = set[str](), list[str]()
+    for kernel in kernels:
+        lines = source(program(kernel)).splitlines()
+        name = program(kernel).function.name
+        instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
+        kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
+        texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel}_\1", kept))
+    head = ["#include <cuda_runtime.h>", '#include "twill.cuh"', *sorted(instructions)]
+    (folder / "all.cu").write_text("\n".join([*head, *texts]))
+    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{RUNTIME}", "-Xptxas", f"-v,-O{level}", "-cubin"]
+    done = subprocess.run([*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr

@@ -1,0 +1,122 @@
+"""Generated CUDA: it builds, what can not be generated is refused at its line, and the text says where it comes from."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.kernels.programs import EXAMPLES, assembled, loops, program
+from twill.diagnostics import TwillError
+from twill.emit.files import write
+from twill.extract.reader.ttgir import loops as found
+from twill.extract.reader.ttgir import read
+from twill.ir.program import MmaIssue, MmaWait, Pipelined, Register, Write, walk
+from twill.launch import manifest
+from twill.launch.build import build, warnings
+from twill.targets.cuda import shared_tiles as shared
+from twill.targets.cuda.kernel import source
+from twill.targets.cuda.register_tiles import Transposed
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import Shared
+from twill.targets.hopper.fragments import Fragment
+from twill.warp.lower import lower
+
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+
+
+@pytest.mark.parametrize("kernel", EXAMPLES)
+def test_every_product_is_issued_with_its_cycle_and_line(kernel: str) -> None:
+    text = source(program(kernel))
+    issues = [line for line in text.splitlines() if "// cycle" in line and ": dot." in line]
+    assert issues
+    assert all(f"{kernel}.sm90.ttgir:" in line for line in issues)
+    assert text == source(program(kernel))
+
+
+def test_what_can_not_be_generated_is_refused_at_its_line() -> None:
+    module, (one,) = loops("fa_bwd")
+    odd = read(module.text.replace("tt.descriptor_reduce add", "tt.descriptor_reduce max", 1), module.file)
+    with pytest.raises(TwillError, match="a reduction max can not be generated") as refused:
+        source(lower(odd, [replace(one, loop=found(odd)[0])]))
+    assert refused.value.location is not None
+    assert "tt.descriptor_reduce max" in module.text.splitlines()[refused.value.location.line - 1].replace("add", "max")
+
+
+def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
+    """Elements of some types are computed only where a result is kept: here, of a tile that was transposed."""
+    made = program("gemm")
+    op = next(op for op in made.function.walk() if op.name == "arith.truncf")
+    scope = Scope(made, made.groups[1], {op.result.id: Transposed(lambda point: "x")})
+    with pytest.raises(TwillError, match=r"arith\.truncf: .* can only be transposed on its way to shared memory") as refused:
+        scope.assign([Write(op.result.id, Register("kept"))])
+    assert refused.value.location == op.location
+
+
+@needs_nvcc
+def test_a_kernel_builds(tmp_path: Path) -> None:
+    write(tmp_path / "kernel.cu", source(program("gemm")))
+    write(tmp_path / "kernel.json", manifest.write(manifest.manifest(program("gemm"), (), {})))
+    assert build(tmp_path) == ()
+    assert (tmp_path / "kernel.so").exists()
+
+
+@needs_nvcc
+@pytest.mark.parametrize("kernel", EXAMPLES)
+def test_no_example_spills_or_has_its_products_serialized(kernel: str, tmp_path: Path) -> None:
+    said = assembled([kernel], tmp_path, level=3)
+    assert "bytes spill stores" in said
+    assert warnings(said, max(group.registers for group in program(kernel).groups)) == ()
+
+
+@pytest.mark.parametrize("kernel", ["fa_bwd", "fa_bwd_subtiled"])
+def test_registers_of_products_are_free_when_the_loop_turns(kernel: str) -> None:
+    (loop,) = (s for group in program(kernel).groups if group.warps >= 4 for s in walk(group.body) if isinstance(s, Pipelined))
+    flying = list[MmaIssue]()
+    for statement in (*loop.steady, *loop.steady):
+        match statement:
+            case MmaIssue():
+                flying.append(statement)
+            case MmaWait(pending):
+                flying = flying[len(flying) - pending :]
+            case _:
+                pass
+    assert not [one.node for one in flying if {read.place for read in one.reads if isinstance(read.place, Register)} - {one.accumulator}]
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("width", [128, 64, 32])
+def test_places_in_shared_memory_are_those_of_the_swizzle(bits: int, width: int) -> None:
+    columns = 2 * width * 8 // bits
+    tile, form = Shared("0", 128, columns, bits, width), Fragment((0, 1), (128, columns), 4, 1)
+    for lane in range(32):
+        place = SimpleNamespace(row=16 + lane // 4, lane=lane, column=2 * (lane % 4))
+        for register in range(0, form.registers, 2):
+            row, column = accumulator(form, place, register)
+            assert evaluated(shared._pair(tile, form), width, place, p=register // 2) == offset(tile, row, column)  # pyright: ignore
+        for j in range(form.registers // 8 if bits == 16 else 0):
+            row, column = 64 * (8 * j // form.band) + 16 + lane % 16, 8 * (8 * j % form.band) // 4 + lane // 16 * 8
+            assert evaluated(shared._matrix(tile, form), width, place, j=j) == offset(tile, row, column)  # pyright: ignore
+
+
+def accumulator(form: Fragment, place: SimpleNamespace, register: int) -> tuple[int, int]:
+    """Row and column of an element (PTX ISA, wgmma.mma_async, register fragments of D), 64 rows after the other."""
+    band, i = divmod(register, form.band)
+    return 64 * band + place.row + 8 * (i // 2 % 2), 8 * (i // 4) + place.column + i % 2
+
+
+def offset(tile: Shared, row: int, column: int) -> int:
+    """As the PTX ISA has it: the 16-byte chunks of a line are turned by the bits above it."""
+    box, inside = divmod(column * tile.bits // 8, tile.width)
+    line = row * tile.width + inside
+    return box * tile.box + (line ^ (line >> 3 & tile.width - 16))
+
+
+def evaluated(text: str, width: int, place: SimpleNamespace, **indices: int) -> int:
+    """An emitted expression of whole numbers."""
+
+    def swizzle(at: int) -> int:
+        return at ^ (at >> 3 & width - 16)
+
+    return eval(text.replace(f"swizzle<{width}>", "swizzle").replace("/", "//"), {"place": place, "swizzle": swizzle, **indices})

@@ -1,0 +1,37 @@
+"""Kernels in the forms that the examples do not have: values, interleavings, and one file of all their CUDA that builds."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.programs import FORMS, assembled, program
+from tests.simulate.test_values import grid
+from twill.simulate.compare import compare
+from twill.simulate.explore import explore, same
+
+NUMBERS = {"M": 256, "N": 256, "K": 256}
+
+
+@pytest.mark.parametrize("kernel", FORMS)
+@pytest.mark.parametrize("prefer", [(0, 1, 2), (2, 1, 0)])
+def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
+    made = program(kernel)
+    names = {arg.name.lstrip("%") for arg in made.function.args}
+    given = {"L": 1, "slope": 0.125}
+    found = compare(made, {name: value for name, value in (NUMBERS | given).items() if name in names}, grid(0, 0, (1, 1)), prefer=prefer)
+    assert all(one.good for one in found), found
+    assert any(one.changed for one in found)
+
+
+@pytest.mark.parametrize("kernel", FORMS)
+def test_no_interleaving_goes_wrong(kernel: str) -> None:
+    for trips in range(6):
+        assert explore(program(kernel), same(trips)).complete
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_all_of_them_build(tmp_path: Path) -> None:
+    said = assembled(FORMS, tmp_path)
+    assert "C75" not in said
+    assert "warning" not in said

@@ -1,0 +1,173 @@
+"""The CUDA runtime header: its operand tables, and that every word of it becomes the instruction it names."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNTIME = ROOT / "twill" / "targets" / "runtime"
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+
+WORDS = """
+#include "twill.cuh"
+using namespace twill;
+
+__global__ void __launch_bounds__(256, 1)
+    words(const __grid_constant__ CUtensorMap map, float* out, uint32_t* bits, float x) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    uint32_t s = shared_address(memory), m[4];
+    if (elect_one()) { mbarrier_init(s, 1); mbarrier_init_fence(); tma_prefetch(&map); }
+    cluster_sync();
+    if (warp_index() < 4) {
+        registers_decrease<24>();
+        mbarrier_arrive_expect(s, 128);
+        tma_load(s, &map, s, 0); tma_load(s, &map, s, 0, 1); tma_load(s, &map, s, 0, 1, 2);
+        tma_load(s, &map, s, 0, 1, 2, 3); tma_load(s, &map, s, 0, 1, 2, 3, 4);
+        tma_multicast(s, &map, s, uint16_t(3), 0); tma_multicast(s, &map, s, uint16_t(3), 0, 1);
+        tma_multicast(s, &map, s, uint16_t(3), 0, 1, 2); tma_multicast(s, &map, s, uint16_t(3), 0, 1, 2, 3);
+        tma_multicast(s, &map, s, uint16_t(3), 0, 1, 2, 3, 4);
+        tma_store(&map, s, 0); tma_store(&map, s, 0, 1, 2, 3, 4);
+        tma_add(&map, s, 0, 1); tma_add(&map, s, 0, 1, 2);
+        tma_commit(); tma_wait_read<1>(); tma_wait<0>();
+        mbarrier_arrive(s); mbarrier_arrive_remote(s, cluster_rank() ^ 1);
+    } else {
+        registers_increase<232>();
+        mbarrier_wait(s, 0);
+        named_barrier_arrive(1, 256); named_barrier_sync(2, 256);
+        ldmatrix_x4(m, s + swizzle<128>(threadIdx.x * 16));
+        stmatrix_x4(s, m[3], m[2], m[1], m[0]); stmatrix_x4_transposed(s, m[0], m[1], m[2], m[3]);
+        fence_async_shared();
+        bits[0] = pack_f16(x, 1.0f); bits[1] = pack_bf16(x, 2.0f);
+        bits[2] = pack_e4m3(x, 3.0f); bits[3] = pack_e5m2(x, 4.0f);
+        bool impossible = never();
+        pin(impossible, x);
+        out[0] = exp2_approx(x) + log2_approx(x) + quad_max(x) + quad_min(x) + quad_sum(x);
+    }
+}
+"""
+
+INSTRUCTIONS = (
+    "mbarrier.init.shared::cta.b64",
+    "fence.mbarrier_init.release.cluster",
+    "prefetch.tensormap",
+    "barrier.cluster.arrive.aligned",
+    "setmaxnreg.dec.sync.aligned.u32 24",
+    "setmaxnreg.inc.sync.aligned.u32 232",
+    "mbarrier.arrive.expect_tx.shared::cta.b64",
+    *(
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{form}"
+        for rank in range(1, 6)
+        for form in (" [", ".multicast::cluster [")
+    ),
+    "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group",
+    "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group",
+    "cp.async.bulk.commit_group",
+    "cp.async.bulk.wait_group.read 1",
+    "cp.async.bulk.wait_group 0",
+    "mapa.shared::cluster.u32",
+    "mbarrier.arrive.release.cluster.shared::cluster.b64",
+    "mbarrier.try_wait.parity.shared::cta.b64",
+    "bar.arrive",
+    "bar.sync",
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+    "stmatrix.sync.aligned.m8n8.x4.shared.b16",
+    "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+    "fence.proxy.async.shared::cta",
+    "cvt.rn.f16x2.f32",
+    "cvt.rn.bf16x2.f32",
+    "cvt.rn.satfinite.e4m3x2.f32",
+    "cvt.rn.satfinite.e5m2x2.f32",
+    "ex2.approx.ftz.f32",
+    "lg2.approx.ftz.f32",
+    "%nsmid",
+    "nanosleep.u32 0",
+)
+
+MATRIX = """
+#include "twill.cuh"
+{definitions}
+using namespace twill;
+{kernels}
+"""
+
+MATRIX_KERNEL = """
+__global__ void __launch_bounds__(128, 1) {name}_kernel(float* out, uint32_t x) {{
+    float d[{n} / 2];
+    const uint32_t a[4] = {{x, x + 1, x + 2, x + 3}};
+    uint64_t b = descriptor_advance(matrix_descriptor(x, 8192), 32);
+    wgmma_fence();
+    {calls}
+    wgmma_commit();
+    wgmma_wait<0>();
+    for (int i = 0; i < {n} / 2; ++i) out[i * 128 + threadIdx.x] = d[i];
+}}
+"""
+
+
+def compile_to(folder: Path, source: str, form: str) -> tuple[str, str]:
+    """Compiles `source` to 'ptx' or 'cubin'; returns the PTX (or nothing) and what the compilers said."""
+    (folder / "kernel.cu").write_text(source)
+    output = folder / f"kernel.{form}"
+    target = "-gencode=arch=compute_90a,code=" + ("compute_90a" if form == "ptx" else "sm_90a")
+    command = ["nvcc", "-std=c++17", target, f"-{form}", f"-I{RUNTIME}", "-Xptxas", "-v"]
+    done = subprocess.run([*command, "-o", output, folder / "kernel.cu"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return output.read_text() if form == "ptx" else "", done.stdout + done.stderr
+
+
+def matrix_source() -> str:
+    """One kernel per kind of operand, over sizes N that end in every row class of the tables."""
+    shapes = [("16", n, t, t) for t in ("f16", "bf16") for n in (8, 128, 176)]
+    shapes += [("8", 64, a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")] + [("32", 248, "tf32", "tf32")]
+    definitions: list[str] = []
+    kernels: list[str] = []
+    for width, n, a, b in shapes:
+        types = {"16": f", {a}", "8": f", {a}, {b}", "32": ""}[width]
+        definitions.append(f"TWILL_WGMMA_{width}({n}{types})")
+        name = f"wgmma_{a}_{b}_n{n}"
+        calls = [f"{name}(d, b, b, 0);", f"{name}(d, a, b, 1);"]
+        calls += [f"{name}<MN_MAJOR, MN_MAJOR>(d, b, b, 1);", f"{name}<MN_MAJOR>(d, a, b, 1);"] * (width == "16")
+        kernels.append(MATRIX_KERNEL.format(name=name, n=n, calls="\n    ".join(calls)))
+    return MATRIX.format(definitions="\n".join(definitions), kernels="\n".join(kernels))
+
+
+def expanded(table: str, n: int, text: str) -> str:
+    """The row of `table` for `n`, with the row it extends put in its place."""
+    match = re.search(rf"#define TWILL_{table}_{n} (.*)", text)
+    assert match is not None, f"no row of {table} for {n}"
+    return re.sub(rf"TWILL_{table}_(\d+)", lambda m: expanded(table, int(m[1]), text), match[1])
+
+
+@pytest.mark.parametrize("n", range(8, 257, 8))
+def test_operand_tables_number_every_register_once(n: int) -> None:
+    text = (RUNTIME / "wgmma_operands.cuh").read_text()
+    count = n // 2
+    assert [int(r) for r in re.findall(r"%(\d+)", expanded("NAMES", n, text))] == list(range(count))
+    assert [int(r) for r in re.findall(r"d\[(\d+)\]", expanded("BINDINGS", n, text))] == list(range(count))
+    assert [int(r) for r in expanded("AFTER", n, text).split(",")] == list(range(count, count + 7))
+
+
+@needs_nvcc
+def test_words_become_the_instructions_they_name(tmp_path: Path) -> None:
+    ptx, _ = compile_to(tmp_path, WORDS, "ptx")
+    assert [word for word in INSTRUCTIONS if word not in ptx] == []
+
+
+@needs_nvcc
+def test_words_assemble_without_complaint(tmp_path: Path) -> None:
+    _, said = compile_to(tmp_path, WORDS, "cubin")
+    assert "0 bytes spill stores" in said
+    assert "C75" not in said
+    assert "warning" not in said
+
+
+@needs_nvcc
+def test_matrix_instructions_assemble_in_flight(tmp_path: Path) -> None:
+    _, said = compile_to(tmp_path, matrix_source(), "cubin")
+    assert said.count("Compiling entry function") == 11
+    assert "serialized" not in said
+    assert "warning" not in said
+    assert set(re.findall(r"(\d+) bytes spill stores", said)) == {"0"}

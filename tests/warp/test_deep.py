@@ -1,0 +1,70 @@
+# pyright: basic
+"""Schedules with more iterations in flight: values with several instances, loops of fewer iterations than stages."""
+
+from dataclasses import replace
+from random import Random
+
+import networkx as nx
+import pytest
+
+from tests.kernels.programs import loops
+from tests.simulate.test_values import grid
+from twill.ir.program import Move, Pipelined, Program, walk
+from twill.simulate.compare import compare
+from twill.simulate.explore import explore, same
+from twill.warp.lower import lower
+
+LATER = ("load.z", "trunc.acc_21", "mul.acc_24", "dot.acc_26")
+
+
+def later(kernel: str, intervals: dict[str, int]) -> Program:
+    """An example with some operations so many intervals later than need be, and room for the rings that this takes."""
+    module, (one,) = loops(kernel)
+    solution = one.solution
+    starts = tuple(
+        start + solution.interval * intervals.get(op.id, 0) for op, start in zip(one.problem.operations, solution.start, strict=True)
+    )
+    problem = replace(one.problem, limits=replace(one.problem.limits, shared=1 << 20))
+    return lower(module, [replace(one, problem=problem, solution=replace(solution, start=starts))])
+
+
+def delayed(intervals: int) -> Program:
+    """`fa_fwd`, with the product of weights and values later."""
+    return later("fa_fwd", dict.fromkeys(LATER, intervals))
+
+
+@pytest.mark.parametrize("intervals", [1, 2])
+def test_values_that_outlive_an_interval_are_kept(intervals: int) -> None:
+    made = delayed(intervals)
+    loop = next(s for s in walk(made.groups[1].body) if isinstance(s, Pipelined))
+    assert loop.stages == 2 + intervals
+    assert {move.variable for move in loop.steady if isinstance(move, Move)} >= {"weights_18", "shrink_19", "highest_6"}
+    assert max(move.age for move in loop.steady if isinstance(move, Move)) == intervals
+    assert loop.short
+
+
+@pytest.mark.parametrize("intervals", [1, 2])
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 6])
+def test_every_trip_count_gives_the_same_values(intervals: int, blocks: int) -> None:
+    made = delayed(intervals)
+    assert explore(made, same(blocks)).complete
+    found = compare(made, {"heads": 1, "length": 128 * blocks, "scale": 0.09}, grid(0, 0, (blocks, 1)))
+    assert all(one.good for one in found), found
+
+
+@pytest.mark.parametrize("kernel", ["fa_fwd", "fa_fwd_subtiled", "gemm_reduction", "dual_gemm"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_delays_change_nothing(kernel: str, seed: int) -> None:
+    """Any schedule that keeps the dependences gives a program without hazards and with the same values."""
+    random = Random(f"{kernel} {seed}")
+    _, (one,) = loops(kernel)
+    graph = nx.DiGraph([(edge.src, edge.dst) for edge in one.problem.edges])
+    parts = nx.condensation(graph)
+    extra = dict[int, int]()
+    for part in nx.lexicographical_topological_sort(parts, key=lambda part: min(parts.nodes[part]["members"])):
+        extra[part] = max((extra[before] for before in parts.predecessors(part)), default=0) + (random.random() < 0.1)
+    made = later(kernel, {op: extra[part] for part in parts for op in parts.nodes[part]["members"]})
+    assert all(explore(made, same(trips)).complete for trips in (0, 1, 2, 3, 5))
+    numbers = {"heads": 1, "length": 384, "scale": 0.09} if kernel.startswith("fa") else {"M": 256, "N": 256, "K": 192}
+    found = compare(made, numbers, grid(0, 0, (1, 1)))
+    assert all(result.good for result in found), found

@@ -1,0 +1,100 @@
+"""Kernels made to walk over their grids: the same results from any number of blocks, and the loader running on."""
+
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.programs import loops
+from tests.simulate.test_values import grid
+from twill.diagnostics import TwillError
+from twill.extract.frontend.persistent import persistent
+from twill.extract.reader.ttgir import read
+from twill.inputs import Inputs, cases
+from twill.ir.loop import Function
+from twill.ir.program import For, Pipelined, ProducerLoad, Program, walk
+from twill.simulate.compare import arguments, compare
+from twill.simulate.explore import adversaries, explore, same
+from twill.simulate.interpret import interpret
+from twill.targets.cuda.kernel import source
+from twill.warp.lower import lower
+from twill.warp.tasks import Scheduled
+
+NUMBERS = {
+    "gemm": {"M": 512, "N": 512, "K": 192},
+    "gemm_reduction": {"M": 512, "N": 512, "K": 192},
+    "fa_fwd_subtiled": {"heads": 2, "length": 256, "scale": 0.09},
+}
+EXTENTS = {"twill_grid_x": 2, "twill_grid_y": 2, "twill_grid_z": 2}
+
+
+@cache
+def made(kernel: str) -> Program:
+    """The example made persistent, with the schedule that it has anyway."""
+    found = cases(Inputs(f"examples/ttgir/{kernel}.sm90.ttgir", arch="sm90", persistent=True))
+    _, scheduled = loops(kernel)
+    new = [Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine) for case, one in zip(found, scheduled, strict=True)]  # pyright: ignore
+    assert found[0].module
+    return lower(found[0].module, new)
+
+
+def run(function: Function, numbers: dict[str, float], places: list[dict[str, int]]) -> dict[str, bytes]:
+    """What is in memory after these programs."""
+    values, memory = arguments(function, numbers)
+    for place in places:
+        interpret(function, values, memory, place)
+    return {name: array.tobytes() for name, array in memory.arrays.items()}
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_every_program_of_the_grid_is_executed(blocks: int) -> None:
+    numbers = {"heads": 2, "length": 256, "scale": 0.09}
+    _, (one,) = loops("fa_fwd_subtiled")
+    whole = [grid(x, y, (2, 2)) for x, y in product(range(2), range(2))]
+    found = made("fa_fwd_subtiled").function
+    extents = {"twill_grid_x": 2, "twill_grid_y": 2, "twill_grid_z": 1}
+    assert run(found, numbers | extents, [grid(x, 0, (blocks, 1)) for x in range(blocks)]) == run(one.loop.function, numbers, whole)
+
+
+@pytest.mark.parametrize("kernel", NUMBERS)
+def test_warp_programs_compute_the_same(kernel: str) -> None:
+    found = compare(made(kernel), NUMBERS[kernel] | EXTENTS | {"twill_grid_z": 1}, grid(0, 0, (2, 1)))
+    assert all(one.good for one in found), found
+    assert any(one.changed for one in found)
+
+
+@pytest.mark.parametrize("kernel", NUMBERS)
+def test_no_interleaving_goes_wrong(kernel: str) -> None:
+    for trips, tiles in ((0, 2), (1, 3), (2, 2), (3, 2)):
+        assert explore(made(kernel), same(trips, tiles)).complete
+    assert adversaries(made(kernel), same(5, 4)) > 20
+
+
+def test_the_loader_runs_on_into_the_next_program() -> None:
+    """Nothing of the loader's waits for the end of a program: between two loads there are only loops and sums."""
+    loader = made("gemm").groups[0]
+    (tiles,) = [statement for statement in loader.body if isinstance(statement, For)]
+    assert any(isinstance(statement, Pipelined) for statement in tiles.body)
+    assert {type(s).__name__ for s in walk(tiles.body)} == {"Pipelined", "ProducerLoad", "Advance", "Compute"}
+    assert any(isinstance(s, ProducerLoad) for s in walk(tiles.body))
+
+
+def test_lines_stay_where_they_are() -> None:
+    text = Path("examples/ttgir/gemm.sm90.ttgir").read_text()
+    before, after = read(text, "gemm"), persistent(read(text, "gemm"))
+    places = {op.result.name: op.location.line for op in before.functions[0].walk() if len(op.results) == 1}
+    assert all(places.get(op.result.name, op.location.line) == op.location.line for op in after.functions[0].walk() if len(op.results) == 1)
+    assert before.text.count("\n") == after.text.count("\n")
+
+
+def test_the_launcher_starts_as_many_blocks_as_fit() -> None:
+    text = source(made("gemm"))
+    signature = text[text.index("gemm_launch(") :].split("{")[0]
+    assert "twill_grid_x" not in signature
+    assert "<<<dim3(resident_blocks(grid_x * grid_y * grid_z))" in text
+
+
+def test_a_function_with_a_result_is_refused() -> None:
+    with pytest.raises(TwillError, match="can not be made persistent"):
+        persistent(read("module {\n tt.func public @f(%a: i32) -> i32 {\n tt.return %a : i32\n }\n}\n", "odd.ttgir"))

@@ -1,0 +1,71 @@
+"""Loops of one kernel share its groups, whatever their best partitions are."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.kernels.programs import loops
+from twill.diagnostics import TwillError
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result, Solution
+from twill.loop_nest import program
+from twill.warp.listing import text
+from twill.warp.lower import lower
+
+CASES = cases(Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90"))
+BOUNDS = Bounds(ResourceBound("tensor", 1), RecurrenceBound(1))
+
+
+class Solver:
+    """Answers for the two loops from files; torn, or none at all, for the second one until it is asked with a partition."""
+
+    def __init__(self, torn: bool) -> None:
+        self.torn = torn
+        self.pins: tuple[tuple[str, ...], ...] = ()
+
+    def __call__(self, problem: Problem) -> Result:
+        _, (first, second) = loops("fa_fwd_causal")
+        if problem.name == CASES[0].name:
+            return Result(first.problem, "optimal", BOUNDS, 1, first.solution)
+        if problem.together != CASES[1].problem.together:
+            self.pins = tuple(pair for pair in problem.together if pair not in CASES[1].problem.together)
+            return Result(second.problem, "feasible", BOUNDS, 1, second.solution)
+        return Result(second.problem, "feasible" if self.torn else "unknown", BOUNDS, 1, self._torn(second.solution) if self.torn else None)
+
+    def _torn(self, solution: Solution) -> Solution:
+        """The sums of the two halves exchanged."""
+        operations = loops("fa_fwd_causal")[1][1].problem.operations
+        moved = [3 - g if op.id in ("add.26", "mul.24") else g for op, g in zip(operations, solution.group, strict=True)]
+        return replace(solution, group=tuple(moved), interval=solution.interval - 100)
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_a_loop_that_does_not_fit_is_solved_again(torn: bool) -> None:
+    solver = Solver(torn)
+    made, scheduled = program(CASES, solver)
+    assert [one.loop.path for one in scheduled] == [case.name for case in CASES]
+    assert any({"add.26", "max.raised_39"} <= set(members) for members in solver.pins)
+    interval = scheduled[1].solution.interval
+    note = next(note for note in made.notes if note.startswith("fa_fwd_causal/for.1"))
+    assert f"interval {interval} " in note
+    assert (f"instead of {interval - 100}" in note) == torn
+
+
+def test_a_loop_that_fits_is_left_alone() -> None:
+    module, scheduled = loops("fa_fwd_causal")
+    answers = {case.name: one for case, one in zip(CASES, scheduled, strict=True)}
+
+    def solve(problem: Problem) -> Result:
+        return Result(answers[problem.name].problem, "optimal", BOUNDS, 1, answers[problem.name].solution)
+
+    assert text(program(CASES, solve)[0]) == text(lower(module, scheduled))
+
+
+def test_a_kernel_without_schedule_is_refused() -> None:
+    with pytest.raises(TwillError, match="has no schedule") as stopped:
+        program(CASES[:1], lambda problem: Result(problem, "unknown", BOUNDS, 1))
+    assert "--time-limit" in (stopped.value.help or "")
+    with pytest.raises(TwillError, match="has no schedule") as refuted:
+        program(CASES[:1], lambda problem: Result(problem, "infeasible", BOUNDS, 1))
+    assert "--time-limit" not in (refuted.value.help or ""), "more time does not help"

@@ -1,0 +1,1 @@
+"""One loop of a module to its dependence graph."""

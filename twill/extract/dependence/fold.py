@@ -1,0 +1,180 @@
+"""Operations that are no work of their own: the rules that fold them into those that use them.
+
+Takes a `Body` and the names of the rules allowed; gives for every operation its kind, and which operations are folded away by which
+rule. Guarantees that only operations that move and compute nothing, or whose work the user does anyway, are ever folded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twill.extract.dependence.body import Body
+from twill.extract.dependence.distribution import distribution
+from twill.extract.dependence.ops import row
+from twill.extract.dependence.tiles import dtype_name
+from twill.ir.graph import Kind
+from twill.ir.loop import DotOperand, MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Type, Value
+
+FOLDS: Mapping[str, str] = {
+    "constant": "constants are part of the instruction that uses them",
+    "scalar": "scalar code (counters, coordinates, flags) runs beside the tiles",
+    "address": "index and pointer arithmetic that only addresses memory, or is the same row of numbers for every thread",
+    "view": "views, broadcasts and reshapes move nothing",
+    "layout": "a convert_layout after which every thread holds what it held",
+    "load": "a local_alloc of a loaded tile: the load puts it in shared memory at once",
+    "staging": "a convert_layout before a TMA store: the store passes through shared memory anyway",
+    "operand": "a matrix operand that must change hands between threads is written to shared memory and read there by the tensor core",
+}
+"""The folding rules by name, and why each is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What became of every operation of a body."""
+
+    kinds: Mapping[int, Kind]
+    """By `Op.index`."""
+    candidates: Mapping[int, str]
+    """The rule that could fold it, by `Op.index`."""
+    rules: tuple[str, ...]
+    """The rules allowed."""
+
+    def away(self, op: Op) -> bool:
+        """Folded: no node."""
+        return self.candidates.get(op.index) in self.rules
+
+    def moves_nothing(self, op: Op) -> bool:
+        """Folded or not, its result lies where its operand lies."""
+        return self.kinds[op.index] == "view"
+
+    def index_code(self, op: Op) -> bool:
+        """Folded, or would be if its rule were allowed: nothing a load has to wait for."""
+        return op.index in self.candidates
+
+
+def fold(body: Body, rules: tuple[str, ...]) -> Folding:
+    """Classify every operation. Raises TwillError at an operation that cannot be scheduled."""
+    classifier = _Classifier(body, rules)
+    found = {op.index: classifier.classify(op) for op in body.ops}
+    kinds: dict[int, Kind] = {index: kind for index, (kind, _) in found.items()}
+    return Folding(kinds, {index: rule for index, (_, rule) in found.items() if rule is not None}, rules)
+
+
+@dataclass(frozen=True, slots=True)
+class _Classifier:
+    body: Body
+    rules: tuple[str, ...]
+    addresses: set[int] = field(default_factory=set[int])
+    """Operations found so far that only serve addresses, by `Op.index`."""
+
+    def classify(self, op: Op) -> tuple[Kind, str | None]:
+        """The kind of an operation, and the rule under which it is no work of its own."""
+        kind = row(op).kind
+        if op.name in ("arith.constant", "ub.poison"):
+            return "view", "constant"
+        if kind in ("elementwise", "view", "scalar") and _scalar(op):
+            return "scalar", "scalar"
+        if self._address(op):
+            return kind if kind == "view" else "elementwise", "address"
+        match kind:
+            case "view":
+                return "view", "view"
+            case "convert" if op.name == "ttg.convert_layout":
+                return self._convert(op)
+            case "shared_store" | "tensor_store" if row(op).access == "alloc":
+                return self._alloc(op, kind)
+            case _:
+                return kind, None
+
+    def _convert(self, op: Op) -> tuple[Kind, str | None]:
+        source, target = op.operands[0], op.result
+        if self._loaded(source) or _moves_nothing(source.type, target.type):
+            return "view", "layout"
+        readers = self.body.readers(target)
+        if readers and all(reader.name in ("tt.descriptor_store", "tt.descriptor_reduce") for reader in readers):
+            return ("view" if "staging" in self.rules else "convert"), "staging"
+        if isinstance(target.type, Tensor) and isinstance(target.type.encoding, DotOperand) and "operand" in self.rules:
+            return "shared_store", None
+        return "convert", None
+
+    def _alloc(self, op: Op, kind: Kind) -> tuple[Kind, str | None]:
+        contents = [v for v in op.operands if isinstance(v.type, Tensor)]
+        if not contents:
+            return "view", "view"
+        return ("view", "load") if kind == "shared_store" and self._loaded(contents[0]) else (kind, None)
+
+    def _loaded(self, value: Value) -> bool:
+        """A tile straight from global memory, through views and changes of layout only."""
+        origins = self.body.origins(value, lambda op: row(op).kind == "view" or op.name == "ttg.convert_layout")
+        return len(origins) == 1 and row(origins[0].op).access == "load"
+
+    def _address(self, op: Op) -> bool:
+        return _index_code(op) and (self._row_of_numbers(op) or self._only_addresses(op))
+
+    def _row_of_numbers(self, op: Op) -> bool:
+        """At most one dimension, and known from the loop counter alone, not from what the loop computes or keeps."""
+        extents = [size for v in op.results if isinstance(v.type, Tensor) for size in v.type.shape if size > 1]
+        return len(extents) <= 1 and not any(self.body.origins(v, _index_code) for v in op.operands)
+
+    def _only_addresses(self, op: Op) -> bool:
+        """Whatever becomes of its results, through index code, is an address or a mask in the end."""
+        waiting, seen = [op], {op.index}
+        while waiting and op.index not in self.addresses:
+            results = waiting.pop().results
+            if any(self.body.outlives(value) for value in results):
+                return False
+            for reader in (r for value in results for r in self.body.readers(value) if not _address_operand(r, value)):
+                if not _index_code(reader):
+                    return False
+                if reader.index not in seen and reader.index not in self.addresses:
+                    seen.add(reader.index)
+                    waiting.append(reader)
+        self.addresses.update(seen)
+        return True
+
+
+def _scalar(op: Op) -> bool:
+    types = [v.type for v in (*op.operands, *op.results)]
+    return all(isinstance(t, Scalar | Pointer | TensorDesc) for t in types)
+
+
+def _index_code(op: Op) -> bool:
+    """Pure arithmetic that gives integers or pointers."""
+    pure = row(op).kind in ("elementwise", "view", "scalar") or op.name == "ttg.convert_layout"
+    return pure and bool(op.results) and all(_index_type(v.type) for v in op.results)
+
+
+def _index_type(type: Type) -> bool:
+    match type:
+        case Tensor(dtype=dtype):
+            return _index_type(dtype)
+        case Scalar():
+            return dtype_name(type).startswith(("i", "ui", "si"))
+        case Pointer() | TensorDesc():
+            return True
+        case _:
+            return False
+
+
+def _address_operand(op: Op, value: Value) -> bool:
+    """`value` tells where `op` reads or writes global memory, not what it writes."""
+    match row(op).access:
+        case "load":
+            return True
+        case "store" | "reduce":
+            return len(op.operands) < 2 or value.id != op.operands[1].id
+        case _:
+            return False
+
+
+def _moves_nothing(source: Type, target: Type) -> bool:
+    match source, target:
+        case Tensor(shape, _, one), Tensor(_, _, other):
+            here, there = distribution(one, shape), distribution(other, shape)
+            return one == other or (here is not None and there is not None and here.moves_nothing_to(there))
+        case _:
+            return False
+
+
+def buffer(value: Value) -> bool:
+    """A view of shared or tensor memory."""
+    return isinstance(value.type, MemDesc)

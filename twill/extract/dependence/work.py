@@ -1,0 +1,99 @@
+"""What an operation does, in terms a cost table knows: kinds, tiles, matrix sizes.
+
+Takes an operation of a body; gives its `Work`, one list per branch for an `scf.if`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from twill.extract.dependence.body import Body
+from twill.extract.dependence.distribution import distribution
+from twill.extract.dependence.fold import Folding
+from twill.extract.dependence.ops import row
+from twill.extract.dependence.tiles import in_shared
+from twill.ir.graph import Exchange, Tile, Work
+from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
+
+TileOf = Callable[[Value], Tile | None]
+
+
+def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
+    """The work of an operation; for an `scf.if` that of its two branches, otherwise of none in the second."""
+    kind = folding.kinds[op.index]
+    if kind in ("view", "scalar"):
+        return (), ()
+    if kind == "branch":
+        branches = [tuple(_branch(region, tile_of)) for region in op.regions]
+        return branches[0], branches[1] if len(branches) > 1 else ()
+    inputs = tuple(t for t in map(tile_of, _tiles(op.operands)) if t)
+    made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
+    outputs = tuple(in_shared(t) if kind in ("load", "shared_store") and t.place == "registers" else t for t in made)
+    fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
+    match kind:
+        case "mma":
+            a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
+            b = _unpacked(inputs[1], op.attributes.get("rhs"), -2)
+            width = body.module.num_warps
+            work = Work(op.name, kind, (a, b), made or (inputs[2],), fixed, mnk=_mnk(a, b), warps=width, location=op.location)
+        case "reduce" | "scan":
+            exchange, combine = _exchange(op), _combine(op)
+            work = Work(op.name, kind, inputs, outputs, fixed, exchange=exchange, combine=combine, location=op.location)
+        case "tensor_store" | "shared_store" if not outputs:
+            target, sources = inputs[0], inputs[1:]
+            if target.place == "registers":
+                target, sources = inputs[-1], inputs[:-1]
+            work = Work(op.name, kind, sources, (target,), fixed, location=op.location)
+        case "shared_store" if row(op).kind == "convert":
+            work = Work("ttg.local_alloc", kind, inputs, outputs, fixed, location=op.location)
+        case _:
+            work = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
+    return (work,), ()
+
+
+def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:
+    """The elementwise operations and reductions of one branch on tiles."""
+    for block in region.blocks:
+        for op in block.ops:
+            kind = row(op).kind if not op.name.endswith(".yield") else "view"
+            tiles = tuple(t for t in map(tile_of, _tiles((*op.operands, *op.results))) if t)
+            if kind not in ("view", "scalar") and any(t.shape for t in tiles):
+                made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
+                exchange = _exchange(op) if kind in ("reduce", "scan") else None
+                yield Work(op.name, kind, tiles, made, exchange=exchange, combine=_combine(op), location=op.location)
+
+
+def _tiles(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(v for v in values if isinstance(v.type, Tensor | MemDesc) or (isinstance(v.type, Scalar) and v.type.name != "i1"))
+
+
+def _mnk(a: Tile, b: Tile) -> tuple[int, int, int]:
+    """M, N, K of A (M x K) times B (K x N)."""
+    return a.shape[-2], b.shape[-1], a.shape[-1]
+
+
+_FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
+"""What the elements of an operand with scales are, whatever type it is stored as."""
+
+
+def _unpacked(tile: Tile, format: object, axis: int) -> Tile:
+    """An operand with elements of that format; of `e2m1` a byte holds two, that follow each other along K."""
+    if format != "e2m1":
+        return replace(tile, dtype=_FORMATS.get(str(format), tile.dtype))
+    shape = list(tile.shape)
+    shape[axis] *= 2
+    return replace(tile, shape=tuple(shape), dtype="f4", bits=tile.bits // 2)
+
+
+def _combine(op: Op) -> tuple[str, ...]:
+    if row(op).kind not in ("reduce", "scan"):
+        return ()
+    return tuple(inner.name for inner in op.inner() if not inner.name.endswith(".return"))
+
+
+def _exchange(op: Op) -> Exchange | None:
+    """How the elements of a reduced row are spread over threads; None where that is not known."""
+    row_type, axis = op.operands[0].type, op.attributes.get("axis")
+    if not isinstance(row_type, Tensor) or not isinstance(axis, int):
+        return None
+    layout = distribution(row_type.encoding, row_type.shape)
+    return Exchange(layout.serial_along(axis), layout.lanes_along(axis), layout.warps_along(axis)) if layout else None

@@ -1,0 +1,68 @@
+"""A kernel that walks over the programs of its grid, made from one that is a single program.
+
+Takes a `Module`; gives the same with a loop around the body of each kernel: the blocks that are launched share the programs of the grid, in
+the order in which the hardware would start them. The size of the grid comes as three more arguments, marked `twill.grid` with their axis.
+Lines stay where they are. Raises TwillError, with the line, for a kernel that is no single block of operations.
+"""
+
+from twill.diagnostics import TwillError
+from twill.extract.reader.ttgir import read
+from twill.ir.loop import Function, Module
+
+GRID = "twill.grid"
+"""Attribute of an argument that is the size of the grid along an axis (0, 1, 2)."""
+_AXES = "xyz"
+_INSTEAD = {
+    ("tt.get_program_id", "x"): "arith.remsi %twill_tile, %twill_grid_x",
+    ("tt.get_program_id", "y"): "arith.remsi %twill_row, %twill_grid_y",
+    ("tt.get_program_id", "z"): "arith.divsi %twill_row, %twill_grid_y",
+    **{("tt.get_num_programs", axis): f"arith.addi %twill_grid_{axis}, %twill_zero" for axis in _AXES},
+}
+_HEAD = (
+    "%twill_plane = arith.muli %twill_grid_x, %twill_grid_y : i32",
+    "%twill_tiles = arith.muli %twill_plane, %twill_grid_z : i32",
+    "%twill_first = tt.get_program_id x : i32",
+    "%twill_step = tt.get_num_programs x : i32",
+    "%twill_zero = arith.constant 0 : i32",
+    "scf.for %twill_tile = %twill_first to %twill_tiles step %twill_step : i32 {",
+    "%twill_row = arith.divsi %twill_tile, %twill_grid_x : i32",
+)
+
+
+def persistent(module: Module) -> Module:
+    """The module with its kernels walking over their grids."""
+    edits = [edit for function in module.functions if function.public and function.body for edit in _edits(module, function)]
+    text, end = list[str](), 0
+    for begin, until, new in sorted(edits):
+        text += [module.text[end:begin], new]
+        end = until
+    return read("".join([*text, module.text[end:]]), module.file)
+
+
+def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
+    """Begin, end and what stands there instead."""
+    blocks = function.body.blocks if function.body else ()
+    if len(blocks) != 1 or blocks[0].ops[-1].name != "tt.return" or blocks[0].ops[-1].operands:
+        raise TwillError(f"{function.name} can not be made persistent: its body is no single block", function.location)
+    ops = blocks[0].ops
+    end = _arguments_end(module.text, function)
+    names = ", ".join(f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32}}" for i, axis in enumerate(_AXES))
+    edits = [(end, end, f"{', ' if function.args else ''}{names}")]
+    edits.append((ops[0].span.start, ops[0].span.start, " ".join([*_HEAD, ""])))
+    edits.append((ops[-1].span.start, ops[-1].span.start, "} "))
+    for op in function.walk():
+        if instead := _INSTEAD.get((op.name, str(op.attributes.get("axis")))):
+            edits.append((op.span.start, op.span.end, f"{op.result.name} = {instead} : i32"))
+    return edits
+
+
+def _arguments_end(text: str, function: Function) -> int:
+    """Where the parenthesis of a function's arguments closes."""
+    at = text.index("(", text.index(f"@{function.name}"))
+    depth, quoted = 0, False
+    for i in range(at, len(text)):
+        quoted ^= text[i] == '"'
+        depth += 0 if quoted else {"(": 1, ")": -1}.get(text[i], 0)
+        if not depth:
+            return i
+    raise TwillError(f"the arguments of {function.name} do not end", function.location)

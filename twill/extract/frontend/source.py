@@ -1,0 +1,99 @@
+"""What a user names on the command line, to a `Module`.
+
+Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text, or `FILE.py:function` with
+settings; gives the module that is scheduled.
+Only Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
+kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from re import search
+from typing import Any
+
+from twill.diagnostics import Location, TwillError
+from twill.extract.frontend.arguments import from_text
+from twill.extract.reader.dump import at_the_cut
+from twill.extract.reader.ttgir import read
+from twill.ir.loop import Module
+
+
+def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None = None) -> Module:
+    """The module of `spec`. `arch` (`sm90`, `sm100`) may be left out for a file that names its target."""
+    if "\n" in spec:
+        return of_text(spec, arch)
+    file, _, which = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
+    if file.endswith(".py"):
+        return from_python(file, which, arch, settings or {})
+    if settings:
+        raise TwillError(f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function")
+    module = read(at_the_cut(text_of(file), file, which), file)
+    check_target(module, arch)
+    return module
+
+
+def of_text(text: str, arch: str | None) -> Module:
+    """A module that is no file; it is named after its function."""
+    name = search(r"tt\.func public @(\w+)", text)
+    file = f"{name[1] if name else 'kernel'}.ttgir"
+    module = read(at_the_cut(text, file), file)
+    check_target(module, arch)
+    return module
+
+
+def from_python(file: str, function: str, arch: str | None, settings: Mapping[str, str]) -> Module:
+    """Compiles a kernel up to where scheduling begins; the module's file is named after the kernel."""
+    from twill.extract.frontend.triton import capability, capture
+
+    if not function:
+        raise TwillError(f"which kernel of {file} is meant?", help=f"write {file}:FUNCTION")
+    if arch is None:
+        raise TwillError(f"{file}:{function} can be compiled for several architectures", help="give --arch sm90 or --arch sm100")
+    text = capture(file, function, arch, from_text(settings))
+    return read(text, f"{function}.sm{capability(arch)}.ttgir")
+
+
+def described(kernel: Any, arch: str, settings: Mapping[str, object]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What a program hands over (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings."""
+    if not isinstance(kernel, str | Path):
+        return from_function(kernel, arch, settings), ()
+    return str(kernel), tuple((name, value if isinstance(value, str) else repr(value)) for name, value in settings.items())
+
+
+def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> str:
+    """The TTGIR of a function at hand, which must be a plain Triton kernel."""
+    wrapper = type(kernel).__name__
+    if not type(kernel).__module__.startswith("triton."):
+        raise TwillError(f"{wrapper} is no kernel", help="give a @triton.jit function, FILE.py:function, FILE.ttgir or the text of TTGIR")
+    if hasattr(kernel, "fn") and hasattr(kernel.fn, "fn"):
+        name = getattr(kernel, "__name__", "kernel")
+        raise TwillError(
+            f"`{name}` is wrapped in {wrapper}, which decides its constants at each launch",
+            help=f"give {name}.fn, and the constants as settings",
+        )
+    from twill.extract.frontend.triton import capture_kernel
+
+    return capture_kernel(kernel, arch, settings)
+
+
+def text_of(file: str) -> str:
+    """The text of a file."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TwillError("this is not a text file", Location(file, 1), help="expected the text of TTGIR") from error
+    except OSError as error:
+        raise TwillError(f"cannot read {file}: {error.strerror}") from error
+
+
+def check_target(module: Module, arch: str | None) -> None:
+    """Whether a module is meant for `arch`."""
+    compiled = (module.target or "").rpartition(":")[2]
+    wanted = (arch or "").removeprefix("sm").removeprefix("_").removesuffix("a")
+    if compiled and wanted and compiled != wanted:
+        raise TwillError(
+            f"{module.file} is compiled for sm{compiled}, not for sm{wanted}",
+            help=f"use --arch sm{compiled}, or a machine of that architecture",
+        )

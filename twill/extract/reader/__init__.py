@@ -1,0 +1,1 @@
+"""TTGIR text to operations."""

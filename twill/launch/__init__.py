@@ -1,0 +1,1 @@
+"""Build, load and call generated kernels."""

@@ -1,0 +1,105 @@
+"""From a generated file to a library: runs nvcc and reads what ptxas says.
+
+Takes CUDA text; gives the path of a shared library. Raises TwillError where nvcc is missing, too old or fails. What makes a kernel slow
+without stopping it, spilled registers and wgmma that are serialized, is reported.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from re import MULTILINE, findall, search
+
+from twill.diagnostics import TwillError
+from twill.emit.files import write
+from twill.launch.manifest import read
+
+RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
+FLAGS = ("-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-Xcompiler", "-fPIC", "-shared")
+OLDEST = (12, 4)
+"""Version of nvcc."""
+
+SOURCE, LIBRARY, MANIFEST, LOG = "kernel.cu", "kernel.so", "kernel.json", "ptxas.txt"
+"""What is in the folder of a built kernel."""
+
+
+@cache
+def nvcc() -> tuple[int, int]:
+    """The version of the compiler. Raises TwillError where there is none, or an old one."""
+    wanted = f"CUDA {OLDEST[0]}.{OLDEST[1]} or newer is needed to build a kernel; twill codegen --no-build only writes it"
+    if shutil.which("nvcc") is None:
+        raise TwillError("nvcc is not on the PATH", help=wanted)
+    said = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=False).stdout
+    found = search(r"release (\d+)\.(\d+)", said)
+    major, minor = map(int, found.groups()) if found else (0, 0)
+    if (major, minor) < OLDEST:
+        raise TwillError(f"nvcc {major}.{minor} is too old", help=wanted)
+    return major, minor
+
+
+def build(folder: Path) -> tuple[str, ...]:
+    """Make kernel.so and ptxas.txt of the kernel.cu in a folder; gives what ptxas warned of."""
+    nvcc()
+    command = ["nvcc", *FLAGS, f"-I{RUNTIME}", "-o", str(folder / LIBRARY), str(folder / SOURCE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise TwillError(f"nvcc can not build {folder / SOURCE}:\n{done.stderr.strip()}", help="please report this")
+    write(folder / LOG, done.stdout + done.stderr)
+    return complaints(folder)
+
+
+def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
+    """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's cache under a name that follows
+    from `key`, which names all that the files depend on, from Twill's own sources and from the compiler."""
+    name = hashlib.sha256(f"{FLAGS}{nvcc()}{_sources()}{key}".encode()).hexdigest()[:32]
+    home = cache_folder()
+    if not (home / name / LIBRARY).exists():
+        home.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
+        for file, text in make().items():
+            write(made / file, text)
+        build(made)
+        _rename(made, home / name)
+    return home / name
+
+
+@cache
+def _sources() -> str:
+    """What this Twill is, in short."""
+    package = Path(__file__).parents[1]
+    files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".cuh", ".toml"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _rename(made: Path, final: Path) -> None:
+    """Whoever comes first wins: the contents are the same."""
+    try:
+        made.rename(final)
+    except OSError:
+        if not (final / LIBRARY).exists():
+            raise
+        shutil.rmtree(made)
+
+
+def cache_folder() -> Path:
+    """Where built kernels are kept; may be deleted at any time."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twill"
+
+
+def complaints(folder: Path) -> tuple[str, ...]:
+    """What ptxas warned of when a folder was built."""
+    log = (folder / LOG).read_text() if (folder / LOG).exists() else ""
+    return warnings(log, read((folder / MANIFEST).read_text(), str(folder / MANIFEST)).registers)
+
+
+def warnings(log: str, registers: int) -> tuple[str, ...]:
+    """Spills and serialized wgmma in what ptxas printed about a kernel whose largest group has so many registers per thread."""
+    spilled = sum(int(count) for count in findall(r"(\d+) bytes spill stores", log))
+    lower = registers - -(-spilled // 32) * 8
+    advice = f"schedule for fewer (--registers {lower}), or take a smaller tile" if lower >= registers // 2 else "take a smaller tile"
+    found = [f"{spilled} bytes of registers are spilled, of {registers} registers per thread: {advice}"] if spilled else []
+    return (*found, *(serialized.strip() for serialized in findall(r"(\(C75\d\d\).*?)(?: (?:in|for) the function .*)?$", log, MULTILINE)))

@@ -1,0 +1,95 @@
+"""What a caller must know of a generated kernel: `twill.kernel/1`, the file kernel.json beside kernel.cu.
+
+`manifest` makes it from a program, `write` gives text, `read` gives it again or one `TwillError` at the line and column of the mistake.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from twill.diagnostics import TwillError
+from twill.extract.frontend.persistent import GRID
+from twill.files.graph import schema
+from twill.files.record import Ranges, decode, encode
+from twill.files.text import parse, render
+from twill.ir.loop import Attribute, Pointer, Scalar, Value
+from twill.ir.program import Program
+from twill.warp.dataflow import identifier
+from twill.warp.tasks import Scheduled
+
+SCHEMA = "twill.kernel/1"
+
+_RANGES: Ranges = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the kernel, in order."""
+
+    name: str
+    type: str
+    """As in TTGIR: `f32`, or `*f16` for a pointer to such."""
+    divisible: int = 1
+    """The caller promises a multiple of this: of the value, or of the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Cycles from one iteration of a loop to the next, in its steady state."""
+
+    path: str
+    scheduled: int
+    """The schedule's interval."""
+    simulated: float
+    """What the timed simulation of the warp programs says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A generated kernel, to its callers."""
+
+    name: str
+    """NAME_launch is the C function that launches it."""
+    source: str
+    """Where its TTGIR was read."""
+    threads: int
+    """Of a thread block."""
+    registers: int
+    """Per thread of the group that is granted most."""
+    arguments: tuple[Argument, ...]
+    """Without the extents of the grid, which the launcher knows."""
+    loops: tuple[Predicted, ...]
+
+
+def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[str, float]) -> Manifest:
+    """`simulated` by the path of the loop. Raises TwillError for an argument that no caller can pass."""
+    function = program.function
+    pairs = zip(function.args, function.arg_attributes, strict=True)
+    arguments = tuple(_argument(value, attributes, program) for value, attributes in pairs if GRID not in attributes)
+    predicted = tuple(
+        Predicted(one.loop.path, round(one.solution.interval * one.problem.resolution.cycles_per_unit), simulated[one.loop.path])
+        for one in loops
+    )
+    registers = max(group.registers for group in program.groups)
+    return Manifest(identifier(function.name), program.module.file, program.launch.threads, registers, arguments, predicted)
+
+
+def _argument(value: Value, attributes: Mapping[str, Attribute], program: Program) -> Argument:
+    promised = attributes.get("tt.divisibility", 1)
+    divisible = promised if isinstance(promised, int) else 1
+    match value.type:
+        case Pointer(Scalar(name)):
+            return Argument(value.name.lstrip("%"), f"*{name}", divisible)
+        case Scalar(name):
+            return Argument(value.name.lstrip("%"), name, divisible)
+        case other:
+            raise TwillError(f"the argument {value.name} of type {other} can not be passed by a caller", program.function.location)
+
+
+def write(manifest: Manifest) -> str:
+    return render({"schema": SCHEMA, **encode(manifest)})
+
+
+def read(text: str, file: str) -> Manifest:
+    root = parse(text, file)
+    schema(root, SCHEMA)
+    return decode(root, Manifest, _RANGES, ["schema"])

@@ -1,0 +1,91 @@
+"""From what a user names to a program: every loop scheduled, then lowered together.
+
+Takes cases with a way to solve them; gives the program with the loops that it is made of. The loops of one kernel share its groups: where
+the best partition of a later loop would tear a carried variable from its group, the loop is solved again with the first one's partition
+of these variables, and the program's notes say what that costs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from twill.diagnostics import TwillError
+from twill.inputs import Case
+from twill.ir.problem import Problem
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.warp.dataflow import Code, read, variables
+from twill.warp.lower import Options, TornError, aligned, carried, lower
+from twill.warp.tasks import Scheduled
+from twill.whatif import Pins, pinned
+
+Solve = Callable[[Problem], Result]
+
+ARCH = "sm90"
+
+_HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
+"""Where there is no schedule, by whether it is known that there can be none."""
+
+
+def program(cases: Sequence[Case], solve: Solve, options: Options | None = None) -> tuple[Program, tuple[Scheduled, ...]]:
+    """Raises TwillError where a loop has no schedule, or something can not be lowered."""
+    for case in cases:
+        _refuse_others(case)
+    loops, notes = list[Scheduled](), list[str]()
+    for case in cases:
+        one, note = _fitting(case, solve(case.problem), loops, solve) if loops else (_scheduled(case, solve(case.problem)), [])
+        notes += note
+        loops.append(one)
+    module = cases[0].module
+    assert module is not None
+    made = lower(module, loops, options)
+    return replace(made, notes=(*made.notes, *notes)), tuple(loops)
+
+
+def _refuse_others(case: Case) -> None:
+    """What no schedule would make a program of."""
+    if case.module is None or case.machine is None:
+        raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
+    if case.machine.arch != ARCH:
+        raise TwillError(f"{case.module.file} is for {case.machine.arch}; warp programs are made for {ARCH} (Hopper) alone")
+
+
+def _scheduled(case: Case, result: Result) -> Scheduled:
+    assert case.module is not None
+    assert case.loop is not None
+    assert case.graph is not None
+    assert case.machine is not None
+    if result.solution is None:
+        raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help=_HELP[result.status == "infeasible"])
+    return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)
+
+
+def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:
+    """The loop as it is, or solved again so that what it carries stays in its groups (or because it has no schedule by itself yet)."""
+    assert case.module is not None
+    assert case.loop is not None
+    code = read(case.module, case.loop.function)
+    names = variables(code, [*(other.loop for other in loops), case.loop])
+    if result.solution is not None:
+        one = _scheduled(case, result)
+        try:
+            aligned(code, [*loops, one], names)
+        except TornError:
+            pass
+        else:
+            return one, []
+    again = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))))
+    alone = f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
+    return again, [f"{case.name}: interval {again.solution.interval} {alone}, so that it shares the groups of the loops before it"]
+
+
+def _partition(code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
+    """The operations that make carried variables, by the group that holds these."""
+    assert case.loop is not None
+    assert case.graph is not None
+    homes = {name: group for other in before for name, group in carried(code, other, names).items()}
+    writers = {value.id: node.id for node in case.graph.nodes for index in node.ops for value in code.ops[index].results}
+    groups = dict[int, list[str]]()
+    for carry in case.loop.carried:
+        if (name := names[carry.arg.id]) in homes:
+            groups.setdefault(homes[name], []).append(writers[carry.yielded.id])
+    return tuple(tuple(members) for _, members in sorted(groups.items()))

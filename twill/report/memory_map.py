@@ -1,0 +1,133 @@
+"""What is held when: registers, shared memory and tensor memory over modulo time, and who lies where in them.
+
+Takes a solved problem; gives two drawings, `profiles` (how much, against the limit) and `places` (which value at which address), both
+over one interval.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from twill.ir.problem import Problem, Time, Value
+from twill.ir.schedule import Allocation, Solution
+from twill.report import facts
+from twill.report.facts import Profile
+from twill.report.palette import CRITICAL, FAINT, RULE, group_color
+from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
+
+_LEFT, _RIGHT, _TOP, _HEIGHT, _GAP = 150.0, 40.0, 40.0, 74.0, 26.0
+
+
+# --- how much ---------------------------------------------------------------------------------------------------------
+
+
+def profiles(problem: Problem, solution: Solution, width: float = 1100.0) -> Scene:
+    """One curve per group's registers and per memory, filled, with its limit as a red line."""
+    curves = [*_with_color(problem, solution), *((p, "#c3c9d4") for p in facts.memory_profiles(problem, solution))]
+    shapes: list[Shape] = [Text(24, 20, "Held at each point of an interval", 13, "start", bold=True)]
+    y = _TOP
+    for curve, color in curves:
+        shapes += _curve(curve, color, solution.interval, y, width - _LEFT - _RIGHT)
+        y += _HEIGHT + _GAP
+    shapes += _time_axis(problem, solution, y - _GAP + 12, width)
+    return Scene(width, y + 4, tuple(shapes), f"Registers and memory of {problem.name}")
+
+
+def _with_color(problem: Problem, solution: Solution) -> Iterable[tuple[Profile, str]]:
+    registers = facts.register_profiles(problem, solution)
+    return ((p, group_color(g.id)) for p, g in zip(registers, solution.groups, strict=True) if p.peak)
+
+
+def _curve(curve: Profile, color: str, interval: Time, y: float, width: float) -> list[Shape]:
+    top = 1.08 * max(curve.peak, curve.limit, 1)
+    ends = (*curve.times[1:], interval)
+    what = "registers" if curve.name.startswith("group") else "bytes" if curve.name == "shared memory" else "columns"
+    shapes: list[Shape] = [
+        Rect(_LEFT, y, width, _HEIGHT, fill="#f6f7f9"),
+        Text(_LEFT - 10, y + 18, curve.name, 11, "end", bold=True),
+        Text(_LEFT - 10, y + 34, f"most {curve.peak}", 9.5, "end", FAINT),
+        Text(_LEFT - 10, y + 48, f"of {curve.limit} {what}" if curve.limit else what, 9.5, "end", FAINT),
+    ]
+    for start, end, level in zip(curve.times, ends, curve.levels, strict=True):
+        height = _HEIGHT * level / top
+        left, right = _LEFT + width * start / interval, _LEFT + width * end / interval + (0.4 if end < interval else 0.0)
+        tip = f"{level} {what} from {start} to {end}"
+        shapes.append(Rect(left, y + _HEIGHT - height, right - left, height, color, tip=tip))
+    if curve.limit:
+        level = y + _HEIGHT * (1 - curve.limit / top)
+        shapes.append(straight([(_LEFT, level), (_LEFT + width, level)], stroke=CRITICAL, line=1.2, dash=(5.0, 3.0)))
+    return shapes
+
+
+def _time_axis(problem: Problem, solution: Solution, y: float, width: float) -> list[Shape]:
+    shapes: list[Shape] = [Text(_LEFT - 10, y, "cycle", 10, "end", FAINT)]
+    for quarter in range(5):
+        time = solution.interval * quarter / 4
+        x = _LEFT + (width - _LEFT - _RIGHT) * quarter / 4
+        shapes.append(Text(x, y, f"{round(time * problem.resolution.cycles_per_unit)}", 10, color=FAINT))
+    return shapes
+
+
+# --- where ------------------------------------------------------------------------------------------------------------
+
+
+def places(problem: Problem, solution: Solution, memory: str, width: float = 1100.0) -> Scene | None:
+    """A memory's map: address downwards, modulo time across; None where nothing lies in it."""
+    lying = [place for place in solution.places if place.memory == memory]
+    if not lying:
+        return None
+    total = facts.allocated(solution, memory)
+    bounds = sorted({0, total, *(p.address + i * p.size for p in lying for i in range(p.copies + 1))})
+    tall = max(160.0, 26.0 * (len(bounds) - 1))
+    shapes: list[Shape] = [
+        Text(24, 20, f"{memory.capitalize()} memory: who lies where", 13, "start", bold=True),
+        Rect(_LEFT, _TOP, width - _LEFT - _RIGHT, tall, "#f6f7f9"),
+    ]
+    for address in bounds:
+        y = _TOP + tall * address / total
+        shapes.append(straight([(_LEFT - 5, y), (width - _RIGHT, y)], stroke=RULE, line=0.8))
+    shapes += _addresses(bounds, tall, total)
+    for place in lying:
+        shapes += _block(problem, solution, place, tall / total, width - _LEFT - _RIGHT)
+    shapes += _time_axis(problem, solution, _TOP + tall + 14, width)
+    return Scene(width, _TOP + tall + 28, tuple(shapes), f"{memory.capitalize()} memory of {problem.name}")
+
+
+def _addresses(bounds: Sequence[int], tall: float, total: int) -> list[Shape]:
+    """The addresses beside the map, those that would overlap left out."""
+    shapes, last = list[Shape](), -100.0
+    for address in bounds:
+        y = _TOP + tall * address / total
+        if y - last >= 11:
+            shapes.append(Text(_LEFT - 10, y, f"{address}", 9.5, "end", FAINT))
+            last = y
+    return shapes
+
+
+def _block(problem: Problem, solution: Solution, place: Allocation, scale: float, width: float) -> list[Shape]:
+    """A value in each of its copies, for as long as an instance lives there; a ring's copies are taken all the time."""
+    value = next(v for v in problem.values if v.id == place.value)
+    color = group_color(solution.group[problem.index(value.src)] if solution.groups else None)
+    shapes = list[Shape]()
+    for copy in range(place.copies):
+        y, height = _TOP + scale * (place.address + copy * place.size), scale * place.size
+        for start, end in _spans(problem, solution, value, place):
+            left, right = _LEFT + width * start / solution.interval, _LEFT + width * end / solution.interval
+            tip = f"{place.value}{' in hand-over' if place.staging else ''}: {place.size} from {place.address + copy * place.size}"
+            shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip))
+            shapes += _name(f"{place.value} [{copy}]" if place.copies > 1 else place.value, left, right, y + height / 2, height)
+    return shapes
+
+
+def _spans(problem: Problem, solution: Solution, value: Value, place: Allocation) -> list[tuple[Time, Time]]:
+    """The parts of an interval in which one copy is taken."""
+    start, end = facts.live(problem, solution, value)
+    interval = solution.interval
+    if place.copies > 1 or end - start >= interval or place.staging:
+        return [(0, interval)]
+    begin, over = start % interval, start % interval + end - start - interval
+    return [(begin, begin + end - start)] if over <= 0 else [(0, over), (begin, interval)]
+
+
+def _name(text: str, left: float, right: float, y: float, height: float) -> list[Shape]:
+    size = min(10.0, height - 2)
+    fits = size >= 6 and text_width(text, size) + 4 <= right - left
+    return [Text((left + right) / 2, y, text, size)] if fits else []

@@ -1,0 +1,1 @@
+"""What is specific to one GPU architecture, behind a `Target`."""

@@ -1,0 +1,153 @@
+"""Tiles in registers as C: declarations, and the element that a register holds as an expression.
+
+Tiles of 16 and 8 bits are packed in pairs, four words for 16 columns, which is how wgmma takes 16-bit A from registers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from twill.ir.loop import Pointer, Scalar, Tensor, Type
+from twill.targets.hopper.fragments import Fragment, axes, layout, registers
+
+C_TYPES = {
+    "i1": "bool",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "f32": "float",
+    "f64": "double",
+    "f16": "__half",
+    "bf16": "__nv_bfloat16",
+    "f8E4M3FN": "__nv_fp8_e4m3",
+    "f8E5M2": "__nv_fp8_e5m2",
+    "index": "int64_t",
+}
+PACK = {"f16": "pack_f16", "bf16": "pack_bf16", "f8E4M3FN": "pack_e4m3", "f8E5M2": "pack_e5m2"}
+"""Element types kept packed in registers, with the word that packs two."""
+BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
+
+
+def c_type(type: Type) -> str:
+    """Of a scalar, a pointer, or the elements of a tile. Raises KeyError for what has none."""
+    match type:
+        case Scalar(name):
+            return C_TYPES[name]
+        case Pointer(pointee):
+            return f"{c_type(pointee)}*"
+        case Tensor(_, dtype):
+            return c_type(dtype)
+        case _:
+            raise KeyError(str(type))
+
+
+# --- elements ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The element of a tile that one register holds."""
+
+    layout: Fragment
+    register: str
+    at: tuple[str, ...] = ()
+    """Row and column (or the place in a vector, twice) where the register alone does not tell."""
+
+    def along(self, axes: tuple[int, ...]) -> "Point":
+        """The element of a vector along `axes` that an element of a tile is in. Raises ValueError for one that does not run so."""
+        whole, i = self.layout, self.register
+        if axes == whole.axes:
+            return self
+        if self.at:
+            return Point(Fragment(axes, (whole.shape[axes[0]],), threads=whole.threads), i, self.at)
+        if whole.axes != (0, 1):
+            raise ValueError("rows are no columns")
+        (kept,) = axes
+        vector = Fragment(axes, (whole.shape[kept],), whole.down, whole.across)
+        band, inside = (f"({i}) / {whole.band} * 2 + ", f"({i}) % {whole.band}") if whole.bands > 1 else ("", f"({i})")
+        return Point(vector, f"{band}{inside} / 2 % 2" if kept == 0 else f"{inside} / 4 * 2 + ({i}) % 2")
+
+    def coordinate(self) -> str:
+        """The row or column of an element of a vector."""
+        i, form = self.register, self.layout
+        if self.at:
+            return f"int32_t({self.at[form.axes[0]]})"
+        if form.axes == (0,):
+            band = f" + ({i}) / 2 * {16 * form.down}" if form.bands > 1 else ""
+            row = f"place.row % {16 * form.down}" if form.across > 1 else "place.row"
+            return f"int32_t({row} + 8 * (({i}) % 2){band})" if band else f"int32_t({row} + 8 * ({i}))"
+        part = f" + place.row / {16 * form.down} * {form.shape[0] // form.across}" if form.across > 1 else ""
+        return f"int32_t(place.column + 8 * (({i}) / 2) + ({i}) % 2{part})"
+
+
+def point(form: Fragment, register: str) -> Point:
+    """The element that a thread holds in a register."""
+    if not form.threads:
+        return Point(form, register)
+    index = f"(place.lane + {form.threads} * ({register}))"
+    return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
+
+
+Elements: TypeAlias = Callable[[Point], str]
+"""A tile as the C expression of each of its elements."""
+
+
+def word(type: Type) -> str:
+    """The type of a word that packs two elements."""
+    assert isinstance(type, Tensor)
+    assert isinstance(type.dtype, Scalar)
+    return "uint32_t" if BITS[type.dtype.name] == 16 else "uint16_t"
+
+
+def packed(type: Type) -> str | None:
+    """The word that packs two elements of a tile kept packed; None for other values."""
+    if isinstance(type, Tensor) and axes(type) == (0, 1) and isinstance(type.dtype, Scalar):
+        return PACK.get(type.dtype.name)
+    return None
+
+
+def declaration(type: Type, name: str) -> str:
+    """Of a variable; without initial value."""
+    if not isinstance(type, Tensor):
+        return f"{c_type(type)} {name};"
+    if packed(type):
+        return f"{word(type)} {name}[{registers(type) // 8}][4];"
+    return f"{c_type(type)} {name}[{registers(type)}];"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The elements of a tile kept in a variable, one by one or packed in pairs, four words for sixteen columns."""
+
+    name: str
+    layout: Fragment
+    pack: str | None
+    halves: bool = False
+    """Numbers of less than 32 bits, one by one."""
+
+    def __call__(self, point: Point) -> str:
+        """Raises ValueError where the element is in another thread."""
+        point = point.along(self.layout.axes)
+        if not self.layout.alike(point.layout):
+            raise ValueError(f"{self.name} lies in other threads")
+        i = point.register
+        if self.pack:
+            return f"un{self.pack}({self.name}[({i}) / 8][({i}) / 2 % 4], ({i}) % 2)"
+        return f"float({self.name}[{i}])" if self.halves else f"{self.name}[{i}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed:
+    """A tile seen with rows and columns exchanged: it can only go to shared memory."""
+
+    source: Elements
+
+    def __call__(self, point: Point) -> str:
+        raise ValueError("a tile in registers can only be transposed on its way to shared memory")
+
+
+def held(name: str, type: Tensor) -> Held:
+    """The elements of a tile kept in a variable."""
+    short = isinstance(type.dtype, Scalar) and type.dtype.name in PACK
+    return Held(name, layout(type), packed(type), short and not packed(type))

@@ -1,0 +1,470 @@
+"""What the text of one statement is made in: where its operands are, and the lines written so far.
+
+Takes a program, one of its groups and a statement's reads and writes; executes TTGIR operations by appending C. Scalars, indices and
+pointers stay expressions; tiles of numbers become arrays, which the compiler takes apart into registers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
+from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, WarpProgram, Write
+from twill.targets.cuda.arithmetic import ATOMICS, constant, expression
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
+from twill.targets.cuda.register_tiles import BITS, PACK, Elements, Held, Point, Transposed, c_type, declaration, held, packed, point
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
+from twill.targets.hopper.fragments import Fragment, axes, layout, linear, moves
+from twill.warp.dataflow import identifier
+
+Form = str | Shared | Elements
+"""Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
+
+
+def refuse(program: Program, op: Op, what: str) -> TwillError:
+    """An error at the operation's line."""
+    return TwillError(f"{op.name}: {what}", op.location, text=program.module.text.splitlines()[op.location.line - 1])
+
+
+def variable(register: Register) -> str:
+    """The name of an instance: older ones carry their age."""
+    return register.variable if register.age == 0 else f"{register.variable}_age{register.age}"
+
+
+def iteration(where: Iteration) -> str:
+    """The iteration as an expression of the loop counter i and the trip count n."""
+    match where.base:
+        case "first":
+            return str(where.offset)
+        case "newest":
+            return f"i - {where.offset}" if where.offset else "i"
+        case "last":
+            return f"n - {1 + where.offset}"
+        case "once":
+            return "0"
+
+
+def sequence(channel: str, where: Iteration) -> str:
+    """The sequence number of a slot."""
+    return f"n_{channel}" if where.base == "once" else f"n_{channel} + {iteration(where)}"
+
+
+def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHOLE) -> list[str]:
+    """Assign a share of the elements of a tile in registers. Raises ValueError where another thread has them."""
+    form = layout(type)
+    pack = packed(type)
+    if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
+    if pack:
+        low, high = (elements(point(form, f"2 * i_ + {half}")) for half in (0, 1))
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
+    return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
+
+
+def number(type: Type, text: str) -> str:
+    """A C value of an element type, as tiles compute with it."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"float({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def cast(type: Type, text: str) -> str:
+    """The other way round: as it is stored."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def plain(type: Tensor, address: str, one: Point) -> str:
+    """An element of a tile that lies row by row in shared memory."""
+    along = one.layout.axes
+    row, column = (one.along((axis,)).coordinate() for axis in (0, 1)) if along == (0, 1) else ("0", one.coordinate())
+    index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
+    return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
+
+
+def once(form: Fragment) -> str:
+    """Which of the threads that hold the same element stores it."""
+    if form.threads:
+        count = prod(form.shape)
+        return f"place.lane + {form.threads} * i_ < {count}" if count % form.threads else "true"
+    match form.axes:
+        case (0,):
+            return "place.lane % 4 == 0" + (f" && place.row < {16 * form.down}" if form.across > 1 else "")
+        case (1,):
+            return f"place.row % {16 * form.down} == 0" if form.across > 1 else "place.row == 0"
+        case _:
+            return "true"
+
+
+@dataclass(slots=True)
+class Scope:
+    """One statement on its way to C."""
+
+    program: Program
+    group: WarpProgram
+    values: dict[int, Form]
+    targets: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Variables that results are written to at once, by value id."""
+    lines: list[str] = field(default_factory=list[str])
+    span: ColumnRange = WHOLE
+    """Which share of the elements of tiles."""
+    partial: bool = False
+    """Threads keep their own results of reductions."""
+
+    def bind(self, reads: Iterable[Read]) -> None:
+        for read in reads:
+            self.values[read.value] = self._found(read)
+
+    def _found(self, read: Read) -> Form:
+        value = _values(self.program)[read.value]
+        match read.place:
+            case Register() as register:
+                name = variable(register)
+                return held(name, value.type) if isinstance(value.type, Tensor) else name
+            case Slot() as slot:
+                return self._tile(read, value, slot)
+
+    def operand(self, read: Read, slot: Slot) -> Shared:
+        """A tile where it is in shared memory."""
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
+        try:
+            return shared(self._address(slot), one.shape, one.dtype, one.encoding)
+        except ValueError as problem:
+            value = _values(self.program)[read.value]
+            op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
+            raise refuse(self.program, op, f"{value.name} {problem}") from problem
+
+    def _address(self, slot: Slot) -> str:
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
+        return f"{slot.channel}.slot({sequence(slot.channel, slot.iteration)}) + {one.offset}"
+
+    def _tile(self, read: Read, value: Value, slot: Slot) -> Form:
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
+        if not isinstance(value.type, Tensor):
+            return self._scalar_at(value, slot) if one.encoding is None else self.operand(read, slot)
+        if one.encoding is not None:
+            lines, found = loaded(value.type, self.operand(read, slot), f"read_{len(self.lines)}")
+            self.lines += lines
+            return found
+        name, tile = f"read_{len(self.lines)}", value.type
+        self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
+        self.lines += written(tile, name, lambda one: number(tile, plain(tile, f"{name}_at", one)))
+        return held(name, tile)
+
+    def _scalar_at(self, value: Value, slot: Slot) -> str:
+        name = f"read_{len(self.lines)}"
+        kind = c_type(value.type)
+        self.lines.append(f"const {kind} {name} = shared_at<{kind}>({self._address(slot)});")
+        return name
+
+    def put(self, value: int, tensor: SlotTensor, address: str) -> None:
+        """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be torn."""
+        found, form = _values(self.program)[value], self.values[value]
+        if isinstance(form, str) and not isinstance(found.type, Tensor):
+            self.lines.append(f"if (place.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
+            return
+        maker = self.program.op(found.producer) if found.producer is not None else None
+        kind = maker.operands[0].type if maker is not None and isinstance(found.type, MemDesc) else found.type
+        assert isinstance(kind, Tensor)
+        turned, elements = isinstance(form, Transposed), self.elements(found)
+        source = form.source if isinstance(form, Transposed) else elements
+        spread = source.layout if isinstance(source, Held) else self.layout(kind)
+        if tensor.encoding is None:
+            one = point(spread, "i_")
+            body = f"if ({once(spread)}) {plain(kind, address, one)} = {cast(kind, elements(one))};"
+            self.lines += [unrolled(spread), f"for (int i_ = 0; i_ < {spread.registers}; ++i_)", f"    {body}"]
+            return
+        tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+        tile = replace(tile, transposed=tile.transposed != turned)
+        if isinstance(source, Held) and not tile.transposed:
+            self.lines += stored(source, tile)
+        else:
+            self.lines += scattered(source, spread, tile, c_type(kind))
+
+    @property
+    def narrow(self) -> bool:
+        return self.group.warps < 4
+
+    def layout(self, type: Tensor) -> Fragment:
+        """How the group shares a tile."""
+        return linear(type, 32 * self.group.warps) if self.narrow else layout(type)
+
+    def scalar(self, value: Value) -> str:
+        form = self.form(value)
+        assert isinstance(form, str)
+        return form
+
+    def form(self, value: Value) -> Form:
+        """Raises TwillError where nothing says what it is."""
+        if value.id in self.values:
+            return self.values[value.id]
+        if any(value is arg for arg in self.program.function.args):
+            return identifier(value.name)
+        maker = self.program.op(value.producer) if value.producer is not None else None
+        if maker is not None and maker.name == "arith.constant":
+            return self._constant(maker)
+        raise TwillError(f"{value.name} has no place", maker.location if maker else None)
+
+    def _constant(self, op: Op) -> Form:
+        try:
+            text = constant(op.attributes["value"])
+        except ValueError as problem:
+            raise refuse(self.program, op, str(problem)) from problem
+        return (lambda point: text) if isinstance(op.result.type, Tensor) else text
+
+    def elements(self, value: Value) -> Elements:
+        form = self.form(value)
+        if isinstance(form, str):
+            return lambda point: form
+        assert not isinstance(form, Shared)
+        return form
+
+    def execute(self, op: Op) -> None:
+        """Append one operation. Raises TwillError, with its line, for what can not be generated."""
+        try:
+            self._execute(op)
+        except ValueError as problem:
+            raise refuse(self.program, op, str(problem)) from problem
+
+    def _execute(self, op: Op) -> None:
+        if op.name in VIEWS:
+            self.values[op.result.id] = VIEWS[op.name](self, op)
+        else:
+            _STATEMENTS.get(op.name, Scope._elementwise)(self, op)
+
+    def _elementwise(self, op: Op) -> None:
+        tile = op.results[0].type if op.results else None
+        forms = None if isinstance(tile, Tensor) else [self.form(value) for value in op.operands]
+        text = expression(op, ["{}"] * len(op.operands)) if op.results else None
+        if text is None:
+            raise refuse(self.program, op, "can not be generated")
+        if forms is not None:
+            self._scalar(op, [form for form in forms if isinstance(form, str)])
+            return
+        operands = [self.elements(value) for value in op.operands]
+        elements: Elements = lambda point: expression(op, [operand(point) for operand in operands]) or ""  # noqa: E731
+        assert isinstance(tile, Tensor)
+        number = isinstance(tile.dtype, Scalar) and tile.dtype.name in BITS and 1 not in tile.shape
+        self.values[op.result.id] = self.kept(op.result, elements) if number else elements
+
+    def _scalar(self, op: Op, operands: list[str]) -> None:
+        self._named(op.result, expression(op, operands) or "")
+
+    def _named(self, value: Value, text: str) -> None:
+        """A scalar, computed now."""
+        name = self.name(value)
+        self.lines.append(f"{name} = {text};" if value.id in self.targets else f"{c_type(value.type)} const {name} = {text};")
+        self.values[value.id] = name
+
+    def name(self, value: Value) -> str:
+        return self.targets.get(value.id, f"{identifier(value.name)}_")
+
+    def kept(self, value: Value, elements: Elements) -> Elements:
+        """The tile, computed now; a group that only moves data computes each element where it goes."""
+        assert isinstance(value.type, Tensor)
+        if self.narrow:
+            return elements
+        name = self.name(value)
+        if value.id not in self.targets:
+            self.lines.append(declaration(value.type, name))
+        self.lines += written(value.type, name, elements, self.span)
+        return held(name, value.type)
+
+    def _reduce(self, op: Op) -> None:
+        source, result = op.operands[0].type, op.result.type
+        assert isinstance(source, Tensor)
+        assert isinstance(result, Tensor)
+        name, elements = self.name(op.result), self.elements(op.operands[0])
+        if op.result.id not in self.targets:
+            self.lines.append(declaration(result, name))
+        self.lines += gathered(op, name, layout(source), elements, self.span)
+        if self.span[1] == SLICES and not self.partial:
+            self.lines += exchanged(op, name, layout(source), self.scratch, self.meet())
+        self.values[op.result.id] = held(name, result)
+
+    def _convert(self, op: Op) -> None:
+        """Through shared memory where elements change threads."""
+        source, result = op.operands[0].type, op.result.type
+        form = self.form(op.operands[0])
+        if self.narrow or isinstance(form, str | Shared | Transposed) or not moves(source, result):
+            self.values[op.result.id] = form
+            return
+        assert isinstance(source, Tensor)
+        assert isinstance(result, Tensor)
+        name, one, spread = self.name(op.result), point(layout(source), "i_"), layout(source)
+        self.lines += [self.meet(), UNROLL, f"for (int i_ = 0; i_ < {spread.registers}; ++i_)"]
+        self.lines.append(f"    if ({once(spread)}) {plain(source, self.scratch, one)} = {cast(source, form(one))};")
+        self.lines += [self.meet(), *([] if op.result.id in self.targets else [declaration(result, name)])]
+        self.lines += written(result, name, lambda one: number(result, plain(result, self.scratch, one)))
+        self.values[op.result.id] = held(name, result)
+
+    @property
+    def scratch(self) -> str:
+        """Where the group's scratch room is."""
+        buffer = next((buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None)
+        return f"memory + {buffer.offset}" if buffer else "memory"
+
+    def meet(self) -> str:
+        """All warps of the group."""
+        barrier = 1 + len(self.program.orders) + [group.id for group in self.program.groups].index(self.group.id)
+        return f"named_barrier_sync({barrier}, {32 * self.group.warps});"
+
+    def _atomic(self, op: Op) -> None:
+        """By one of the threads that hold an element, and with no thread behind the fence if others are to see what came before."""
+        kind, (pointers, value, *masks) = str(op.attributes["atomic_rmw_op"]), op.operands
+        word = ATOMICS.get(kind)
+        if word is None or any(result.id in _read(self.program) for result in op.results):
+            raise refuse(self.program, op, f"an atomic {kind}, or one whose result is used, can not be generated")
+        if op.attributes.get("sem") != "relaxed":
+            self.lines.append("__threadfence();")
+        if not isinstance(value.type, Tensor):
+            mask = "".join(f" && {self.scalar(one)}" for one in masks)
+            self.lines.append(f"if (place.leader{mask}) {word}({self.scalar(pointers)}, {cast(value.type, self.scalar(value))});")
+            return
+        form = self.layout(value.type)
+        one = point(form, "i_")
+        mask = "".join(f" && {self.elements(each)(one)}" for each in masks)
+        target, source = self.elements(pointers)(one), cast(value.type, self.elements(value)(one))
+        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    if ({once(form)}{mask}) {word}({target}, {source});"]
+
+    def _load(self, op: Op) -> None:
+        pointers, *rest = op.operands
+        if not isinstance(op.result.type, Tensor):
+            text, forms = f"*{self.scalar(pointers)}", [self.scalar(value) for value in rest]
+            self._named(op.result, f"({forms[0]} ? {text} : {forms[1] if len(forms) > 1 else '0'})" if forms else text)
+            return
+        address, masks = self.elements(pointers), [self.elements(value) for value in rest]
+
+        def elements(one: Point) -> str:
+            text, limits = number(op.result.type, f"*{address(one)}"), [mask(one) for mask in masks]
+            return f"({limits[0]} ? {text} : {limits[1] if len(limits) > 1 else '0'})" if limits else text
+
+        self.values[op.result.id] = self.kept(op.result, elements)
+
+    def _if(self, op: Op) -> None:
+        """Both branches write the same new variables."""
+        for result in op.results:
+            self.lines.append(declaration(result.type, self.name(result)))
+        for i, (region, head) in enumerate(zip(op.regions, (f"if ({self.scalar(op.operands[0])}) {{", "} else {"), strict=True)):
+            inner = Scope(self.program, self.group, dict(self.values))
+            *ops, last = region.blocks[0].ops
+            for one in ops:
+                inner.execute(one)
+            for result, value in zip(op.results, last.operands, strict=True):
+                inner.assigned(result, self.name(result), inner.form(value))
+            self.lines += [head, *(f"    {line}" for line in inner.lines), *(["}"] if i else [])]
+        for result in op.results:
+            name = self.name(result)
+            self.values[result.id] = held(name, result.type) if isinstance(result.type, Tensor) else name
+
+    def _store(self, op: Op) -> None:
+        value = op.operands[1]
+        if not isinstance(value.type, Tensor):
+            self.lines.append(f"if (place.leader) *{self.scalar(op.operands[0])} = {self.scalar(value)};")
+            return
+        form = self.layout(value.type)
+        one = point(form, "i_")
+        target, source = self.elements(op.operands[0])(one), cast(value.type, self.elements(value)(one))
+        mask = f" && {self.elements(op.operands[2])(one)}" if len(op.operands) > 2 else ""
+        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+        self.lines.append(f"    if ({once(form)}{mask}) *{target} = {source};")
+
+    def assign(self, writes: Iterable[Write]) -> None:
+        """Keep results that are not in their variables yet. Raises TwillError, with its line, for one whose elements can not be had."""
+        for write in writes:
+            if write.value in self.targets and not callable(self.values[write.value]):
+                continue
+            value = _values(self.program)[write.value]
+            try:
+                self.assigned(value, variable(write.register), self.values[write.value])
+            except ValueError as problem:
+                if value.producer is None:
+                    raise
+                raise refuse(self.program, self.program.op(value.producer), str(problem)) from problem
+
+    def assigned(self, value: Value, name: str, form: Form) -> None:
+        """Keep a value in a variable, if it is not there."""
+        if isinstance(form, str) and not isinstance(value.type, Tensor):
+            self.lines += [f"{name} = {form};"] if form != name else []
+        elif isinstance(value.type, Tensor) and not isinstance(form, Shared):
+            elements: Elements = (lambda one: form) if isinstance(form, str) else form
+            one = point(layout(value.type), "i_")
+            if elements(one) != held(name, value.type)(one):
+                self.lines += written(value.type, name, elements, self.span)
+
+
+def _values(program: Program) -> Mapping[int, Value]:
+    """Every value by its id."""
+    found = {arg.id: arg for arg in program.function.args}
+    for op in program.function.walk():
+        found.update((value.id, value) for value in op.results)
+        found.update((arg.id, arg) for region in op.regions for block in region.blocks for arg in block.args)
+    return found
+
+
+def _read(program: Program) -> frozenset[int]:
+    """The values that any operation reads."""
+    return frozenset(value.id for op in program.function.walk() for value in op.operands)
+
+
+# --- operations that only change how a value is seen --------------------------------------------------------------------
+
+
+def _same(scope: Scope, op: Op) -> Form:
+    return scope.form(op.operands[0])
+
+
+def _splat(scope: Scope, op: Op) -> Form:
+    text = scope.scalar(op.operands[0])
+    return lambda point: text
+
+
+def _range(scope: Scope, op: Op) -> Form:
+    assert isinstance(op.result.type, Tensor)
+    start, along = op.attributes["start"], axes(op.result.type)
+    return lambda point: f"({start} + {point.along(along).coordinate()})"
+
+
+def _transpose(scope: Scope, op: Op) -> Form:
+    tile = scope.form(op.operands[0])
+    if not isinstance(tile, Shared):
+        raise refuse(scope.program, op, "only a tile in shared memory can be transposed")
+    return replace(tile, transposed=not tile.transposed)
+
+
+def _reshape(scope: Scope, op: Op) -> Form:
+    source, result = op.operands[0].type, op.result.type
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    if tuple(n for n in source.shape if n > 1) != tuple(n for n in result.shape if n > 1):
+        raise refuse(scope.program, op, "only dimensions of one element can come and go")
+    return scope.form(op.operands[0])
+
+
+def _turn(scope: Scope, op: Op) -> Form:
+    form = scope.form(op.operands[0])
+    if isinstance(form, Shared | str):
+        raise refuse(scope.program, op, "can not be generated")
+    return form.source if isinstance(form, Transposed) else Transposed(form)
+
+
+VIEWS = {
+    "tt.reshape": _reshape,
+    "tt.trans": _turn,
+    "ttg.local_alloc": _same,
+    "tt.broadcast": _same,
+    "tt.splat": _splat,
+    "tt.make_range": _range,
+    "tt.expand_dims": _same,
+    "ttg.memdesc_trans": _transpose,
+}
+
+_STATEMENTS = {
+    "tt.reduce": Scope._reduce,
+    "tt.store": Scope._store,
+    "tt.load": Scope._load,
+    "ttg.convert_layout": Scope._convert,
+    "tt.atomic_rmw": Scope._atomic,
+    "scf.if": Scope._if,
+}
+"""What computes by more than a formula for each element."""

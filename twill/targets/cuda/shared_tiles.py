@@ -1,0 +1,152 @@
+"""How tiles lie in shared memory, and how they get from and to registers.
+
+Takes a tile's place, shape and swizzle; gives C. A tile is cut into boxes of as many columns as fill a line of the swizzle pattern (128, 64
+or 32 bytes), all rows of one box before the next, which is how TMA moves it and wgmma reads it (PTX ISA, shared memory matrix layout).
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
+from twill.targets.cuda.register_tiles import BITS, Elements, Held, declaration, held, point
+from twill.targets.hopper.fragments import Fragment, layout
+
+UNROLL = "#pragma unroll"
+_FEW = "#pragma unroll 4"
+"""Of a group that only moves data and has few registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A tile in shared memory; more dimensions than two are rows too."""
+
+    address: str
+    rows: int
+    columns: int
+    bits: int
+    width: int
+    """Bytes of a row of a box."""
+    transposed: bool = False
+    """Seen with rows and columns exchanged; `rows` and `columns` are those of the memory."""
+
+    @property
+    def box(self) -> int:
+        """Bytes of one box."""
+        return self.rows * self.width
+
+    @property
+    def boxes(self) -> int:
+        return self.columns * self.bits // 8 // self.width
+
+
+def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
+    """Raises ValueError for a tile that is not as TMA leaves it."""
+    size = BITS[dtype.name] if isinstance(dtype, Scalar) and dtype.name in BITS else 0
+    if not (size and isinstance(encoding, NvmmaShared) and encoding.swizzle_bytes >= 32 and len(shape) >= 2):
+        raise ValueError("in shared memory is in no swizzle of 128, 64 or 32 bytes")
+    rows, columns = prod(shape[:-1]), shape[-1]
+    if encoding.transposed:
+        rows, columns = columns, rows
+    return Shared(address, rows, columns, size, encoding.swizzle_bytes, encoding.transposed)
+
+
+def _matrix(tile: Shared, form: Fragment) -> str:
+    """Bytes to this lane's row of sixteen columns of 16 bits, number j of a thread's registers, for stmatrix and ldmatrix."""
+    per, line = tile.width // 32, form.band // 8
+    j = f"j % {line}" if form.bands > 1 else "j"
+    row = _row("place.row - place.lane / 4 + place.lane % 16", form)
+    first = f"{_first(form, tile)}{j} / {per} * {tile.box}{_band(tile, form, f'j / {line}')}"
+    return f"{first} + {_swizzled(tile, row, 'place.lane / 16 * 16', f'{j} % {per} * 32')}"
+
+
+def _pair(tile: Shared, form: Fragment) -> str:
+    """Bytes to the two columns in registers 2 * p and 2 * p + 1."""
+    size = tile.bits // 8
+    per, line = tile.width // (8 * size), form.band // 2
+    p = f"p % {line}" if form.bands > 1 else "p"
+    first = f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + {p} % 2 * {8 * tile.width}{_band(tile, form, f'p / {line}')}"
+    return f"{first} + {_swizzled(tile, _row('place.row', form), f'place.column * {size}', f'{p} / 2 % {per} * {8 * size}')}"
+
+
+def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
+    """Bytes to a place in a box. Eight rows are a whole pattern, and `chunk`, a multiple of what `column` stays below, only turns bits.
+    Both stay outside of the swizzle, so that a thread's places all follow from one number."""
+    return f"(swizzle<{tile.width}>(({row}) * {tile.width} + {column}) ^ {chunk})"
+
+
+def _row(row: str, form: Fragment) -> str:
+    return row.replace("place.row", f"place.row % {16 * form.down}") if form.across > 1 else row
+
+
+def _band(tile: Shared, form: Fragment, band: str) -> str:
+    return f" + {band} * {16 * form.down * tile.width}" if form.bands > 1 else ""
+
+
+def _first(form: Fragment, tile: Shared) -> str:
+    """Bytes to the first column of this thread's warps."""
+    if form.across == 1:
+        return ""
+    part = form.shape[1] // form.across * tile.bits // 8
+    if part % tile.width:
+        raise ValueError("is cut inside a line of the swizzle pattern")
+    return f"place.row / {16 * form.down} * {part // tile.width * tile.box} + "
+
+
+def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
+    """Read a tile into registers. Raises ValueError where a line of the pattern would be torn."""
+    form = layout(type)
+    lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
+    if tile.bits == 16:
+        lines.append(f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {name}_at + {_matrix(tile, form)});")
+    else:
+        lines.append(f"for (int p = 0; p < {form.registers // 2}; ++p)")
+        lines.append(f"    load_shared({name}_at + {_pair(tile, form)}, {_two(name, tile, 'p')});")
+    return lines, held(name, type)
+
+
+def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
+    """Write the columns of a tile in registers from `first` on, as many as the place has. Raises ValueError as `loaded`."""
+    whole = source.layout
+    part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
+    if tile.bits == 16:
+        j = _from("j", whole, part, 8, first)
+        four = ", ".join(f"{source.name}[{j}][{i}]" for i in range(4))
+        body = f"stmatrix_x4({tile.address} + {_matrix(tile, part)}, {four});"
+        return [UNROLL, f"for (int j = 0; j < {part.registers // 8}; ++j)", f"    {body}"]
+    body = f"store_shared({tile.address} + {_pair(tile, part)}, {_two(source.name, tile, _from('p', whole, part, 2, first))});"
+    return [UNROLL, f"for (int p = 0; p < {part.registers // 2}; ++p)", f"    {body}"]
+
+
+def scattered(elements: Elements, form: Fragment, tile: Shared, kind: str) -> list[str]:
+    """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
+    one, size = point(form, "i_"), tile.bits // 8
+    row, column = one.along((0,)).coordinate(), one.along((1,)).coordinate()
+    if tile.transposed:
+        row, column = column, row
+    byte = f"{column} * {size}"
+    address = f"{tile.address} + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} % {tile.width})"
+    return [
+        unrolled(form),
+        f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
+        f"    shared_at<{kind}>({address}) = {kind}({elements(one)});",
+    ]
+
+
+def unrolled(form: Fragment) -> str:
+    """The line before a loop over the elements that a thread holds."""
+    return _FEW if form.threads else UNROLL
+
+
+def _from(index: str, whole: Fragment, part: Fragment, unit: int, first: int) -> str:
+    """The number of the word, of `unit` registers, that goes to place `index` of a part of a tile."""
+    begin = f"{first // 2 // unit} + " if first else ""
+    if whole.bands == 1 or whole.shape == part.shape:
+        return f"{begin}{index}"
+    return f"{index} / {part.band // unit} * {whole.band // unit} + {begin}{index} % {part.band // unit}"
+
+
+def _two(name: str, tile: Shared, pair: str) -> str:
+    """Two neighbours in registers."""
+    if tile.bits == 32:
+        return f"{name}[2 * ({pair})], {name}[2 * ({pair}) + 1]"
+    return f"{name}[({pair}) / 4][({pair}) % 4]"

@@ -1,0 +1,422 @@
+"""One recipe for each kind of statement of a warp program.
+
+Takes a `Program`, a group and a statement; gives lines of C++. Every statement begins with a comment: its cycle, its stage and the TTGIR
+line of its operation.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
+from twill.ir.program import (
+    Advance,
+    At,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    FinalizeReduction,
+    For,
+    If,
+    InitializeCarried,
+    MmaIssue,
+    MmaWait,
+    Move,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    Pipelined,
+    ProducerLoad,
+    ProducerStore,
+    Program,
+    Read,
+    Register,
+    SchedulingFence,
+    Slot,
+    Statement,
+    StoreTile,
+    StoreWait,
+    TileLoad,
+    WarpProgram,
+    Write,
+)
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
+from twill.targets.cuda.register_tiles import BITS, Held, held, packed
+from twill.targets.cuda.scope import Scope, iteration, refuse, sequence, variable, written
+from twill.targets.cuda.shared_tiles import Shared, shared, stored
+from twill.targets.hopper.fragments import Fragment, layout
+from twill.warp.dataflow import identifier
+
+NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
+"""Of operand types in the words for wgmma."""
+REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
+"""How a tile leaves, by the kind of reduction."""
+REMATERIALIZED = ("place.lane", "place.row", "place.column")
+"""What `Place::again` of the runtime finds again. A loop that speaks of none goes without: to know its lane anew delays every arrival."""
+Flying = tuple[str, ...]
+"""Accumulators of the commit groups in flight, oldest first."""
+
+
+@dataclass(slots=True)
+class Emitter:
+    """The statements of one group; `flying` and `inductions` change as the text goes on."""
+
+    program: Program
+    group: WarpProgram
+    flying: Flying = ()
+    inductions: dict[int, str] | None = None
+
+    def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None, span: ColumnRange = WHOLE) -> Scope:
+        """Results go straight to their variables where these are not read by the same statement."""
+        reads = tuple(reads)
+        read = {read.place.variable for read in reads if isinstance(read.place, Register)}
+        targets = {write.value: variable(write.register) for write in writes if write.register.variable not in read}
+        scope = Scope(self.program, self.group, {}, targets, span=span)
+        for value, text in (self.inductions or {}).items():
+            scope.values[value] = f"({text.format(iteration(at.iteration) if at else 'i')})"
+        scope.bind(reads)
+        return scope
+
+    def all(self, statements: Sequence[Statement]) -> list[str]:
+        return [line for statement in statements for line in self.one(statement)]
+
+    def one(self, statement: Statement) -> list[str]:
+        match statement:
+            case Compute():
+                return self._compute(statement)
+            case InitializeCarried(value, source, register):
+                return self._copy(statement, value, Read(value, source) if source else None, register)
+            case Move(name, age):
+                return self._move(name, age)
+            case FinalizeReduction(register, op):
+                return self._join(register, self.program.op(op))
+            case SchedulingFence(registers):
+                return [f"pin(impossible, {', '.join(map(variable, registers))});"]
+            case MmaIssue():
+                return self._issue(statement)
+            case MmaWait(pending):
+                return self._wait(pending)
+            case ProducerLoad():
+                return self._put(statement)
+            case ProducerStore():
+                return self._put_tile(statement)
+            case ConsumerWait(channel, at):
+                return [f"{channel}.consumer_wait({sequence(channel, at.iteration)});"]
+            case ConsumerRelease(channel, at):
+                return self._consumed(channel, at)
+            case Advance(channel, loop):
+                return [f"n_{channel} += {'1' if loop is None else f'n{loop}'};"]
+            case OrderBarrierWait(order):
+                return [f"named_barrier_sync({order}, {self.threads(order)});"]
+            case OrderBarrierArrive(order):
+                return [f"named_barrier_arrive({order}, {self.threads(order)});"]
+            case StoreTile():
+                return self._store(statement)
+            case StoreWait():
+                return ["if (place.leader) tma_wait_read<0>();", self.scope().meet()]
+            case Pipelined():
+                return self._pipelined(statement)
+            case For(op, body, bounds):
+                return self._for(self.program.op(op), body, bounds)
+            case If(op, condition, then, otherwise):
+                return self._if(self.program.op(op), condition, then, otherwise)
+            case _:
+                raise refuse(self.program, next(self.program.function.walk()), f"{type(statement).__name__} can not be generated")
+
+    # --- computing ------------------------------------------------------------------------------------------------
+
+    def _comment(self, at: At, ops: Sequence[int], name: str) -> str:
+        where = f"cycle {at.cycle}, stage {at.stage}: " if at.cycle is not None else ""
+        return f"// {where}{name} ({self.program.op(ops[-1]).location})"
+
+    def _compute(self, it: Compute) -> list[str]:
+        scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end))
+        scope.partial = it.partial
+        for index in it.ops:
+            scope.execute(self.program.op(index))
+        scope.assign(it.writes)
+        return [self._comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
+
+    def _join(self, register: Register, op: Op) -> list[str]:
+        source = op.operands[0].type
+        assert isinstance(source, Tensor)
+        return exchanged(op, variable(register), layout(source), "", "")
+
+    def _copy(self, it: InitializeCarried, value: int, read: Read | None, register: Register) -> list[str]:
+        scope = self.scope([read] if read else [], at=it.at)
+        found = next(v for op in self.program.function.walk() for v in (*op.operands, *op.results) if v.id == value)
+        if isinstance(found.type, Tensor):
+            return written(found.type, variable(register), scope.elements(found))
+        return [f"{variable(register)} = {scope.scalar(found)};"]
+
+    def _move(self, name: str, age: int) -> list[str]:
+        new, old = variable(Register(name, age)), variable(Register(name, age - 1))
+        kind = self.group.variable(name).type
+        if not isinstance(kind, Tensor):
+            return [f"{new} = {old};"]
+        return written(kind, new, held(old, kind))
+
+    # --- tensor core ----------------------------------------------------------------------------------------------
+
+    def _issue(self, it: MmaIssue) -> list[str]:
+        dot = self.program.op(it.ops[-1])
+        scope = self.scope((read for read in it.reads if isinstance(read.place, Register)), at=it.at)
+        for read in it.reads:
+            if isinstance(read.place, Slot):
+                scope.values[read.value] = scope.operand(read, read.place)
+        for index in it.ops[:-1]:
+            op = self.program.op(index)
+            if not isinstance(op.result.type, Tensor):
+                scope.execute(op)
+        left, right, form = dot.operands[0], dot.operands[1], self._form(dot)
+        assert isinstance(left.type, Tensor | MemDesc)
+        assert isinstance(right.type, MemDesc)
+        assert isinstance(left.type.dtype, Scalar)
+        assert isinstance(right.type.dtype, Scalar)
+        step, columns = 256 // BITS[left.type.dtype.name], form.shape[1] // form.across
+        word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{columns}"
+        b = scope.form(right)
+        assert isinstance(b, Shared)
+        lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t b = {self._second(dot, b, form)};"]
+        majors = [_major(not b.transposed)]
+        a = scope.values.get(left.id)
+        a = a if isinstance(a, Shared) else None
+        if a is not None:
+            majors = [_major(a.transposed), *majors]
+            lines.append(f"    const uint64_t a = {self._first(dot, a, form)};")
+        if step != 16 and "MN_MAJOR" in majors:
+            raise refuse(self.program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
+        choice = f"<{', '.join(majors)}>" if step == 16 else ""
+        lines.append("    wgmma_fence();")
+        for k in range(it.begin, it.end, step):
+            add = "1" if k else {"always": "1", "never": "0", "not_first": f"({iteration(it.at.iteration)}) != 0"}[it.accumulate]
+            other = f"descriptor_advance(b, {_advance(b, not b.transposed, k)})"
+            for band in range(form.bands):
+                into = variable(it.accumulator)
+                into = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
+                if a is not None:
+                    down = band * form.down // 4 * _rows(a)
+                    one = f"descriptor_advance(a, {_advance(a, a.transposed, k) + down})"
+                else:
+                    per = left.type.shape[1] // step
+                    one = f"{self._registers(it, dot)}[{band * per + k // step}]"
+                lines.append(f"    {word}{choice}({into}, {one}, {other}, {add});")
+        self.flying = (*self.flying, variable(it.accumulator))
+        return [*lines, "    wgmma_commit();", "}"]
+
+    def _form(self, dot: Op) -> Fragment:
+        """How the group shares the result of a product."""
+        assert isinstance(dot.result.type, Tensor)
+        form = layout(dot.result.type)
+        columns = form.shape[1] // form.across
+        if form.down * form.across != self.group.warps or form.shape[0] % (16 * form.down) or columns > 256 or columns % 8:
+            raise refuse(self.program, dot, f"a product of {form.shape} for {self.group.warps} warps can not be generated")
+        return form
+
+    def _first(self, dot: Op, tile: Shared, form: Fragment) -> str:
+        """The matrix descriptor of A: each warpgroup has its rows."""
+        groups, apart = form.down // 4, _rows(tile)
+        group = f"place.warpgroup % {groups}" if form.across > 1 else "place.warpgroup"
+        return _descriptor(tile, tile.transposed, f"{tile.address} + {group} * {apart}" if groups > 1 else tile.address)
+
+    def _second(self, dot: Op, tile: Shared, form: Fragment) -> str:
+        """The matrix descriptor of B: warpgroups that share rows have their columns."""
+        if form.across == 1:
+            return _descriptor(tile, not tile.transposed, tile.address)
+        columns = form.shape[1] // form.across
+        apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
+        if not tile.transposed and columns * tile.bits // 8 % tile.width:
+            raise refuse(self.program, dot, "its columns are cut inside a line of the swizzle pattern")
+        return _descriptor(tile, not tile.transposed, f"{tile.address} + place.warpgroup / {form.down // 4} * {apart}")
+
+    def _registers(self, it: MmaIssue, dot: Op) -> str:
+        """The variable that holds A."""
+        accumulator = dot.operands[2].id
+        for read in it.reads:
+            if isinstance(read.place, Register) and read.value != accumulator:
+                return variable(read.place)
+        raise refuse(self.program, dot, "its left operand is in no register")
+
+    def _wait(self, pending: int) -> list[str]:
+        done = self.flying[: len(self.flying) - pending] if pending else self.flying
+        self.flying = self.flying[len(done) :]
+        left = set(self.flying)
+        return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
+
+    # --- channels -------------------------------------------------------------------------------------------------
+
+    def _put(self, it: ProducerLoad) -> list[str]:
+        n = sequence(it.channel, it.at.iteration)
+        lines = [line for load in it.loads for line in self._tile(it, load)]
+        expect = f"mbarrier_arrive_expect({it.channel}.full({n}), {it.bytes});"
+        head = self._comment(it.at, it.loads[-1].ops, f"load {it.channel}")
+        return [head, f"{it.channel}.producer_acquire({n});", "if (place.leader) {", *indented([expect, *lines]), "}"]
+
+    def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
+        scope = self.scope(load.reads, at=it.at)
+        op = self.program.op(load.ops[-1])
+        for index in load.ops[:-1]:
+            scope.execute(self.program.op(index))
+        tensor = self.program.channel(it.channel).tensors[load.tensor]
+        n = sequence(it.channel, it.at.iteration)
+        corner = [scope.scalar(value) for value in op.operands[1:]]
+        try:
+            tile = shared(f"{it.channel}.slot({n}) + {tensor.offset}", tensor.shape, tensor.dtype, tensor.encoding)
+        except ValueError as problem:
+            raise refuse(self.program, op, f"{op.result.name} {problem}") from problem
+        for box in range(tile.boxes):
+            at = _coordinates(corner, box * tile.width * 8 // tile.bits)
+            scope.lines.append(f"tma_load({tile.address}{_plus(box * tile.box)}, &{map_name(op)}, {it.channel}.full({n}), {at});")
+        return ["{", *indented(scope.lines), "}"]
+
+    def _put_tile(self, it: ProducerStore) -> list[str]:
+        n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
+        for index in it.ops:
+            scope.execute(self.program.op(index))
+        for value, tensor in zip(it.values, self.program.channel(it.channel).tensors, strict=True):
+            try:
+                scope.put(value, tensor, f"{it.channel}.slot({n}) + {tensor.offset}")
+            except ValueError as problem:
+                raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
+        head = f"// cycle {it.at.cycle}, stage {it.at.stage}: put {it.node}"
+        filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{it.channel}.producer_commit({n});"]
+        return [head, f"{it.channel}.producer_acquire({n});", *filled]
+
+    def _consumed(self, channel: str, at: At) -> list[str]:
+        text = f"{channel}.consumer_release({sequence(channel, at.iteration)});"
+        late = at.iteration.base == "newest" and at.iteration.offset
+        return [f"if ({iteration(at.iteration)} >= 0) {text}" if late else text]
+
+    def threads(self, order: str) -> int:
+        """Of the two groups that an order joins."""
+        one = next(one for one in self.program.orders if one.id == order)
+        return sum(32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter))
+
+    # --- results --------------------------------------------------------------------------------------------------
+
+    def _store(self, it: StoreTile) -> list[str]:
+        op = self.program.op(it.ops[-1])
+        scope = self.scope(it.reads, at=it.at)
+        for index in it.ops[:-1]:
+            scope.execute(self.program.op(index))
+        value = next(value for value in op.operands if isinstance(value.type, Tensor))
+        assert isinstance(value.type, Tensor)
+        form = scope.elements(value)
+        words = form if isinstance(form, Held) and form.pack == packed(value.type) else scope.kept(value, form)
+        assert isinstance(words, Held)
+        buffer = next(buffer for buffer in self.program.buffers if buffer.id == it.buffer)
+        corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, Tensor)]
+        for part in range(it.parts):
+            scope.lines += self._leave(op, words, it.parts, buffer.offset, part, corner)
+        return [self._comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
+
+    def _leave(self, op: Op, words: Held, parts: int, offset: int, part: int, corner: list[str]) -> list[str]:
+        """One part of a tile: registers to shared memory, then to global memory."""
+        kind = op.operands[0].type
+        assert isinstance(kind, TensorDesc)
+        columns, across = kind.shape[-1] // parts, words.layout.across
+        piece = columns // across
+        try:
+            tile = shared(f"memory + {offset}", (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
+            filled = stored(words, tile, part * piece)
+        except ValueError as problem:
+            raise refuse(self.program, op, f"a tile {problem}") from problem
+        word = REDUCTIONS.get(str(op.attributes.get("kind")))
+        if word is None:
+            raise refuse(self.program, op, f"a reduction {op.attributes['kind']} can not be generated")
+        boxes = list[str]()
+        for box in range(tile.boxes):
+            group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
+            at = _coordinates(corner, (group * parts + part) * piece + inside)
+            boxes.append(f"    {word}(&{map_name(op)}, {tile.address}{_plus(box * tile.box)}, {at});")
+        free = ["if (place.leader) tma_wait_read<0>();", self.scope().meet()]
+        return [*free, *filled, "fence_async_shared();", self.scope().meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]
+
+    # --- structure ------------------------------------------------------------------------------------------------
+
+    def _bounds(self, op: Op, reads: Sequence[Read]) -> tuple[str, str, str]:
+        scope = self.scope(reads)
+        lower, upper, step = (scope.scalar(value) for value in op.operands[:3])
+        return lower, upper, step
+
+    def _pipelined(self, it: Pipelined) -> list[str]:
+        op = self.program.op(it.op)
+        lower, upper, step = self._bounds(op, it.bounds)
+        self.inductions = {**(self.inductions or {}), op.regions[0].blocks[0].args[0].id: f"{lower} + ({{}}) * {step}"}
+        least = it.stages - 1
+        lines = [f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles"]
+        lines += [f"const int32_t n = n{it.op};", f"if (n >= {least}) {{"]
+        lines += indented(self.all(it.prologue))
+        self._settle(it.steady)
+        steady = self.all(it.steady)
+        wide = self.group.warps >= 4 and any(member in line for line in steady for member in REMATERIALIZED)
+        again = ["place.rematerialize();"] if wide else []
+        lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*again, *steady]), "}"])
+        lines += indented(self.all(it.epilogue))
+        self.flying = ()
+        short = self.all(it.short)
+        lines += ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"]), "}"] if short else ["}"]
+        if it.zeroed:
+            lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
+        return [f"n{it.op} = max(0, ({upper} - {lower} + {step} - 1) / {step});", "{", *indented(lines), "}"]
+
+    def _settle(self, steady: Sequence[Statement]) -> None:
+        """What is in flight when the loop turns, rather than when it is entered."""
+        self.all(steady)
+
+    def _for(self, op: Op, body: Sequence[Statement], bounds: Sequence[Read]) -> list[str]:
+        lower, upper, step = self._bounds(op, bounds)
+        counter = op.regions[0].blocks[0].args[0]
+        name = identifier(counter.name)
+        self.inductions = {**(self.inductions or {}), counter.id: name}
+        head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
+        return [head, *indented(self.all(body)), "}"]
+
+    def _if(self, op: Op, condition: Read | None, then: Sequence[Statement], otherwise: Sequence[Statement]) -> list[str]:
+        scope = self.scope([condition] if condition else [])
+        lines = [f"if ({scope.scalar(op.operands[0])}) {{", *indented(self.all(then))]
+        return [*lines, *(["} else {", *indented(self.all(otherwise))] if otherwise else []), "}"]
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """One level deeper; preprocessor lines too, so that the text reads well."""
+    return [f"    {line}" for line in lines]
+
+
+def map_name(op: Op) -> str:
+    """The tensor map that a descriptor operation works on."""
+    return f"map_{identifier(op.operands[0].name)}"
+
+
+def line_bytes(type: TensorDesc) -> int:
+    """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of none."""
+    return shared("", type.shape, type.dtype, type.encoding).width
+
+
+def _coordinates(corner: list[str], column: int) -> str:
+    """Of a box, innermost first."""
+    *outer, inner = corner
+    return ", ".join([f"{inner}{_plus(column)}", *reversed(outer)])
+
+
+def _plus(number: int) -> str:
+    return f" + {number}" if number else ""
+
+
+def _major(outer: bool) -> str:
+    return "MN_MAJOR" if outer else "K_MAJOR"
+
+
+def _rows(a: Shared) -> int:
+    """Bytes between the rows of A that two warpgroups have."""
+    return a.rows * 64 * a.bits // 8 if a.transposed else 64 * a.width
+
+
+def _descriptor(tile: Shared, outer: bool, address: str) -> str:
+    return f"matrix_descriptor<{tile.width}>({address}{f', {tile.box}' if outer else ''})"
+
+
+def _advance(tile: Shared, outer: bool, k: int) -> int:
+    """Bytes to element k of the contraction."""
+    if outer:
+        return k * tile.width
+    column, inside = divmod(k * tile.bits // 8, tile.width)
+    return column * tile.box + inside

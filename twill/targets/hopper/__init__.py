@@ -1,0 +1,1 @@
+"""Hopper (sm_90a): wgmma, register fragments, waits."""

@@ -1,0 +1,311 @@
+"""Waits for products: the fewest, each with the exact number of younger products in flight.
+
+Takes the prologue, steady state and epilogue of one group; gives the same with `MmaWait`s. It runs them symbolically for small trip
+counts, with a queue of the products in flight: a statement that needs the result of one, overwrites what one still reads, or releases its
+slot, waits for it and so for all older ones; nothing else waits. What a variable holds is followed too, so that a value overwritten
+before its last reader is an error here and not a wrong number later.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twill.diagnostics import TwillError
+from twill.ir.problem import Time
+from twill.ir.program import (
+    At,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    Iteration,
+    MmaIssue,
+    MmaWait,
+    Move,
+    OrderBarrierWait,
+    ProducerStore,
+    Register,
+    Slot,
+    Statement,
+    StoreTile,
+)
+from twill.warp.dataflow import Code
+from twill.warp.steady_state import Step
+
+Location = tuple[str, str, int]
+"""("register", variable, age) or ("slot", channel, sequence number relative to the loop's first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A pipelined loop of one group."""
+
+    prologue: tuple[Step, ...]
+    steady: tuple[Step, ...]
+    epilogue: tuple[Step, ...]
+    stages: int
+    interval: Time = 0
+    """0 where one iteration follows the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Before which step of which part."""
+
+    part: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """What a product reads and writes, and when the schedule has it done."""
+
+    reads: frozenset[Location]
+    writes: frozenset[Location]
+    began: Time
+    """Of the interval in which it was issued."""
+    done: Time
+    through: Time
+
+
+@dataclass(slots=True)
+class _Run:
+    """One symbolic execution."""
+
+    code: Code
+    touched: frozenset[str]
+    """The variables that arithmetic reads or writes while the loop turns."""
+    flying: list[_Flight] = field(default_factory=list[_Flight])
+    """The products in flight, oldest first."""
+    held: dict[Location, tuple[int, int]] = field(default_factory=dict[Location, tuple[int, int]])
+    """Value and iteration of what registers hold."""
+    needs: dict[Key, int] = field(default_factory=dict[Key, int])
+    """How many products may stay in flight before a step."""
+    early: set[Key] = field(default_factory=set[Key])
+    """Where fewer may than anything depends on."""
+
+
+def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[Statement, ...], tuple[Statement, ...]]:
+    """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten too early."""
+    needs, left, firm = dict[Key, int](), False, set[Key]()
+    for repeats in range(parts.stages + 3):
+        run = _execute(code, parts, repeats)
+        left = left or bool(run.flying)
+        firm |= run.needs.keys() - run.early
+        for key, pending in run.needs.items():
+            needs[key] = min(pending, needs.get(key, pending))
+    waits = {key: MmaWait(pending, _at(parts, key), key not in firm) for key, pending in needs.items()}
+    prologue, steady, epilogue = (
+        _merged(part, {key.position: wait for key, wait in waits.items() if key.part == index})
+        for index, part in enumerate((parts.prologue, parts.steady, parts.epilogue))
+    )
+    first = _leading(parts.steady, steady)
+    turn = () if first is None else (replace(steady.pop(first), at=At()),)
+    for part, waited in ((parts.prologue, prologue), (parts.steady, steady)):
+        if turn and len(part) in waited and waited[len(part)].pending >= turn[0].pending:
+            del waited[len(part)]
+    return (
+        (*_inserted(parts.prologue, prologue), *turn),
+        (*_inserted(parts.steady, steady), *turn),
+        (*_inserted(parts.epilogue, epilogue), *([MmaWait(0)] if left else [])),
+    )
+
+
+def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
+    """One iteration on its own, with its waits; nothing is in flight after it."""
+    return with_waits(code, Parts(steps, (), (), 1))[0]
+
+
+def crossing(code: Code, parts: Parts) -> bool:
+    """Whether products are in flight from one turn of the steady state to the next."""
+    run = _execute(code, replace(parts, epilogue=()), parts.stages + 2)
+    needs = {key.position: number for key, number in run.needs.items() if key.part == 1}
+    first = _leading(parts.steady, needs)
+    return bool(run.flying) if first is None else needs[first] > 0
+
+
+def pending(code: Code, parts: Parts) -> Mapping[int, int]:
+    """By position in the steady state: how many products may stay in flight there, where it waits."""
+    run = _execute(code, parts, 2 * parts.stages + 2)
+    return {key.position: number for key, number in run.needs.items() if key.part == 1}
+
+
+def _at(parts: Parts, key: Key) -> At:
+    """Of the step that is waited before, or the last one."""
+    steps = (parts.prologue, parts.steady, parts.epilogue)[key.part]
+    return getattr(steps[min(key.position, len(steps) - 1)].statement, "at")  # noqa: B009
+
+
+def _merged(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> dict[int, MmaWait]:
+    """A wait that only lets slots be released just before a stronger one is left to that, though slots are got between them."""
+    found = dict(waits)
+    for position in sorted(found, reverse=True):
+        later = position
+        while later < len(steps) and isinstance(steps[later].statement, ConsumerRelease | ConsumerWait):
+            later += 1
+            if later in found and found[later].pending <= found[position].pending:
+                found[position] = replace(found[position], pending=found.pop(later).pending)
+                break
+    return found
+
+
+def _leading(steps: Sequence[Step], waits: Mapping[int, object]) -> int | None:
+    """Where an interval begins with a wait but for turns and slots. It is put at the end of the interval before, so that no product is in
+    flight when the loop turns (measured: a tenth of attention's time, benchmarks/notebook.md)."""
+    first = min(waits, default=None)
+    begun = () if first is None else steps[:first]
+    return first if all(isinstance(step.statement, OrderBarrierWait | ConsumerWait) for step in begun) else None
+
+
+def _inserted(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> tuple[Statement, ...]:
+    found = list[Statement]()
+    for position, step in enumerate(steps):
+        found += [waits[position]] if position in waits else []
+        found.append(step.statement)
+    return (*found, *([waits[len(steps)]] if len(steps) in waits else []))
+
+
+def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
+    """All parts, the steady state `repeats` times: N = stages - 1 + repeats iterations."""
+    arithmetic = (step.statement for step in parts.steady if isinstance(step.statement, Compute))
+    touched = frozenset(str(name) for one in arithmetic for _, name, _ in set[Location]().union(*_touched(one, 0, 0)))
+    run, total = _Run(code, touched), parts.stages - 1 + repeats
+    began, before = 0, Time()
+    for index, part, i in [(0, parts.prologue, 0), *((1, parts.steady, i) for i in range(parts.stages - 1, total)), (2, parts.epilogue, 0)]:
+        for position, step in enumerate(part):
+            if position == 0 or step.time < before:
+                began += parts.interval
+            before = step.time
+            _step(run, Key(index, position), step, i, total, began)
+        if part and index < 2:
+            _turn(run, Key(index, len(part)), began + parts.interval)
+    return run
+
+
+def _turn(run: _Run, key: Key, now: Time) -> None:
+    """The loop turns behind the wait for products whose registers are needed no more."""
+    _await(run, key, [], [position for position, _ in enumerate(run.flying) if _spent(run, position, now)])
+
+
+def _await(run: _Run, key: Key, needed: Sequence[int], spent: Sequence[int]) -> None:
+    """Wait for the products in flight at these positions, and so for all older ones."""
+    last = max([*needed, *spent], default=None)
+    if last is None:
+        return
+    run.needs[key] = min(len(run.flying) - 1 - last, run.needs.get(key, len(run.flying)))
+    if last not in needed:
+        run.early.add(key)
+    del run.flying[: last + 1]
+
+
+def _spent(run: _Run, position: int, now: Time) -> bool:
+    """Whether a product in flight reads registers that the tensor core needs no more, as the schedule has it, and nothing else in the loop
+    will wait for it. It is waited for when the next product is issued or the loop turns: the compiler keeps registers of products in flight
+    apart from all others, and where they do not fit it serializes every product (C7512)."""
+    one = run.flying[position]
+    read = any(kind == "register" for kind, _, _ in one.reads)
+    return read and one.through <= now and not any(name in run.touched for _, name, _ in one.writes)
+
+
+def _number(iteration: Iteration, i: int, total: int) -> int:
+    match iteration.base:
+        case "first":
+            return iteration.offset
+        case "newest":
+            return i - iteration.offset
+        case "last":
+            return total - 1 - iteration.offset
+        case "once":
+            return 0
+
+
+def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> None:
+    """A product is issued behind the wait for those of earlier intervals that the schedule has done by then and that arithmetic of the loop
+    touches: see `loops.shifted`."""
+    reads, writes = _touched(step.statement, i, total)
+    issued = isinstance(step.statement, MmaIssue)
+    accumulator = writes if issued else frozenset[Location]()
+    needed = [
+        position
+        for position, one in enumerate(run.flying)
+        if (reads - accumulator) & one.writes
+        or writes & one.reads
+        or (writes - accumulator) & one.writes
+        or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
+        or _releases(step.statement, one.reads, i, total)
+    ]
+    spent = [position for position, _ in enumerate(run.flying) if issued and _spent(run, position, began + step.time)]
+    _await(run, key, needed, spent)
+    _check(run, step, i, total)
+    _assign(run, step, i, total)
+    if issued:
+        run.flying.append(_Flight(reads - writes, writes, began, began + step.done, began + step.through))
+
+
+def _held_up(run: _Run, flight: _Flight, writes: frozenset[Location]) -> bool:
+    return not flight.writes & writes and any(name in run.touched for _, name, _ in flight.writes)
+
+
+def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Location], frozenset[Location]]:
+    """What a statement reads and writes."""
+    match statement:
+        case Compute(reads=reads, writes=writes):
+            return _places((r.place for r in reads), i, total), _places((w.register for w in writes), i, total)
+        case MmaIssue(reads=reads, accumulator=accumulator):
+            return _places((r.place for r in reads), i, total), _places([accumulator], i, total)
+        case StoreTile(reads=reads) | ProducerStore(reads=reads):
+            return _places((r.place for r in reads), i, total), frozenset()
+        case Move(variable=variable, age=age):
+            return _places([Register(variable, age - 1)], i, total), _places([Register(variable, age)], i, total)
+        case _:
+            return frozenset(), frozenset()
+
+
+def _places(places: Iterable[Register | Slot], i: int, total: int) -> frozenset[Location]:
+    return frozenset(
+        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, _number(p.iteration, i, total)) for p in places
+    )
+
+
+def _releases(statement: Statement, read: frozenset[Location], i: int, total: int) -> bool:
+    return isinstance(statement, ConsumerRelease) and ("slot", statement.channel, _number(statement.at.iteration, i, total)) in read
+
+
+# --- what registers hold ----------------------------------------------------------------------------------------------
+
+
+def _check(run: _Run, step: Step, i: int, total: int) -> None:
+    """Every register read holds the instance that is meant; before the loop's first assignment, whatever was there."""
+    statement = step.statement
+    if not isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
+        return
+    own = _number(statement.at.iteration, i, total)
+    for read, (source, back) in zip(statement.reads, step.sources, strict=True):
+        if not isinstance(read.place, Register) or back is None:
+            continue
+        wanted = own + step.stage - back
+        held = run.held.get(("register", read.place.variable, read.place.age))
+        if wanted >= 0 and held != (source, wanted) and not _partial(statement, held):
+            op = run.code.ops[statement.ops[-1]] if statement.ops else None
+            name = op.name if op else type(statement).__name__
+            problem = f"{read.place.variable} is overwritten before {name} has read it"
+            raise run.code.refuse(problem, op) if op else TwillError(problem, run.code.function.location)
+
+
+def _partial(statement: Statement, held: tuple[int, int] | None) -> bool:
+    """A later part finds its own result begun in its place."""
+    return isinstance(statement, MmaIssue | Compute) and statement.begin > 0 and held is not None
+
+
+def _assign(run: _Run, step: Step, i: int, total: int) -> None:
+    match step.statement:
+        case Compute(writes=writes, at=at):
+            for write in writes:
+                run.held["register", write.register.variable, write.register.age] = (write.value, _number(at.iteration, i, total))
+        case MmaIssue(ops=ops, accumulator=accumulator, at=at):
+            result = run.code.ops[ops[-1]].result.id
+            run.held["register", accumulator.variable, accumulator.age] = (result, _number(at.iteration, i, total))
+        case Move(variable=variable, age=age):
+            moved = run.held.get(("register", variable, age - 1))
+            if moved is not None:
+                run.held["register", variable, age] = moved
+        case _:
+            pass

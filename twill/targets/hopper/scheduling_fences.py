@@ -1,0 +1,99 @@
+"""Pins: what holds arithmetic on its side of the issues and waits that it was scheduled around.
+
+Takes the steady state of a group with its waits; gives it with `SchedulingFence`s. The compiler moves arithmetic and
+waits past each other as
+its own latencies suggest (benchmarks/notebook.md); it keeps to dependences. So at each issue or wait the tiles and vectors that cross it
+are pinned: before it what was just computed, behind it what is read next.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from twill.ir.loop import Scalar, Tensor, Type
+from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Register, SchedulingFence, Statement
+
+
+def pinned(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:
+    """A loop's statements with pins. `types` of the group's variables."""
+    runs = _runs(statements, types)
+    accumulators = {s.accumulator.variable for s in statements if isinstance(s, MmaIssue)}
+
+    made = {r for s in statements for r in _writes([s])}
+
+    def fit(register: Register) -> bool:
+        kind = types.get(register.variable)
+        return (
+            isinstance(kind, Tensor)
+            and len(kind.shape) == 1
+            and kind.dtype == Scalar("f32")
+            and register in made
+            and register.variable not in accumulators
+        )
+
+    found = list[Statement]()
+    for i, (arithmetic, run) in enumerate(runs):
+        ordered = not arithmetic and any(isinstance(s, MmaIssue | MmaWait) for s in run)
+        if not ordered:
+            found += run
+            continue
+        before = {r for r in _writes(runs[i - 1][1] if i else []) if fit(r)}
+        after = _inputs(runs[(i + 1) % len(runs)][1])
+        later = _inputs([s for _, other in (*runs[i + 1 :], *runs[: i + 1]) for s in other])
+        first, second = sorted(before & later, key=str), sorted((r for r in after if fit(r)), key=str)
+        found += _pin(first, run) + run + _pin(second, run)
+    return tuple(found)
+
+
+def _runs(statements: Sequence[Statement], types: Mapping[str, Type]) -> list[tuple[bool, list[Statement]]]:
+    """Arithmetic and what is not, by turns. Some work on vectors alone between two of the latter is not worth a boundary (measured: ten
+    cycles each and more); it is part of them, and goes where the compiler likes it."""
+    runs = [(key, list(run)) for key, run in groupby(statements, key=lambda s: isinstance(s, Compute | Move))]
+    found = runs[:1]
+    for i, (arithmetic, run) in enumerate(runs[1:], 1):
+        if (not arithmetic or (i + 1 < len(runs) and _small(run, types))) and not found[-1][0]:
+            found[-1][1].extend(run)
+        else:
+            found.append((arithmetic, run))
+    return found
+
+
+def _small(run: Sequence[Statement], types: Mapping[str, Type]) -> bool:
+    touched = {r.variable for s in run for r in (*_writes([s]), *_read([s]))}
+    kinds = (types.get(name) for name in touched)
+    return not any(isinstance(kind, Tensor) and len(kind.shape) > 1 for kind in kinds)
+
+
+def _pin(registers: Sequence[Register], run: Sequence[Statement]) -> list[Statement]:
+    at = next((at for s in run if (at := getattr(s, "at", None))), At())
+    return [SchedulingFence(tuple(registers), at)] if registers else []
+
+
+def _writes(run: Sequence[Statement]) -> Iterator[Register]:
+    for statement in run:
+        match statement:
+            case Compute(writes=writes):
+                yield from (write.register for write in writes)
+            case Move(variable=variable, age=age):
+                yield Register(variable, age)
+            case _:
+                pass
+
+
+def _read(run: Sequence[Statement]) -> Iterator[Register]:
+    for statement in run:
+        match statement:
+            case Compute(reads=reads):
+                yield from (read.place for read in reads if isinstance(read.place, Register))
+            case Move(variable=variable, age=age):
+                yield Register(variable, age - 1)
+            case _:
+                pass
+
+
+def _inputs(run: Sequence[Statement]) -> set[Register]:
+    """What a run reads before it writes it."""
+    written, found = set[Register](), set[Register]()
+    for statement in run:
+        found |= set(_read([statement])) - written
+        written |= set(_writes([statement]))
+    return found

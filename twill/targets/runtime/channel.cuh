@@ -1,0 +1,73 @@
+// A multi-buffered channel: slots in shared memory, each with a full and an empty barrier: what one group hands to others.
+//
+// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Full barriers first, then empty ones.
+#pragma once
+#include "barrier.cuh"
+
+namespace twill {
+
+/// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each warp arrives for it, or, where
+/// threads put the tiles instead of TMA (`Written`), every thread: compute-sanitizer's racecheck follows no thread's accesses to the arrival
+/// of another.
+template <uint32_t Depth, uint32_t Stride, bool Written = false>
+struct Channel {
+    uint32_t slots, barriers;
+
+    __device__ __forceinline__ uint32_t slot(uint32_t n) const { return slots + n % Depth * Stride; }
+    __device__ __forceinline__ uint32_t full(uint32_t n) const { return barriers + n % Depth * 8; }
+    __device__ __forceinline__ uint32_t empty(uint32_t n) const { return barriers + (Depth + n % Depth) * 8; }
+    __device__ __forceinline__ void consumer_wait(uint32_t n) const { mbarrier_wait(full(n), n / Depth % 2); }
+    /// The first round does not wait.
+    __device__ __forceinline__ void producer_acquire(uint32_t n) const { mbarrier_wait(empty(n), (n / Depth + 1) % 2); }
+
+    /// By all threads of a warp, of the producing group: it has written its part of the slot.
+    __device__ __forceinline__ void producer_commit(uint32_t n) const { arrive(full(n)); }
+
+    /// By all threads of a warp: it reads the slot no more.
+    __device__ __forceinline__ void consumer_release(uint32_t n) const { arrive(empty(n)); }
+
+    /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after `consumers` warps have.
+    __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers) const {
+        constexpr uint32_t each = Written ? 32 : 1;
+        for (uint32_t i = 0; i < Depth; ++i) {
+            mbarrier_init(full(i), producers * each);
+            mbarrier_init(empty(i), consumers * each);
+        }
+    }
+
+private:
+    __device__ __forceinline__ static void arrive(uint32_t barrier) {
+        if (!Written) __syncwarp();
+        if (Written || threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
+    }
+};
+
+/// A thread's place in its group of warps: which warpgroup's 64 rows, and which elements of an accumulator it holds.
+struct ThreadCoordinates {
+    uint32_t warp, warpgroup, lane, row, column;
+    bool leader;
+
+    __device__ __forceinline__ explicit ThreadCoordinates(uint32_t first_warp) {
+        warp = warp_index() - first_warp;
+        warpgroup = warp / 4;
+        leader = threadIdx.x == 32 * first_warp;
+        find(threadIdx.x);
+    }
+
+    /// At the beginning of a loop's body: the same place, found again, so that nothing that follows from it (a swizzled address for every
+    /// store) is kept in a register throughout the loop.
+    __device__ __forceinline__ void rematerialize() {
+        uint32_t thread;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+        find(thread);
+    }
+
+private:
+    __device__ __forceinline__ void find(uint32_t thread) {
+        lane = thread % 32;
+        row = 16 * warp + lane / 4;
+        column = 2 * (lane % 4);
+    }
+};
+
+}  // namespace twill

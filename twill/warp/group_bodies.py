@@ -1,0 +1,200 @@
+"""The whole body of each group: what it does outside of pipelined loops, with these in their places.
+
+Takes an `Outside`, the rings and, per group, the `Pipelined` statement of every loop; gives the statements of the group, following the
+structure of the function.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twill.ir.loop import Block, Loop, Op, Value
+from twill.ir.program import (
+    ONCE,
+    Advance,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    FinalizeReduction,
+    For,
+    If,
+    InitializeCarried,
+    OperandLocation,
+    Pipelined,
+    ProducerLoad,
+    Read,
+    Register,
+    Slot,
+    Statement,
+    StoreTile,
+    StoreWait,
+    TileLoad,
+    Write,
+    walk,
+)
+from twill.warp.channels import ChannelPlan
+from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, loaded, zero
+from twill.warp.non_loop_code import Outside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """What the body of one group is made from."""
+
+    code: Code
+    group: int
+    outside: Outside
+    rings: tuple[ChannelPlan, ...]
+    names: Mapping[int, str]
+    loops: Mapping[int, tuple[Loop, Pipelined]]
+    """By the index of the loop's operation."""
+    buffers: Mapping[int, tuple[str, int]]
+    """Staging buffer and parts, by the index of a store."""
+    overlaid: Mapping[str, tuple[str, ...]]
+    """Buffers that lie in the slots of a ring, by its id."""
+    joins: Mapping[int, int]
+    """The reduction that joins what a loop leaves spread over threads, by the id of its result."""
+
+    @property
+    def needs(self) -> frozenset[int]:
+        return self.outside.needs[self.group]
+
+    def place(self, value: Value) -> OperandLocation:
+        """Where this group finds a value outside of pipelined loops."""
+        load = loaded(self.code, value)
+        if load is not None:
+            ring = next(ring for ring in self.rings if ring.holds(load.result) is not None)
+            return Slot(ring.id, 0, ONCE)
+        return Register(self.names[value.id])
+
+
+def statements(body: Body) -> tuple[Statement, ...]:
+    """Everything the group does."""
+    top = body.code.function.body
+    found = _block(body, top.blocks[0], repeated=False) if top else ()
+    used = {inner.buffer for inner in walk(found) if isinstance(inner, StoreTile)}
+    return (*found, *(StoreWait(buffer) for buffer in sorted(used)))
+
+
+def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]:
+    found, run = list[Statement](), list[Op]()
+    for op in block.ops:
+        if _arithmetic(body, op):
+            run.append(op)
+            continue
+        special = tuple(_special(body, op))
+        if special:
+            found += [*_computed(body, run), *special]
+            run = []
+    return (*found, *_computed(body, run), *(_ends(body, block) if repeated else ()))
+
+
+def _arithmetic(body: Body, op: Op) -> bool:
+    """Executed by this group as it stands."""
+    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or op.name == "scf.for":
+        return False
+    if op.name == ALLOC and loaded(body.code, op.result):
+        return False
+    if op.name == "ttg.convert_layout" and all(user.name in STORES for user in body.code.users.get(op.result.id, ())):
+        return False
+    return any(value.id in body.needs for value in op.results)
+
+
+def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
+    """One statement for consecutive arithmetic."""
+    if not run:
+        return
+    made = {value.id for op in run for value in op.results}
+    executed = {op.index for op in run} | {inner.index for op in run for inner in op.inner()}
+    ops, leaves = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
+    kept = [value for op in run for value in op.results if any(user.index not in executed for user in body.code.users.get(value.id, ()))]
+    writes = tuple(Write(value.id, Register(body.names[value.id])) for value in kept if value.id in body.needs)
+    reads = tuple(Read(value.id, body.place(value)) for value in leaves)
+    yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
+
+
+def _special(body: Body, op: Op) -> Iterable[Statement]:
+    if op.index in body.loops:
+        yield from _loop(body, op)
+    elif op.name == LOAD:
+        yield from _load(body, op)
+    elif op.name in EFFECTS and body.outside.owner[op.index] == body.group:
+        yield _effect(body, op)
+    elif op.name == "scf.for":
+        yield For(op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3]))
+    elif op.name == "scf.if":
+        yield from _branch(body, op)
+
+
+def _branch(body: Body, op: Op) -> Iterable[Statement]:
+    branches = [_block(body, region.blocks[0], repeated=False) for region in op.regions if region.blocks]
+    if any(branches):
+        condition = next(iter(_found(body, op.operands[:1])), None)
+        yield If(op.index, condition, branches[0], branches[1] if len(branches) > 1 else ())
+
+
+def _found(body: Body, values: Iterable[Value]) -> tuple[Read, ...]:
+    return tuple(Read(value.id, body.place(value)) for value in values if value.id in body.needs)
+
+
+def _load(body: Body, op: Op) -> Iterable[Statement]:
+    ring = next((ring for ring in body.rings if ring.holds(op.result) is not None), None)
+    if ring is None:
+        return
+    if ring.producer == body.group:
+        ops, leaves = cone(body.code, [op], lambda value: value.id in body.needs)
+        reads = tuple(Read(value.id, body.place(value)) for value in leaves)
+        yield ProducerLoad(ring.id, (TileLoad(0, ops, reads),), ring.tensors[0].bytes)
+    if body.group in ring.consumers:
+        yield ConsumerWait(ring.id)
+
+
+def _effect(body: Body, op: Op) -> Statement:
+    root = [op]
+    if op.name in STORES:
+        root = [op, *_converted(body, op)]
+    ops, leaves = cone(body.code, root, lambda value: value.id in body.needs and body.code.maker(value) not in root)
+    reads = tuple(Read(value.id, body.place(value)) for value in leaves)
+    if op.name in STORES:
+        return StoreTile(ops, reads, *body.buffers[op.index])
+    return Compute(op.name.split(".")[-1], ops, reads)
+
+
+def _converted(body: Body, op: Op) -> Iterable[Op]:
+    """The layout change before a store, which writing to shared memory makes unnecessary."""
+    for value in op.operands:
+        maker = body.code.maker(value)
+        if maker is not None and maker.name == "ttg.convert_layout":
+            yield maker
+
+
+def _loop(body: Body, op: Op) -> Iterable[Statement]:
+    loop, pipelined = body.loops[op.index]
+    unread = {copy.register.variable for copy in pipelined.zeroed}
+    for carried in loop.carried:
+        register = Register(body.names[carried.arg.id])
+        same = body.names[carried.init.id] == register.variable
+        if body.outside.holders[carried.result.id] == body.group and register.variable not in unread and not same:
+            maker = body.code.maker(carried.init)
+            constant = maker is None or maker.name in IMPLICIT or zero(body.code, carried.init)
+            yield InitializeCarried(carried.init.id, None if constant else body.place(carried.init), register)
+    yield pipelined
+    for carried in loop.carried:
+        if carried.result.id in body.joins and body.outside.holders[carried.result.id] == body.group:
+            yield FinalizeReduction(Register(body.names[carried.result.id]), body.joins[carried.result.id])
+    values = {value.id for inner in loop.body.walk() for value in inner.results}
+    for ring in body.rings:
+        if body.group in (ring.producer, *ring.consumers) and any(v.id in values for place in ring.sources for v in place):
+            yield Advance(ring.id, op.index)
+
+
+def _ends(body: Body, block: Block) -> Iterable[Statement]:
+    """At the end of a repeated block: slots put in it are given back, once what was staged in them has left."""
+    made = {op.result.id for op in block.ops if op.name == LOAD}
+    for ring in body.rings:
+        if not any(value.id in made for place in ring.sources for value in place):
+            continue
+        if body.group in ring.consumers:
+            yield from (StoreWait(buffer) for buffer in body.overlaid.get(ring.id, ()))
+            yield ConsumerRelease(ring.id)
+        if body.group in (ring.producer, *ring.consumers):
+            yield Advance(ring.id)

@@ -1,0 +1,94 @@
+"""Warp programs as text: one line per statement, for people and for goldens.
+
+Takes a `Program`; gives lines with the iteration, the cycle of the schedule, the statement and what it reads and writes.
+"""
+
+from collections.abc import Iterable
+
+from twill.ir.program import (
+    SLICES,
+    At,
+    Compute,
+    Iteration,
+    MmaIssue,
+    OperandLocation,
+    Pipelined,
+    ProducerLoad,
+    ProducerStore,
+    Program,
+    Read,
+    Register,
+    SchedulingFence,
+    Statement,
+    StoreTile,
+    inner,
+)
+
+_BASES = {"first": "{}", "newest": "i-{}", "last": "N-1-{}", "once": ""}
+
+
+def text(program: Program) -> str:
+    """The whole program."""
+    shared = program.shared
+    lines = [f"# {program.function.name}: {program.launch.threads} threads, {shared.bytes} of {shared.limit} bytes of shared memory"]
+    lines += [f"# {note}" for note in program.notes]
+    for group in program.groups:
+        variables = ", ".join(f"{v.id}{f' x{v.ages}' if v.ages > 1 else ''}" for v in group.variables)
+        lines += ["", f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers: {variables}"]
+        lines += [line for statement in group.body for line in _lines(statement, 1)]
+    return "\n".join([*lines, ""])
+
+
+def _lines(statement: Statement, depth: int) -> Iterable[str]:
+    indent = "  " * depth
+    if isinstance(statement, Pipelined):
+        yield f"{indent}pipelined {statement.path}: {statement.stages} stages, interval {statement.interval}"
+        for name in ("prologue", "steady", "epilogue", "short"):
+            part: tuple[Statement, ...] = getattr(statement, name)
+            if part:
+                yield f"{indent}{name}"
+            yield from (line for one in part for line in _lines(one, depth + 1))
+    elif parts := inner(statement):
+        yield f"{indent}{type(statement).__name__.lower()}"
+        yield from (line for part in parts for one in part for line in _lines(one, depth + 1))
+    else:
+        yield f"{indent}{_when(statement)}{type(statement).__name__} {_what(statement)}".rstrip()
+
+
+def _when(statement: Statement) -> str:
+    at: At = getattr(statement, "at", At())
+    return "" if at.cycle is None else f"{at.cycle:>5} [{iteration(at.iteration)}] "
+
+
+def iteration(it: Iteration) -> str:
+    """`i-1`, `N-1`, `0`."""
+    return _BASES[it.base].format(it.offset).replace("-0", "")
+
+
+def _what(statement: Statement) -> str:
+    reads: tuple[Read, ...] = getattr(statement, "reads", ())
+    sources = " ".join(_place(read.place) for read in reads)
+    match statement:
+        case Compute(node=node, writes=writes, begin=begin, end=end):
+            share = "" if end - begin == SLICES else f" share {begin}..{end}"
+            return f"{node}{share} {sources} -> {' '.join(_place(write.register) for write in writes)}"
+        case MmaIssue(node=node, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator):
+            return f"{node} k {begin}..{end} accumulate {accumulate} {sources} -> {_place(accumulator)}"
+        case SchedulingFence(registers):
+            return " ".join(map(_place, registers))
+        case ProducerLoad(channel=channel, bytes=size):
+            return f"{channel} {size} bytes"
+        case ProducerStore(node=node, channel=channel):
+            return f"{node} {sources} -> {channel}"
+        case StoreTile(buffer=buffer, parts=parts):
+            return f"{sources} through {buffer} in {parts}"
+        case _:
+            names = ("channel", "order", "buffer", "pending", "variable", "age")
+            found = [str(getattr(statement, name)) for name in names if hasattr(statement, name)]
+            return " ".join([*found, *([_place(getattr(statement, "register"))] if hasattr(statement, "register") else [])])  # noqa: B009
+
+
+def _place(place: OperandLocation) -> str:
+    if isinstance(place, Register):
+        return place.variable + "'" * place.age
+    return f"{place.channel}.{place.tensor}[{iteration(place.iteration)}]"

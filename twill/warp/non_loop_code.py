@@ -1,0 +1,137 @@
+"""Code around the loops: which group executes what, what each must compute for itself, and the loads outside of pipelined loops.
+
+Takes the tasks of all loops; gives an `Outside`. Arithmetic is repeated in every group that needs it. What writes memory is executed by
+the one group that holds the results it writes; loads through descriptors by the group that loads in the loops.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twill.ir.loop import Loop, Op, Value
+from twill.warp.channels import ChannelPlan, tensors
+from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, Code, blocks, captured, identifier, loaded, pure, zero
+from twill.warp.tasks import Scheduled, Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outside:
+    """Who does what outside of the scheduled loops."""
+
+    needs: Mapping[int, frozenset[int]]
+    """By group: ids of the values that it computes or finds in a place of its own."""
+    owner: Mapping[int, int]
+    """By the index of an operation that writes memory: its group."""
+    rings: tuple[ChannelPlan, ...]
+    """For loads outside of pipelined loops."""
+    holders: Mapping[int, int]
+    """By value id: the group that holds a loop's result."""
+
+
+def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> Outside:
+    """Raises TwillError where what is stored is spread over several groups, or something can not be generated."""
+    scheduled = {one.loop.op.index for one, _ in loops}
+    inside = {op.index for one, _ in loops for op in one.loop.op.inner()}
+    around = {one.loop.op.index: one.loop for one, _ in loops}
+    holders = _holders(code, loops)
+    plain = [op for op in code.ops.values() if op.index not in inside | scheduled]
+    _supported(code, plain, around)
+    computing = [group for group in groups if group != loader] or [loader]
+    owner = {op.index: _owner(code, op, holders, computing[0]) for op in plain if op.name in EFFECTS}
+    needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
+    loads = [op for op in plain if op.name == LOAD]
+    rings = tuple(ring for op in loads for ring in _ring(code, op, loader, needs))
+    feeding = {op.index for op in loads}
+    addresses = _closed(code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders)
+    return Outside({**needs, loader: needs[loader] | addresses}, owner, rings, holders)
+
+
+def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> None:
+    containing = {op.index for op in plain if op.regions and any(inner.index in around for inner in op.inner())}
+    for op in plain:
+        loop = op.name == "scf.for"
+        if loop and op.index not in containing:
+            raise code.refuse("a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)")
+        if loop and op.results:
+            raise code.refuse("values carried round an outer loop can not be generated yet", op)
+        structure = op.name in {"tt.return", "scf.yield", "scf.for", "scf.if", LOAD, "tt.reduce.return", *IMPLICIT, *EFFECTS}
+        if not (structure or pure(op)):
+            raise code.refuse(f"{op.name} can not be generated", op)
+        if op.name == "tt.atomic_rmw" and any(result.id in code.users for result in op.results):
+            raise code.refuse("an atomic operation whose result is used can not be generated", op)
+        if op.name == "scf.if" and op.results and not pure(op):
+            raise code.refuse("an scf.if that stores and has results can not be generated", op)
+
+
+def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> Mapping[int, int]:
+    found = dict[int, int]()
+    for one, tasks in loops:
+        writers = {value.id: task.group for task in tasks for value in task.writes}
+        for carried in one.loop.carried:
+            if carried.yielded.id not in writers:
+                raise code.refuse(f"{carried.yielded.name} is handed to the next iteration without being computed in the loop", one.loop.op)
+            found[carried.result.id] = writers[carried.yielded.id]
+    return found
+
+
+def _closed(code: Code, values: Iterable[Value], holders: Mapping[int, int]) -> frozenset[int]:
+    """The values and all that they are computed from, down to results of loops and loads."""
+    todo, seen = list(values), set[int]()
+    while todo:
+        value = todo.pop()
+        maker = code.maker(value)
+        if value.id in seen or maker is None or maker.name in IMPLICIT:
+            continue
+        seen.add(value.id)
+        if value.id not in holders and loaded(code, value) is None:
+            todo += captured(maker)
+    return frozenset(seen)
+
+
+def _owner(code: Code, op: Op, holders: Mapping[int, int], otherwise: int) -> int:
+    held = {holders[value] for value in _closed(code, op.operands, holders) if value in holders}
+    if len(held) > 1:
+        raise code.refuse(
+            f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold", op, "schedule with --no-cross-group"
+        )
+    return held.pop() if held else otherwise
+
+
+def _needs(
+    code: Code,
+    group: int,
+    loops: Sequence[tuple[Scheduled, tuple[Task, ...]]],
+    plain: Sequence[Op],
+    owner: Mapping[int, int],
+    holders: Mapping[int, int],
+) -> frozenset[int]:
+    roots = list[Value]()
+    for one, tasks in loops:
+        roots += one.loop.op.operands[:3]
+        roots += [leaf.source for task in tasks if task.group == group for leaf in task.leaves if leaf.distance is None]
+        roots += [carry.init for carry in one.loop.carried if holders[carry.result.id] == group and not zero(code, carry.init)]
+    for op in plain:
+        if owner.get(op.index) == group:
+            roots += op.operands
+        if op.name == "scf.for":
+            roots += op.operands[:3]
+        if op.name == "scf.if" and any(owner.get(inner.index) == group for inner in op.inner()):
+            roots.append(op.operands[0])
+    return _closed(code, roots, holders)
+
+
+def _ring(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:
+    copies = [user.result for user in code.users.get(load.result.id, ()) if loaded(code, user.results[0] if user.results else load.result)]
+    named = {load.result.id, *(value.id for value in copies)}
+    consumers = tuple(sorted(group for group, values in needs.items() if values & named))
+    if not consumers:
+        return
+    if loader in consumers:
+        raise code.refuse("a tile is used by the group that loads it", load)
+    yield ChannelPlan(identifier(load.result.name), loader, consumers, tensors(code, [load.result]), True, 1, ((load.result,),), once=True)
+
+
+def home(code: Code) -> Mapping[int, int | None]:
+    """The operation in whose region each operation stands; None at the top."""
+    places = blocks(code.function)
+    parents = {id(block): op.index for op in code.ops.values() for region in op.regions for block in region.blocks}
+    return {index: parents.get(id(block)) for index, block in places.items()}

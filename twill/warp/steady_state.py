@@ -1,0 +1,462 @@
+"""One interval of the steady state of one group: its statements in schedule order.
+
+Takes the tasks of a loop, its rings and hand-overs; gives `Step`s. From them `parts` makes the prologue (the steps of iterations that have
+begun), the steady state and the epilogue (those of iterations that have not ended), and `waits` puts in the waits for products.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twill.ir.loop import NvidiaMma, Tensor
+from twill.ir.problem import Time
+from twill.ir.program import (
+    ONCE,
+    SLICES,
+    Accumulate,
+    At,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    Iteration,
+    MmaIssue,
+    Move,
+    OperandLocation,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    ProducerLoad,
+    ProducerStore,
+    Read,
+    Register,
+    Slot,
+    Statement,
+    StoreTile,
+    TileLoad,
+    Write,
+)
+from twill.warp.channels import ChannelPlan
+from twill.warp.dataflow import DOT, LOAD, STORES, Code, zero
+from twill.warp.ordering import HandOff
+from twill.warp.tasks import Leaf, Scheduled, Task, root
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement in its steady form (`Iteration("newest", ...)`)."""
+
+    statement: Statement
+    stage: int
+    always: bool = False
+    """Executed in every interval of prologue and epilogue too."""
+    time: Time = 0
+    """From the beginning of the interval to when it starts."""
+    done: Time = 0
+    """The same of when the result of a product is there."""
+    through: Time = 0
+    """The same of when the tensor core is through with it."""
+    sources: tuple[tuple[int, int | None], ...] = ()
+    """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many intervals back its iteration began;
+    None for one from outside of the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How statements are placed; times in cycles."""
+
+    split: bool = True
+    """Issue a product in parts where others of its group wait meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """All that the steps of one group are made from."""
+
+    code: Code
+    scheduled: Scheduled
+    tasks: tuple[Task, ...]
+    """Of the whole loop."""
+    id: int
+    rings: tuple[ChannelPlan, ...]
+    """Of the whole kernel."""
+    hand_offs: tuple[tuple[str, HandOff], ...]
+    """With the ids of their orders."""
+    names: Mapping[int, str]
+    """Variables, by value id."""
+    buffers: Mapping[int, tuple[str, int]]
+    """Staging buffer and parts, by the index of a store."""
+    settings: Settings
+    partial: frozenset[str] = frozenset()
+    """Tasks that leave a sum spread over threads."""
+    flat: bool = False
+    """One iteration at a time: no overlap, no order of groups."""
+    shift: Time = 0
+    """Where the group's interval begins in that of the schedule."""
+
+    @property
+    def own(self) -> tuple[Task, ...]:
+        return tuple(task for task in self.tasks if task.group == self.id)
+
+    @property
+    def scale(self) -> float:
+        return self.scheduled.problem.resolution.cycles_per_unit
+
+    def when(self, time: Time) -> tuple[int, Time]:
+        """Stage, and time in the group's interval."""
+        return (0, time) if self.flat else divmod(time - self.shift, self.scheduled.solution.interval)
+
+    def ring(self, leaf: Leaf) -> tuple[ChannelPlan, int] | None:
+        """Where this group finds a value of another group, or one that was loaded."""
+        for ring in self.rings:
+            tensor = ring.holds(leaf.source)
+            if tensor is not None and (ring.by_tma or self.id in ring.consumers):
+                return ring, tensor
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What stands at one point of the schedule; `rank` orders what happens at the same time."""
+
+    time: Time
+    rank: int
+    index: int
+    task: Task | None = None
+    span: tuple[int, int] | None = None
+    """Of K, for a part of a product."""
+    ring: ChannelPlan | None = None
+    """Of which a slot is released (no task) or filled (task)."""
+    computes: bool = True
+    """False for a put of what is computed already, or loaded by TMA."""
+    share: tuple[int, int] = (0, SLICES)
+    """Of a tile, for a part of an operation on it."""
+    late: bool = False
+    """Behind what else happens at its time."""
+
+
+def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
+    """By place in the interval; of what happens at once, products first, then older iterations, then the order of the text."""
+    events = list(events)
+    busy = {(group.when(event.time)[1], name) for event in events if event.task and event.span is None for name in _uses(group, event.task)}
+
+    def key(event: Event) -> tuple[int, int, int, int, int, int]:
+        stage, cycle = group.when(event.time)
+        issued = event.span is not None and event.task is not None and not any((cycle, name) in busy for name in _uses(group, event.task))
+        return cycle, 2 * event.late - issued, -stage, event.rank, event.index, event.span[0] if event.span else event.share[0]
+
+    return sorted(events, key=key)
+
+
+def _uses(group: Group, task: Task) -> set[str]:
+    """The variables that a task reads or writes."""
+    written = task.writes or group.code.ops[task.ops[-1]].results
+    return {group.names[value.id] for value in (*written, *(leaf.source for leaf in task.leaves))}
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def events(group: Group) -> list[Event]:
+    """Everything that the group does but releases, in the order of the steady state."""
+    found = [event for index, task in enumerate(group.tasks) if task.group == group.id for event in _events(group, index, task)]
+    return ordered(group, found)
+
+
+def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
+    ring = filled(group, task)
+    if ring is not None and ring.by_tma:
+        first = min(other.start for other in group.tasks if filled(group, other) == ring)
+        if task == next(other for other in group.tasks if filled(group, other) == ring):
+            yield Event(first, 0, index, task, ring=ring, computes=False)
+        return
+    if is_product(group.code, task):
+        yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
+    elif ring is not None and puts_at_once(group, task):
+        yield Event(task.start, 0, index, task, ring=ring)
+        return
+    else:
+        yield Event(task.start, 0, index, task)
+    if ring is not None:
+        latency = group.scheduled.problem.operation(task.id).latency
+        yield Event(task.start + latency, 1, index, task, ring=ring, computes=False)
+
+
+def is_product(code: Code, task: Task) -> bool:
+    return code.ops[task.ops[-1]].name == DOT
+
+
+def filled(group: Group, task: Task) -> ChannelPlan | None:
+    """The ring in which a task's result goes to other groups."""
+    made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
+    for ring in group.rings:
+        if not ring.once and ring.producer == task.group and any(value.id in made for place in ring.sources for value in place):
+            return ring
+    return None
+
+
+def puts_at_once(group: Group, task: Task) -> bool:
+    """Nobody reads its result but in the ring: it need not be kept in registers."""
+    values = {value.id for value in task.writes}
+    kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
+    readers = [leaf for other in group.own for leaf in other.leaves if leaf.source.id in values]
+    return not is_product(group.code, task) and not values & kept and all(group.ring(leaf) is not None for leaf in readers)
+
+
+def depth_of(group: Group, task: Task) -> tuple[int, int]:
+    """K of a product, and of one instruction of it."""
+    (_, _, k) = task.node.work[-1].mnk or (0, 0, 16)
+    result = root(group.code, task.node).result.type
+    step = result.encoding.instr_shape[2] if isinstance(result, Tensor) and isinstance(result.encoding, NvidiaMma) else 16
+    return k, step
+
+
+def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
+    """The parts of a product with their times: cut where another operation of the group waits for an earlier product meanwhile."""
+    k, step = depth_of(group, task)
+    problem = group.scheduled.problem
+    operation, unit = problem.operation(task.id), problem.unit(problem.operation(task.id))
+    taken = max((r.cycles for r in operation.reservations if r.unit == unit), default=0)
+    steps, ahead = k // step, taken - operation.issue
+    cuts = [(task.start, 0)]
+    for offset in _waiting(group, task, taken) if group.settings.split and not group.flat and steps > 1 and taken else ():
+        issued = -int(-(offset + ahead) * steps // taken)
+        if cuts[-1][1] < issued < steps:
+            cuts.append((task.start + max(offset, issued * taken // steps - ahead), issued))
+    ends = [*(cut for _, cut in cuts[1:]), steps]
+    return [(time, (cut * step, end * step)) for (time, cut), end in zip(cuts, ends, strict=True)]
+
+
+def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
+    """How long after a product starts others of the group start that are the first to wait for another product, while it is under way."""
+    interval = group.scheduled.solution.interval
+    offsets = {(other.start - task.start) % interval for product, other in first_readers(group).items() if product != task.id}
+    return sorted(offset for offset in offsets if 0 < offset < taken)
+
+
+def first_readers(group: Group) -> Mapping[str, Task]:
+    """The operation of a group that is the first to wait for each of its products, by product."""
+    interval, found = group.scheduled.solution.interval, dict[str, Task]()
+    tasks = {task.id: task for task in group.own if not is_product(group.code, task)}
+    for product in (task for task in group.own if is_product(group.code, task)):
+        edges = [edge for edge in group.scheduled.problem.edges if edge.src == product.id and edge.blocking and edge.dst in tasks]
+        for edge in sorted(edges, key=lambda edge: tasks[edge.dst].start + edge.distance * interval)[:1]:
+            found[product.id] = tasks[edge.dst]
+    return found
+
+
+def releases(group: Group) -> list[Event]:
+    """When the group needs a slot of each ring of the loop no more."""
+    holds = {(use.op, value.src): use.hold for value in group.scheduled.problem.values for use in value.uses}
+    sources = {value.id: task for task in group.tasks for index in task.node.ops for value in group.code.ops[index].results}
+    found: dict[str, Event] = {}
+    for index, task in enumerate(group.tasks):
+        for leaf in task.leaves if task.group == group.id else ():
+            place = group.ring(leaf)
+            if place is None or leaf.distance is None:
+                continue
+            end = task.start + max(holds.get((task.id, sources[leaf.source.id].id), 0), group.scheduled.problem.operation(task.id).issue)
+            if place[0].id not in found or found[place[0].id].time < end:
+                found[place[0].id] = Event(end, 2, index, ring=place[0])
+    return [found[ring] for ring in sorted(found)]
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
+    """The statements of each of a sequence of events, waits for products excepted."""
+    parts = sorted(enumerate(sequence), key=lambda part: part[1].time, reverse=True)
+    firsts = {event.task.id: i for i, event in parts if event.task and event.computes}
+    writers = {value.id: task for task in group.own for value in task.writes}
+    return tuple(tuple(_steps(group, sequence, i, firsts, writers)) for i in range(len(sequence)))
+
+
+def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str, int], writers: Mapping[int, Task]) -> Iterable[Step]:
+    event = sequence[i]
+    stage, time = group.when(event.time)
+    cycle = time if group.flat else event.time % group.scheduled.solution.interval
+    at = At(Iteration("newest", stage), round(cycle * group.scale), stage)
+    for step in _statements(group, sequence, i, at, firsts, writers):
+        if event.task is None:
+            yield replace(step, time=time, done=time, through=time)
+            continue
+        operation, issued = group.scheduled.problem.operation(event.task.id), time + event.task.start - event.time
+        taken = max((r.offset + r.cycles for r in operation.reservations), default=0)
+        yield replace(step, time=time, done=issued + operation.latency, through=issued + taken)
+
+
+def _statements(
+    group: Group, sequence: Sequence[Event], i: int, at: At, firsts: Mapping[str, int], writers: Mapping[int, Task]
+) -> Iterable[Step]:
+    event, stage = sequence[i], at.stage
+    if event.task is None:
+        assert event.ring is not None
+        yield Step(ConsumerRelease(event.ring.id, at), stage)
+        return
+    yield from _before(group, event, at)
+    yield from _gets(group, sequence, i, at)
+    yield from _moves(group, event, at, i, sequence, firsts, writers)
+    places = {leaf.value.id: _place(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
+    yield _step(group, event, at, places)
+    yield from _after(group, event, at)
+
+
+def _gets(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[Step]:
+    """Gets of the slots of which an event is the first reader in time."""
+    for ring in sorted(_borrowed(group, sequence[i])):
+        readers = [k for k, event in enumerate(sequence) if ring in _borrowed(group, event)]
+        if i == min(readers, key=lambda k: (sequence[k].time, k)):
+            yield Step(ConsumerWait(ring, at), at.stage)
+
+
+def _borrowed(group: Group, event: Event) -> set[str]:
+    """The rings of which an event reads a slot, those of tiles from outside of the loop excepted."""
+    if not event.computes or event.task is None:
+        return set()
+    return {place[0].id for leaf in event.task.leaves if leaf.distance is not None and (place := group.ring(leaf))}
+
+
+def _place(
+    group: Group,
+    leaf: Leaf,
+    position: int,
+    stage: int,
+    firsts: Mapping[str, int],
+    writers: Mapping[int, Task],
+    sequence: Sequence[Event],
+) -> tuple[OperandLocation, tuple[int, int | None]]:
+    """Where a leaf is found by an event of `stage` at `position`, and where it comes from."""
+    ring = group.ring(leaf)
+    if leaf.distance is None:
+        place = Slot(ring[0].id, ring[1], ONCE) if ring else Register(group.names[leaf.source.id])
+        return place, (leaf.source.id, None)
+    back = stage + leaf.distance
+    if ring is not None:
+        return Slot(ring[0].id, ring[1], Iteration("newest", back)), (leaf.source.id, back)
+    writer = writers[leaf.source.id]
+    defined = firsts[writer.id]
+    made, _ = group.when(sequence[defined].time)
+    age = back - made - (0 if defined < position else 1)
+    if age < 0:
+        raise group.code.refuse(f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]])
+    return Register(group.names[leaf.source.id], age), (leaf.source.id, back)
+
+
+def _moves(
+    group: Group,
+    event: Event,
+    at: At,
+    position: int,
+    sequence: Sequence[Event],
+    firsts: Mapping[str, int],
+    writers: Mapping[int, Task],
+) -> Iterable[Step]:
+    """Moves of older instances, just before the event assigns a variable that has some."""
+    assert event.task is not None
+    if not event.computes or firsts[event.task.id] != position:
+        return
+    for value in event.task.writes:
+        oldest = 0
+        for i, other in enumerate(sequence):
+            for leaf in other.task.leaves if other.task and other.computes else ():
+                if leaf.source.id == value.id and group.ring(leaf) is None:
+                    stage, _ = group.when(other.time)
+                    place, _ = _place(group, leaf, i, stage, firsts, writers, sequence)
+                    oldest = max(oldest, place.age if isinstance(place, Register) else 0)
+        yield from (Step(Move(group.names[value.id], age, at), at.stage) for age in range(oldest, 0, -1))
+
+
+def _step(group: Group, event: Event, at: At, places: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]]) -> Step:
+    assert event.task is not None
+    task, reads = event.task, tuple(Read(value, place) for value, (place, _) in places.items())
+    sources = tuple(source for _, source in places.values())
+    last = group.code.ops[task.ops[-1]]
+    if event.ring is not None and event.ring.by_tma:
+        return _load(group, event.ring, at)
+    if event.ring is not None:
+        value = next(value for place in event.ring.sources for value in place if value in task.writes)
+        if event.computes:
+            return Step(ProducerStore(task.id, event.ring.id, task.ops, reads, (value.id,), at), at.stage, sources=sources)
+        read = Read(value.id, Register(group.names[value.id]))
+        return Step(ProducerStore(task.id, event.ring.id, (), (read,), (value.id,), at), at.stage, sources=((value.id, at.stage),))
+    if event.span is not None:
+        accumulator = Register(group.names[last.result.id])
+        return Step(MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at), at.stage, sources=sources)
+    if last.name in STORES:
+        buffer, parts = group.buffers[last.index]
+        return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
+    writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
+    return Step(Compute(task.id, task.ops, reads, writes, at, *event.share, task.id in group.partial), at.stage, sources=sources)
+
+
+def _load(group: Group, ring: ChannelPlan, at: At) -> Step:
+    loads = list[TileLoad]()
+    for task in group.tasks:
+        op = next((group.code.ops[index] for index in task.ops if group.code.ops[index].name == LOAD), None)
+        tensor = ring.holds(op.result) if op else None
+        if tensor is not None:
+            reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
+            loads.append(TileLoad(tensor, task.ops, reads))
+    return Step(ProducerLoad(ring.id, tuple(loads), sum(tensor.bytes for tensor in ring.tensors), at), at.stage)
+
+
+def _accumulate(group: Group, task: Task) -> Accumulate:
+    initial = root(group.code, task.node).operands[2]
+    if zero(group.code, initial):
+        return "never"
+    carried = next((carry for carry in group.scheduled.loop.carried if carry.arg.id == initial.id), None)
+    return "not_first" if carried is not None and zero(group.code, carried.init) else "always"
+
+
+def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
+    """Waits for the group's turn."""
+    if event.span is None or event.span[0] or group.flat or event.task is None:
+        return
+    for order, hand_off in group.hand_offs:
+        if hand_off.before == event.task.id:
+            yield Step(OrderBarrierWait(order, at), at.stage, always=True)
+
+
+def _after(group: Group, event: Event, at: At) -> Iterable[Step]:
+    if event.span is None or group.flat or event.task is None or event.span[1] != depth_of(group, event.task)[0]:
+        return
+    for order, hand_off in group.hand_offs:
+        if hand_off.after == event.task.id:
+            yield Step(OrderBarrierArrive(order, at), at.stage, always=True)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def prologue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
+    """Intervals 0 to stages - 2: the steps of iterations that have begun."""
+    return tuple(_rebased(step, "first", t) for t in range(stages - 1) for step in sequence if step.always or step.stage <= t)
+
+
+def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
+    """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases may come later than all."""
+    last = max([stages - 1, *(step.stage for step in sequence)])
+    return tuple(_rebased(step, "last", t) for t in range(last) for step in sequence if (t < stages - 1 if step.always else step.stage > t))
+
+
+def _rebased(step: Step, base: str, t: int) -> Step:
+    """The step as it is in interval `t` of the prologue or epilogue."""
+
+    def iteration(it: Iteration) -> Iteration:
+        if it.base != "newest":
+            return it
+        return Iteration("first", t - it.offset) if base == "first" else Iteration("last", it.offset - 1 - t)
+
+    def place(p: OperandLocation, back: int | None) -> OperandLocation:
+        match p:
+            case Slot(channel, tensor, it):
+                return Slot(channel, tensor, iteration(it))
+            case Register(variable, age) if base == "last" and back is not None:
+                return Register(variable, min(age, back - 1 - t))
+            case _:
+                return p
+
+    statement = step.statement
+    at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
+    if isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
+        reads = tuple(Read(r.value, place(r.place, b)) for r, (_, b) in zip(statement.reads, step.sources, strict=True))
+        return replace(step, statement=replace(statement, at=at, reads=reads))
+    return replace(step, statement=replace(statement, at=at))  # pyright: ignore

@@ -1,0 +1,138 @@
+"""What each scheduled operation of a loop executes, reads and keeps.
+
+Takes a loop with its graph, problem and solution (`Scheduled`); gives one `Task` per graph node: the TTGIR operations it executes (views
+and scalars of other nodes executed again), the values it reads from places, with their distance, and those it keeps for readers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from twill.ir.graph import Graph, Node
+from twill.ir.loop import Loop, Op, Value
+from twill.ir.machine import Machine
+from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Solution
+from twill.warp.dataflow import ALLOC, DOT, IMPLICIT, LOAD, STORES, Code, addressing, cheap, cone, loaded, pure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """A loop with its joint schedule."""
+
+    loop: Loop
+    graph: Graph
+    problem: Problem
+    solution: Solution
+    machine: Machine
+
+    def start(self, node: str) -> Time:
+        return self.solution.start[self.problem.index(node)]
+
+    def group(self, node: str) -> int:
+        return self.solution.group[self.problem.index(node)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """A value that a task reads from a place."""
+
+    value: Value
+    """As the operation names it."""
+    source: Value
+    """What is in the place: the loaded tile, the result of the iteration `distance` before, or a value from outside of the loop."""
+    distance: int | None
+    """Iterations back; None for a value from outside."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One graph node, ready to become statements."""
+
+    node: Node
+    group: int
+    start: Time
+    ops: tuple[int, ...]
+    leaves: tuple[Leaf, ...]
+    writes: tuple[Value, ...]
+
+    @property
+    def id(self) -> str:
+        return self.node.id
+
+
+def root(code: Code, node: Node) -> Op:
+    """The operation that gave a node its place: the last of that name."""
+    return next(code.ops[index] for index in reversed(node.ops) if code.ops[index].name == node.op)
+
+
+def staged(code: Code, graph: Graph) -> frozenset[int]:
+    """The values, by id, that a node of their own writes to shared memory, where whoever reads them finds them."""
+    return frozenset(code.ops[node.ops[-1]].result.id for node in graph.nodes if node.kind == "shared_store")
+
+
+def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
+    """The tasks of a loop, in the order of its nodes. Raises TwillError where an operation or a carried value is not supported."""
+    placed = _placed(code, scheduled)
+    cones = {node.id: _cone(code, node, placed) for node in scheduled.graph.nodes}
+    read = {leaf.source.id for _, leaves in cones.values() for leaf in _leaves(code, scheduled.loop, leaves)}
+    read |= {carried.yielded.id for carried in scheduled.loop.carried}
+
+    def task(node: Node) -> Task:
+        ops, leaves = cones[node.id]
+        own = [value for index in node.ops for value in code.ops[index].results if value.id in read and loaded(code, value) is None]
+        start, group = scheduled.start(node.id), scheduled.group(node.id)
+        return Task(node, group, start, ops, _leaves(code, scheduled.loop, leaves), tuple(own))
+
+    return tuple(task(node) for node in scheduled.graph.nodes)
+
+
+def _cone(code: Code, node: Node, placed: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+    own = [code.ops[index] for index in node.ops]
+    executed = [op for op in own if not (op.name == ALLOC and op.operands and loaded(code, op.result))]
+    for op in executed:
+        if not (pure(op) or op.name in STORES | {LOAD, DOT, "tt.store", "tt.atomic_rmw"}):
+            raise code.refuse(f"{op.name} in a loop can not be generated", op)
+    inside = {value.id for op in executed for value in op.results}
+    roots = [op for op in executed if not cheap(op) or op.index == node.ops[-1]] or executed[-1:]
+    return cone(code, roots, lambda value: value.id not in inside and placed(value))
+
+
+def _placed(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
+    """Whether a reader finds a value in a place, instead of computing it again."""
+    loop, shared = scheduled.loop, staged(code, scheduled.graph)
+    carried = {carry.arg.id for carry in loop.carried}
+    inside = {op.index for op in loop.body.walk()}
+    roots = {root(code, node).index for node in scheduled.graph.nodes}
+
+    def placed(value: Value) -> bool:
+        maker = code.maker(value)
+        if maker is None:
+            return value.id in carried
+        if loaded(code, value) is not None or value.id in shared:
+            return True
+        if maker.index not in inside:
+            return not addressing(maker) and maker.name not in IMPLICIT
+        return not cheap(maker) and (maker.index in roots or not addressing(maker))
+
+    return placed
+
+
+def _leaves(code: Code, loop: Loop, values: tuple[Value, ...]) -> tuple[Leaf, ...]:
+    carried = {carry.arg.id: carry.yielded for carry in loop.carried}
+    inside = {op.index for op in loop.body.walk()}
+    return tuple(_leaf(code, loop, value, carried, inside) for value in values)
+
+
+def _leaf(code: Code, loop: Loop, value: Value, carried: Mapping[int, Value], inside: set[int]) -> Leaf:
+    if value.id in carried:
+        source = carried[value.id]
+        maker = code.maker(source)
+        if maker is None or maker.index not in inside or loaded(code, source):
+            raise code.refuse(f"{source.name} is handed to the next iteration without being computed in the loop", loop.op)
+        return Leaf(value, source, 1)
+    source = value
+    load = loaded(code, value)
+    if load is not None:
+        source = load.result
+    maker = code.maker(source)
+    return Leaf(value, source, 0 if maker is not None and maker.index in inside else None)
