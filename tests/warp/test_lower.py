@@ -213,6 +213,15 @@ def test_a_torn_variable_is_refused_with_its_loop() -> None:
     assert problem.value.location == second.loop.location
 
 
+def test_a_tile_stored_in_every_iteration_is_staged_whole_before_channels_get_spare_slots() -> None:
+    made = program("fa_bwd")
+    stores = [s for s in walk(loop("fa_bwd", 1).steady) if isinstance(s, StoreTile)]
+    (store,) = stores
+    staging = next(buffer for buffer in made.buffers if buffer.id == store.buffer)
+    assert store.parts == 1
+    assert staging.bytes == 64 * 128 * 4, "dQ, 64 x 128 of float32"
+
+
 def test_groups_of_a_second_loop_are_renumbered() -> None:
     """A mirror image of the partition is the same partition."""
     module, (first, second) = loops("fa_fwd_causal")

@@ -3,7 +3,9 @@
 Takes the rings (with the slots that the schedules need) and the tiles to be stored; gives addresses. A tile is staged in slots that are
 dead when it is stored: of a tile loaded once that only the storing group reads, after the last loop that reads it; or, where nothing is
 loaded after the loop, of a ring that only the storing group reads. Otherwise it gets a buffer of its own, in as few parts as leave the
-rings as deep as more parts would.
+rings as deep as more parts would. A tile that is stored in every iteration is staged in the fewest parts that fit: each further part
+costs an iteration a wait for TMA to read the one before, more than another slot of a channel saves (backward attention on an H200: 39.0
+against 32.3 million SM cycles with one part in place of two).
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,6 +72,7 @@ def layout(
     wants = [_want(code, rings, op, outside.owner.get(op.index, loops.get(op.index, 0)), op.index in loops) for op in _stores(code)]
     inside = {want.op.index: want for want in wants if want.ring is not None}
     own = [want for want in wants if want.ring is None]
+    looped = any(want.looped for want in own)
     room = limit - SPARE
     best = None
     for parts in (1, 2, 4, 8):
@@ -80,7 +83,7 @@ def layout(
         if needed > room and parts < 8:
             continue
         deep = deepen(rings, room - sum(sizes.values()), given, most)
-        if best is None or sum(r.depth for r in deep) > sum(r.depth for r in best[0]):
+        if best is None or (not looped and sum(r.depth for r in deep) > sum(r.depth for r in best[0])):
             best = (deep, sizes, parts)
     assert best is not None
     return _placed(best[0], best[1], best[2], own, inside, limit)
