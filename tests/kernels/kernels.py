@@ -109,9 +109,68 @@ def pointers(
     tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
 
 
+@triton.jit
+def exclusive(
+    a, b, c, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The sums of the first 0, 1, 2, ... MMAs: the accumulator is stored before the MMA that adds to it."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M * (K // BLOCK_K + 1), BLOCK_N], [BLOCK_N, 1], [BLOCK_M, BLOCK_N])
+    row = tl.program_id(0) * BLOCK_M
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        y = b_desc.load([0, k])
+        c_desc.store([k // BLOCK_K * M + row, 0], acc.to(tl.float16))
+        acc = tl.dot(x, y.T, acc)
+    c_desc.store([K // BLOCK_K * M + row, 0], acc.to(tl.float16))
+
+
+@triton.jit
+def recurrent(
+    q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr, DECAY: tl.constexpr
+):  # fmt: skip
+    """Linear attention with a state that decays: o = q @ h, then h = h * decay + k.T @ v."""
+    q_desc = tl.make_tensor_descriptor(q, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    h = tl.zeros([DIM, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = q_desc.load([i, 0])
+        y = k_desc.load([i, 0])
+        z = v_desc.load([i, 0])
+        o_desc.store([i, 0], tl.dot(x, h.to(tl.float16)).to(tl.float16))
+        h = tl.dot(y.T, z, h * DECAY)
+
+
+@triton.jit
+def chunked(
+    q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Linear attention in chunks: the state is read by one MMA, and another adds to it."""
+    q_desc = tl.make_tensor_descriptor(q, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    h = tl.zeros([DIM, DIM], tl.float32)
+    row = tl.arange(0, BLOCK_K)
+    for i in range(0, K, BLOCK_K):
+        x = q_desc.load([i, 0])
+        y = k_desc.load([i, 0])
+        z = v_desc.load([i, 0])
+        s = tl.where(row[:, None] >= row[None, :], tl.dot(x, y.T), 0.0)
+        t = tl.dot(s.to(tl.float16), z)
+        t = tl.dot(x, h.to(tl.float16), t)
+        o_desc.store([i, 0], t.to(tl.float16))
+        h = tl.dot(y.T, z, h)
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
+STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K": 64, "num_warps": 4}
 
 TWILL = {
     "product": {**HALF, **SIZES, **TILE},
@@ -120,6 +179,9 @@ TWILL = {
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
     "split": {**HALF, "c": "*fp32:16", **SIZES, **TILE},
+    "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
+    "recurrent": {**STATE, "DECAY": 0.5},
+    "chunked": STATE,
 }
 
 VARIANTS = {
@@ -136,5 +198,8 @@ VARIANTS = {
     "widened": ("widened", {}),
     "split": ("split", {}),
     "pointers": ("pointers", {}),
+    "exclusive": ("exclusive", {}),
+    "recurrent": ("recurrent", {}),
+    "chunked": ("chunked", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -20,6 +20,8 @@ FORMS = (
     *("product_across", "batched", "epilogue", "widened", "split", "pointers"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
+CARRIED = ("exclusive", "recurrent", "chunked")
+"""Of these, the ones that read what they carry before they change it."""
 EXAMPLES = (
     "gemm",
     "gemm_persistent",

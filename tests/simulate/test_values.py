@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.kernels.programs import EXAMPLES, program
+from tests.kernels.programs import CARRIED, EXAMPLES, program
 from twill.diagnostics import TwillError
+from twill.ir.program import InitializeCarried
 from twill.simulate.compare import arguments, compare, error, scalars
 from twill.simulate.interpret import interpret
 from twill.simulate.values import rounded
@@ -36,6 +37,21 @@ def test_one_and_no_iteration(kernel: str, given: dict[str, float]) -> None:
     found = compare(program(kernel), numbers(kernel) | given, grid(0, 0, (1, 1)))
     assert all(one.good for one in found), found
     assert any(one.changed for one in found)
+
+
+@pytest.mark.parametrize("kernel", CARRIED)
+@pytest.mark.parametrize("trips", [0, 1, 2, 3, 5])
+def test_the_first_reader_of_a_carried_value_sees_its_initial_value(kernel: str, trips: int) -> None:
+    given = {"K": 64 * trips} | ({"M": 128} if kernel == "exclusive" else {})
+    found = compare(program(kernel), given, grid(0, 0, (1, 1)))
+    assert all(one.good for one in found), found
+    assert any(one.changed for one in found) == (trips > 0 or kernel == "exclusive")
+
+
+def test_an_accumulator_that_only_its_mma_reads_is_not_zeroed_before_the_loop() -> None:
+    for kernel, initialized in (("gemm", False), ("exclusive", True), ("chunked", True)):
+        groups = (group.body for group in program(kernel).groups)
+        assert any(isinstance(statement, InitializeCarried) for body in groups for statement in body) == initialized
 
 
 def test_several_tiles_of_a_persistent_kernel() -> None:

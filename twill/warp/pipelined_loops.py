@@ -12,9 +12,21 @@ from twill.ir.problem import Time
 from twill.ir.program import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, Read, Register
 from twill.targets.hopper.mma_waits import Parts, crossing, pending, straight, with_waits
 from twill.targets.hopper.scheduling_fences import pinned
-from twill.warp.dataflow import zero
 from twill.warp.slices import divided
-from twill.warp.steady_state import Event, Group, Step, epilogue, events, filled, is_product, ordered, prologue, releases, steps
+from twill.warp.steady_state import (
+    Event,
+    Group,
+    Step,
+    epilogue,
+    events,
+    filled,
+    is_product,
+    ordered,
+    overwritten,
+    prologue,
+    releases,
+    steps,
+)
 from twill.warp.tasks import Task
 
 
@@ -83,14 +95,9 @@ def bounds(group: Group) -> tuple[Read, ...]:
 
 
 def zeroed(group: Group) -> tuple[InitializeCarried, ...]:
-    """Accumulators whose initial zeros no product reads."""
-    found = dict[str, InitializeCarried]()
-    for task in group.own:
-        initial = group.code.ops[task.ops[-1]].operands[2] if is_product(group.code, task) else None
-        for carry in group.scheduled.loop.carried:
-            if initial is not None and carry.arg.id == initial.id and zero(group.code, carry.init):
-                found[group.names[initial.id]] = InitializeCarried(carry.init.id, None, Register(group.names[initial.id]))
-    return tuple(found.values())
+    """Accumulators that nothing reads before the first MMA overwrites them."""
+    found = [carried for task in group.own if (carried := overwritten(group, task))]
+    return tuple(InitializeCarried(one.init.id, None, Register(group.names[one.arg.id])) for one in found)
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------

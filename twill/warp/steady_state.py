@@ -7,7 +7,7 @@ begun), the steady state and the epilogue (those of iterations that have not end
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twill.ir.loop import NvidiaMma, Tensor
+from twill.ir.loop import Carried, NvidiaMma, Tensor
 from twill.ir.problem import Time
 from twill.ir.program import (
     ONCE,
@@ -399,11 +399,20 @@ def _load(group: Group, ring: ChannelPlan, at: At) -> Step:
 
 
 def _accumulate(group: Group, task: Task) -> Accumulate:
-    initial = root(group.code, task.node).operands[2]
-    if zero(group.code, initial):
+    if zero(group.code, root(group.code, task.node).operands[2]):
         return "never"
-    carried = next((carry for carry in group.scheduled.loop.carried if carry.arg.id == initial.id), None)
-    return "not_first" if carried is not None and zero(group.code, carried.init) else "always"
+    return "always" if overwritten(group, task) is None else "not_first"
+
+
+def overwritten(group: Group, task: Task) -> Carried | None:
+    """The carried accumulator that needs no initial zeros: the first MMA overwrites it, and nothing else in the loop reads what the
+    iteration before left there. None where there is none."""
+    dot = root(group.code, task.node)
+    for carried in group.scheduled.loop.carried:
+        accumulator = is_product(group.code, task) and carried.arg.id == dot.operands[2].id
+        if accumulator and zero(group.code, carried.init) and group.code.users[carried.arg.id] == (dot,):
+            return carried
+    return None
 
 
 def _before(group: Group, event: Event, at: At) -> Iterable[Step]:

@@ -33,6 +33,9 @@ from twill.warp.steady_state import Step
 Location = tuple[str, str, int]
 """("register", variable, age) or ("slot", channel, sequence number relative to the loop's first)."""
 
+_INITIAL = (-1, -1)
+"""What a register holds, as (value, iteration), while it has the value from before the loop."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -273,7 +276,7 @@ def _releases(statement: Statement, read: frozenset[Location], i: int, total: in
 
 
 def _check(run: _Run, step: Step, i: int, total: int) -> None:
-    """Every register read holds the instance that is meant; before the loop's first assignment, whatever was there."""
+    """Every register read holds the instance that is meant: in the first iteration, the initial value of what the loop carries."""
     statement = step.statement
     if not isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
         return
@@ -283,7 +286,8 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
             continue
         wanted = own + step.stage - back
         held = run.held.get(("register", read.place.variable, read.place.age))
-        if wanted >= 0 and held != (source, wanted) and not _partial(statement, held):
+        meant = held == (source, wanted) if wanted >= 0 else held == _INITIAL or (held is None and read.place.age == 0)
+        if not meant and not _partial(statement, held):
             op = run.code.ops[statement.ops[-1]] if statement.ops else None
             name = op.name if op else type(statement).__name__
             problem = f"{read.place.variable} is overwritten before {name} has read it"
@@ -304,7 +308,7 @@ def _assign(run: _Run, step: Step, i: int, total: int) -> None:
             result = run.code.ops[ops[-1]].result.id
             run.held["register", accumulator.variable, accumulator.age] = (result, _number(at.iteration, i, total))
         case Move(variable=variable, age=age):
-            moved = run.held.get(("register", variable, age - 1))
+            moved = run.held.get(("register", variable, age - 1), _INITIAL if age == 1 else None)
             if moved is not None:
                 run.held["register", variable, age] = moved
         case _:
