@@ -110,7 +110,7 @@ def command(inputs: twill.Inputs, *more: str) -> str:
     words += [word for rule in inputs.switched_off for word in ("--no-rule", rule)]
     for flag, value in (("--arch", inputs.arch), ("--groups", inputs.groups), ("--registers", inputs.registers)):
         words += [flag, str(value)] if value is not None else []
-    words += [] if inputs.hand_over else ["--no-cross-group"]
+    words += [] if inputs.cross_group else ["--no-cross-group"]
     return shlex.join([*words, *([] if inputs.contention else ["--no-contention"])])
 
 

@@ -294,7 +294,7 @@ def blackwell_forward(asker: Asker) -> Section:
     pins = fa4_partition(joint.answer.problem)
     fa4 = asker("loads / products / two softmax / rescaling", replace(inputs, pins=pins), how=" --pin FILE")
     four, three = (asker(f"{n} groups, the loads' included", replace(inputs, groups=n)) for n in (4, 3))
-    alone = asker("nothing computed passes between groups", replace(inputs, hand_over=False))
+    alone = asker("nothing computed passes between groups", replace(inputs, cross_group=False))
     single = asker("no sub-tiling (128 rows), timing alone", whole, modulo=True)
     untiled = asker("no sub-tiling (128 rows)", whole)
     printed = asker("the paper's graph: no contraction, no streaming", replace(inputs, switched_off=AS_PRINTED))

@@ -123,7 +123,7 @@ def variants(limit: float) -> str:
     asked = (
         ("4 groups, the loads' included", replace(inputs, groups=4), base.result.proved),
         ("3 groups, the loads' included", replace(inputs, groups=3), base.result.proved),
-        ("nothing passes between groups", replace(inputs, hand_over=False), base.result.proved),
+        ("nothing passes between groups", replace(inputs, cross_group=False), base.result.proved),
         ("no sub-tiling", whole, alone.result.proved),
     )
     flights = (base.solution.copies(base.problem) if base.solution else 2, Options().copies)

@@ -20,8 +20,8 @@ def test_limits() -> None:
     assert whatif.limited(PROBLEM, tensor=0).limits.tensor == 0
 
 
-def test_without_hand_over_each_sub_tile_stays_together_and_the_loads_apart() -> None:
-    together = whatif.without_hand_over(PROBLEM).together
+def test_without_cross_group_each_sub_tile_stays_together_and_the_loads_apart() -> None:
+    together = whatif.without_cross_group(PROBLEM).together
     assert sorted(map(len, together)) == [11, 11]
     assert {op for group in together for op in group} == {op.id for op in PROBLEM.operations} - {"k", "v"}
 

@@ -1,16 +1,15 @@
 """Twill: optimal software pipelining and warp specialization for Tensor Core loops.
 
-Everything a program or a notebook needs, imported when it is first used:
+The public names, each imported on first use:
 
     import twill
 
     case, = twill.cases(twill.Inputs("kernel.ttgir", arch="sm100"))
     result = twill.solve(case.problem)
     print(twill.summary(result))
-    twill.draw_timeline(result)      # shown by a notebook; twill.svg and twill.png make files of it
+    twill.draw_timeline(result)      # a notebook shows it; twill.svg and twill.png convert it to files
 
-`twill.schedule("kernel.ttgir", arch="sm100")` is the first two steps in one. The stages in between are functions of their own, each from
-one product of `twill.ir` to the next: see docs/architecture.md.
+`twill.schedule("kernel.ttgir", arch="sm100")` combines the first two steps. docs/architecture.md describes the stages in between.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The commands as functions for programs and notebooks; `twill` itself offers them by name."""
+"""The commands as functions for programs and notebooks; the package `twill` exports them."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from twill.launch.load import Kernel
 
 
-def schedule(spec: str, options: Options | None = None, **questions: Any) -> tuple[Result, ...]:
-    """Solve every loop of `spec`; `questions` are the fields of `Inputs` (`arch="sm90"`, `groups=3`, ...).
+def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple[Result, ...]:
+    """Schedule every loop of `spec`; `what_if` are fields of `Inputs` (`arch="sm90"`, `groups=3`, ...).
 
-    Raises `TwillError` for bad input. A loop without a schedule is a result too: look at `Result.status`.
+    Raises `TwillError` for bad input. A loop without a schedule also gives a `Result`; check `Result.status`.
     """
     from twill.pipeline import solve
 
-    return tuple(solve(case.problem, options) for case in inputs.cases(Inputs(spec, **questions)))
+    return tuple(solve(case.problem, options) for case in inputs.cases(Inputs(spec, **what_if)))
 
 
 def compile(  # noqa: A001 (as users say it)
@@ -31,24 +31,24 @@ def compile(  # noqa: A001 (as users say it)
     settings: Mapping[str, object] | None = None,
     schedules: Iterable[str] = (),
     time_limit: float = 60.0,
-    **questions: Any,
+    **what_if: Any,
 ) -> "Kernel":
-    """Schedule, generate, build and load a kernel; what was built before is taken from the cache (`~/.cache/twill`).
+    """Schedule, generate, build and load a kernel. Built kernels are cached in `~/.cache/twill`.
 
-    `kernel` is a `@triton.jit` function, `FILE.py:function`, `FILE.ttgir`, or the text of TTGIR. `settings` are types of arguments and
-    values of constants, as in `--set`, for a Python kernel; `schedules` are files to use in place of a search; `questions` are the other
-    fields of `Inputs`. The kernel is then launched by `kernel[grid](...)`. Raises TwillError for bad input.
+    `kernel` is a `@triton.jit` function, `FILE.py:function`, `FILE.ttgir`, or the text of TTGIR. `settings` are argument types and
+    constants of a Python kernel, as in `--set`; `schedules` are files to use instead of a search; `what_if` are the other fields of
+    `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises TwillError for bad input.
     """
     from twill.extract.frontend.source import described
     from twill.generate import GenerateOptions, built
     from twill.launch.load import load
 
     spec, given = described(kernel, arch, settings or {})
-    return load(built(Inputs(spec, arch=arch, settings=given, **questions), GenerateOptions(time_limit, tuple(schedules))))
+    return load(built(Inputs(spec, arch=arch, settings=given, **what_if), GenerateOptions(time_limit, tuple(schedules))))
 
 
 def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:
-    """The case's TTGIR with the schedule on every operation of the loop. Raises ValueError where there is no TTGIR or no schedule."""
+    """The TTGIR of the case with the schedule on every operation of the loop. Raises ValueError without TTGIR or schedule."""
     from twill.emit.ttgir import annotate as annotated
 
     if case.module is None or case.loop is None or case.graph is None or result.solution is None:
@@ -57,7 +57,7 @@ def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:
 
 
 def summary(result: Result) -> str:
-    """The result in a few lines of plain words."""
+    """The result as a few lines of text."""
     from twill.report.summary import pairs, title
 
     return "\n".join([title(result), *(f"  {label:<16} {line}" for label, line in pairs(result))])
@@ -71,7 +71,7 @@ def draw_graph(result: Result) -> Scene:
 
 
 def draw_timeline(result: Result) -> Scene:
-    """Several iterations, overlapped. Raises ValueError where there is no schedule."""
+    """The timeline of several overlapped iterations. Raises ValueError where there is no schedule."""
     from twill.report import timeline
 
     if result.solution is None:
@@ -80,7 +80,7 @@ def draw_timeline(result: Result) -> Scene:
 
 
 def report_page(result: Result) -> str:
-    """One self-contained HTML page with everything."""
+    """The report: one self-contained HTML page."""
     from twill.report.page import page
 
     return page(result)

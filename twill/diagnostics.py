@@ -1,4 +1,4 @@
-"""Errors that point at their place.
+"""Errors that point at their location.
 
 Takes a message and, where there is one, the `Location` it concerns; gives one printable diagnostic. Every error that a user's
 input can cause is a `TwillError`; the command line prints it and exits with status 2.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A place in a text file; `line` and `column` count from 1."""
+    """A location in a text file; `line` and `column` count from 1."""
 
     file: str
     line: int
@@ -20,7 +20,7 @@ class Location:
 
 
 class TwillError(Exception):
-    """A mistake in the input, with its place, the offending text and a way out."""
+    """An error in the input, with its location, the source text and a suggestion."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TwillError(Exception):
         return "\n".join([head, *self._excerpt(), *([f"  help: {self.help}"] if self.help else [])])
 
     def _excerpt(self) -> list[str]:
-        """The source line with a caret under the place; tabs become spaces so that the caret lines up."""
+        """The source line with a caret under the location; tabs become spaces so that the caret lines up."""
         if self.text is None or self.location is None:
             return []
         line, column = self.text.expandtabs(1).rstrip("\n"), self.location.column

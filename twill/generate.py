@@ -1,7 +1,7 @@
-"""From what a user names to a kernel: scheduled, lowered to warp programs, timed on the CPU, and printed as CUDA C++.
+"""From user inputs to a kernel: schedule the loops, lower them to warp programs, time these on the CPU, and generate CUDA C++.
 
-`generate` takes `Inputs`, `files` gives what is written about the kernel. Loops whose schedules are at hand are not solved again. Raises
-TwillError for bad input, for a loop without a schedule, and for what can not be lowered or printed, with its line.
+`generate` takes `Inputs`; `files` returns the contents of the output files. Loops with a given schedule are not solved again. Raises
+TwillError, with the source line, for bad input, for a loop without a schedule, and for operations that cannot be lowered or generated.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,68 +18,68 @@ from twill.ir.search import Options, Progress
 from twill.warp.lower import Options as Lowering
 from twill.warp.tasks import Scheduled
 
-Tell = Callable[[str, Progress], None]
-"""What hears how the search goes, by the name of the loop."""
+ProgressCallback = Callable[[str, Progress], None]
+"""Called with each event of a search and the name of its loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """How a kernel is generated."""
+    """Options of `generate`."""
 
     time_limit: float = 60.0
     """Seconds for scheduling each loop."""
     schedules: tuple[str, ...] = ()
-    """Files of schedules (`twill.schedule/1`) to be used in place of a search."""
+    """Schedule files (`twill.schedule/1`) to use instead of a search."""
     lowering: Lowering = field(default_factory=Lowering)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generated:
-    """A kernel on its way to CUDA."""
+    """The warp programs of a kernel, with the schedules that they come from."""
 
     program: Program
     loops: tuple[Scheduled, ...]
     results: Mapping[str, Result]
-    """The schedules with their evidence, by the paths of the loops."""
+    """The schedules with their evidence, by loop path."""
 
 
-def generate(inputs: Inputs, wishes: GenerateOptions | None = None, tell: Tell = lambda name, event: None) -> Generated:
-    """Schedule and lower."""
+def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Generated:
+    """Schedule the loops and lower them to warp programs."""
     from twill.loop_nest import program
 
-    wishes = wishes or GenerateOptions()
+    options = options or GenerateOptions()
     results = dict[str, Result]()
-    kept = _kept(wishes.schedules)
+    kept = _kept(options.schedules)
 
     def solve(problem: Problem) -> Result:
-        results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, wishes, tell)
+        results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, options, on_progress)
         return results[problem.name]
 
-    made, loops = program(cases(inputs), solve, wishes.lowering)
+    made, loops = program(cases(inputs), solve, options.lowering)
     return Generated(made, loops, results)
 
 
-def built(inputs: Inputs, wishes: GenerateOptions | None = None, tell: Tell = lambda name, event: None) -> Path:
-    """The folder of a kernel that is generated and built, made once: what was built before is taken from the user's cache."""
+def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Path:
+    """The folder of the generated and built kernel, in the user's cache; built only if it is not there yet."""
     from twill.launch.build import cached
 
-    wishes = wishes or GenerateOptions()
+    options = options or GenerateOptions()
     module, machine = origin(inputs)
     text = module.text
-    asked = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
-    kept = [Path(path).read_text() for path in wishes.schedules]
-    key = f"{text}{replace(asked, spec='')}{wishes}{machine}{kept}"
-    return cached(key, lambda: {name: make() for name, make in files(generate(asked, wishes, tell)).items()})
+    resolved = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
+    kept = [Path(path).read_text() for path in options.schedules]
+    key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
+    return cached(key, lambda: {name: make() for name, make in files(generate(resolved, options, on_progress)).items()})
 
 
-def _solved(problem: Problem, wishes: GenerateOptions, tell: Tell) -> Result:
+def _solved(problem: Problem, options: GenerateOptions, on_progress: ProgressCallback) -> Result:
     from twill.pipeline import solve
 
-    return solve(problem, Options(time_limit=wishes.time_limit, explain=False), lambda event: tell(problem.name, event))
+    return solve(problem, Options(time_limit=options.time_limit, explain=False), lambda event: on_progress(problem.name, event))
 
 
 def _kept(paths: Iterable[str]) -> dict[str, Result]:
-    """Schedules at hand, by the name of their loop."""
+    """The given schedules, by loop name."""
     from twill.files import load, read_schedule
 
     results = [read_schedule(load(path), path).result for path in paths]
@@ -87,22 +87,21 @@ def _kept(paths: Iterable[str]) -> dict[str, Result]:
 
 
 def _fitting(result: Result, problem: Problem) -> Result:
-    """A schedule at hand, if it keeps all rules and is of the same operations and dependences; its costs may be older."""
+    """A given schedule, if it keeps all rules and has the same operations and dependences; its costs may differ."""
     from twill.verify import check_result
 
     same = [op.id for op in result.problem.operations] == [op.id for op in problem.operations]
     same = same and {(e.src, e.dst, e.distance) for e in result.problem.edges} == {(e.src, e.dst, e.distance) for e in problem.edges}
     if not same:
-        raise TwillError(f"the schedule at hand for {problem.name} is of another loop: its operations or dependences are others")
+        raise TwillError(f"the given schedule for {problem.name} belongs to another loop: its operations or dependences differ")
     broken = check_result(result)
     if broken:
-        raise TwillError(f"the schedule at hand for {problem.name} breaks a rule: {broken[0]}")
+        raise TwillError(f"the given schedule for {problem.name} breaks a rule: {broken[0]}")
     return result
 
 
 def files(made: Generated) -> dict[str, Callable[[], str]]:
-    """What is written about a kernel, by file name: its source and what a loader needs, the programs of its groups, their simulated
-    timeline, the TTGIR, and the schedules."""
+    """The output files of a kernel, by name: CUDA source, launch manifest, warp programs, simulated timeline, TTGIR, schedules."""
     from twill.files import write_schedule
     from twill.launch.build import MANIFEST, SOURCE
     from twill.launch.manifest import manifest, write

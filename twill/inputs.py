@@ -1,7 +1,7 @@
-"""What a user names, to loops with their problems.
+"""From user inputs to scheduling problems.
 
-Takes `FILE.ttgir`, `FILE.py:function` or `FILE.graph.json` with a machine and what-if questions (`Inputs`); gives a `Case` for every loop
-to be scheduled. Raises `TwillError` where something cannot be read, priced or found, before anything is solved.
+Takes `FILE.ttgir`, `FILE.py:function` or `FILE.graph.json` with a machine and what-if options (`Inputs`); returns a `Case` for every loop
+to schedule. Raises `TwillError` where something cannot be read, costed or found, before any search starts.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from twill.ir.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is to be scheduled, for which machine, and what is asked beyond that."""
+    """The kernel, the machine, and the what-if options."""
 
     spec: str
     arch: str | None = None
@@ -26,63 +26,63 @@ class Inputs:
     settings: tuple[tuple[str, str], ...] = ()
     """Arguments and constexprs of a Python kernel."""
     persistent: bool = False
-    """Each thread block walks over programs of the grid, instead of being one."""
+    """Generate a persistent kernel: each thread block loops over programs of the grid."""
     loops: tuple[str, ...] = ()
-    """Names, or ends of names; empty for every innermost loop with tensor core work."""
+    """Names or suffixes of names; empty for every innermost loop with tensor core work."""
     switched_off: tuple[str, ...] = ()
     """Simplification rules not to use."""
     resolution: int | None = None
-    """Normalize: distinct durations sum to at most so many units of time. None for exact cycles."""
+    """Normalize costs so that the distinct durations sum to at most this many time units. None for exact cycles."""
     groups: int | None = None
     registers: int | None = None
     shared: int | None = None
     tensor: int | None = None
     latencies: tuple[tuple[str, int], ...] = ()
     pins: whatif.Pins | None = None
-    hand_over: bool = True
-    """Values computed in the loop may pass from one group to another."""
+    cross_group: bool = True
+    """Values computed in the loop may pass between warp groups."""
     contention: bool = True
-    """Operations cost what they do beside a busy tensor core, where the machine file says what that is."""
+    """Cost operations under tensor core contention, where the machine file has numbers for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One loop ready to be solved, with where it comes from; a graph file has neither module nor loop."""
+    """One loop ready to be solved, and its origin. A graph file has neither module nor loop."""
 
     problem: Problem
     module: Module | None = None
     loop: Loop | None = None
     graph: Graph | None = None
     formulas: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where the cost of each operation comes from, by its id."""
+    """The cost formula of each operation, by id."""
     machine: Machine | None = None
-    """What it is priced for; None for a graph file, whose costs are its own."""
+    """The machine that the costs are for; None for a graph file, which contains its costs."""
 
     @property
     def name(self) -> str:
-        """The loop's, such as `fa_fwd/for.0`: distinct among the loops of one input."""
+        """The name of the loop, such as `fa_fwd/for.0`: unique among the loops of one input."""
         return self.problem.name
 
 
 def cases(inputs: Inputs) -> tuple[Case, ...]:
-    """The loops that the inputs name, in the order of the text, with everything that is asked of them."""
+    """The loops that the inputs name, in source order, with all what-if options applied."""
     _refuse_wild_numbers(inputs)
     found = (_from_graph(inputs),) if inputs.spec.endswith(".json") else _from_kernel(inputs)
-    return tuple(replace(case, problem=_asked(case.problem, inputs)) for case in found)
+    return tuple(replace(case, problem=_changed(case.problem, inputs)) for case in found)
 
 
 def _refuse_wild_numbers(inputs: Inputs) -> None:
-    """What no machine has, and what solvers cannot count with."""
+    """Raise TwillError for numbers that no machine has and solvers cannot represent."""
     limits = {name: getattr(inputs, name) for name in ("groups", "registers", "shared", "tensor", "resolution")}
     for name, number in (*limits.items(), *((f"the latency of {op}", latency) for op, latency in inputs.latencies)):
         if number is not None and not 0 <= number <= LARGEST:
             raise TwillError(f"{name} must be from 0 to {LARGEST}, not {number}")
 
 
-def _asked(problem: Problem, inputs: Inputs) -> Problem:
-    """What is asked of any problem, wherever its costs come from; normalization changes times, so pins come last."""
-    if not inputs.hand_over:
-        problem = whatif.without_hand_over(problem)
+def _changed(problem: Problem, inputs: Inputs) -> Problem:
+    """Apply the what-if options that do not depend on the source of the costs. Normalization changes times, so pins come last."""
+    if not inputs.cross_group:
+        problem = whatif.without_cross_group(problem)
     if inputs.resolution is not None:
         from twill.costs.normalize import normalize
 
@@ -97,7 +97,7 @@ def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
     if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent:
-        raise TwillError(f"{inputs.spec} is a graph: it has neither arguments nor programs nor loops nor rules, and costs of its own")
+        raise TwillError(f"{inputs.spec} is a graph file: --set, --persistent, --loop and --no-rule do not apply to it")
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
         groups=inputs.groups,
@@ -134,7 +134,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:
-    """The module as it is written, and the machine that it is priced for."""
+    """The module as written, and the machine that its costs are for."""
     from twill.costs.machine import load as machine_named
     from twill.extract.frontend.source import load
 
@@ -145,7 +145,7 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
 
 
 def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
-    """The loops of those names, or all that can be scheduled. Raises TwillError where one cannot, or none can."""
+    """The loops with these names, or all loops that can be scheduled. Raises TwillError if a named loop cannot be, or none can."""
     from twill.extract.reader.ttgir import loops
 
     found = loops(module)
@@ -183,12 +183,12 @@ def _named(module: Module, found: tuple[Loop, ...], name: str) -> Loop:
 
 
 def _default_machine(arch: str | None, module: Module) -> Machine:
-    """The machine that stands for an architecture, the module's own where none is asked for."""
+    """The default machine of an architecture, by default the module's target."""
     from twill.costs.machine import default_machine
 
     arch = arch or module.target
     if not arch:
-        raise TwillError(f"{module.file} does not say what it is compiled for", help="give --arch sm90, --arch sm100 or --machine NAME")
+        raise TwillError(f"{module.file} names no target architecture", help="use --arch sm90, --arch sm100 or --machine NAME")
     return default_machine(arch)
 
 
@@ -214,6 +214,6 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
 
 
 def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:
-    """The latencies asked for, by the nodes that each pattern means."""
+    """The latency overrides, by node id."""
     named = [(node.id, node.op) for node in dependences.nodes]
     return {op: latency for pattern, latency in inputs.latencies for op in whatif.matching(named, pattern, dependences.name)}

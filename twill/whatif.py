@@ -1,7 +1,6 @@
-"""What-if questions: a problem changed in one respect, to be solved again.
+"""What-if queries: each function takes a `Problem` and returns one that differs in one respect, to be solved again.
 
-Each function takes a `Problem` and gives another one; the search and the verifier know nothing of the question. Names that the problem
-does not have raise `TwillError`.
+The search and the verifier do not know that the problem was changed. Unknown operation names raise `TwillError`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +15,11 @@ from twill.ir.problem import Edge, Operation, Problem, Time
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What is fixed in advance."""
+    """Start times and a partition that the search must keep."""
 
     starts: Mapping[str, Time]
     groups: tuple[tuple[str, ...], ...]
-    """Operations of one tuple are in one group, those of two tuples in two."""
+    """Operations of one tuple are in the same group, operations of different tuples in different groups."""
 
 
 def limited(
@@ -31,23 +30,25 @@ def limited(
     shared: int | None = None,
     tensor: int | None = None,
 ) -> Problem:
-    """Other limits: groups (the loads' included), registers per thread of any group, bytes of shared memory, columns of tensor memory."""
+    """The problem with other limits: groups (including the load group), registers per thread, bytes of shared memory, columns of
+    tensor memory."""
     changes = {"groups": groups, "registers_per_thread": registers, "shared": shared, "tensor": tensor}
     return replace(problem, limits=replace(problem.limits, **{name: value for name, value in changes.items() if value is not None}))
 
 
-def without_hand_over(problem: Problem) -> Problem:
-    """Nothing computed in the loop passes from one group to another; only what variable-latency operations bring does."""
-    groups = _connected(problem.operations, (edge for edge in problem.edges if not _brought(problem, edge)))
+def without_cross_group(problem: Problem) -> Problem:
+    """The problem without cross-group register values: only results of variable-latency operations pass between groups."""
+    groups = _connected(problem.operations, (edge for edge in problem.edges if not _variable(problem, edge)))
     return replace(problem, together=(*problem.together, *groups))
 
 
-def _brought(problem: Problem, edge: Edge) -> bool:
+def _variable(problem: Problem, edge: Edge) -> bool:
+    """The edge starts or ends at an operation of variable latency."""
     return problem.operation(edge.src).variable or problem.operation(edge.dst).variable
 
 
 def _connected(operations: Sequence[Operation], edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
-    """The operations that edges join, directly or through others, as sets of two or more."""
+    """The connected components of two or more operations."""
     leader = {op.id: op.id for op in operations}
 
     def find(op: str) -> str:
@@ -64,7 +65,7 @@ def _connected(operations: Sequence[Operation], edges: Iterable[Edge]) -> tuple[
 
 
 def with_latency(problem: Problem, pattern: str, latency: Time) -> Problem:
-    """The operations that `pattern` means get another latency; their readers wait by as much more or less."""
+    """The problem with another latency for the operations that match `pattern`; delays to their readers change by the difference."""
     named = [(op.id, op.name) for op in problem.operations]
     changed = {op: latency - problem.operation(op).latency for op in matching(named, pattern, problem.name)}
     operations = (replace(op, latency=latency) if op.id in changed else op for op in problem.operations)
@@ -73,7 +74,7 @@ def with_latency(problem: Problem, pattern: str, latency: Time) -> Problem:
 
 
 def matching(named: Iterable[tuple[str, str]], pattern: str, loop: str) -> tuple[str, ...]:
-    """The ids, of (id, name) pairs, of which either matches `pattern`; `*` and `?` are allowed. At least one must."""
+    """The ids of the (id, name) pairs of which either matches `pattern` (`*` and `?` as in a shell). Raises TwillError for none."""
     pairs = tuple(named)
     found = tuple(op for op, name in pairs if fnmatchcase(op, pattern) or fnmatchcase(name, pattern))
     if not found:
@@ -82,7 +83,7 @@ def matching(named: Iterable[tuple[str, str]], pattern: str, loop: str) -> tuple
 
 
 def _slower(edge: Edge, by: Time) -> Edge:
-    """An edge that carries a result, its source slower by `by`; one that only keeps an order stays as it is."""
+    """The edge with a source slower by `by`. Edges that only order memory accesses do not change."""
     if edge.kind in ("war", "order"):
         return edge
     cross = None if edge.cross_delay is None else max(0, edge.cross_delay + by)
@@ -91,11 +92,11 @@ def _slower(edge: Edge, by: Time) -> Edge:
 
 def _unknown(known: Sequence[str], name: str, loop: str) -> TwillError:
     close = get_close_matches(name, known, 3) or known[:12]
-    return TwillError(f"{loop} has no operation {name!r}", help=f"some that it has: {', '.join(close)}")
+    return TwillError(f"{loop} has no operation {name!r}", help=f"operations of the loop: {', '.join(close)}")
 
 
 def pinned(problem: Problem, pins: Pins) -> Problem:
-    """Fixed starts, and a fixed partition into groups."""
+    """The problem with fixed start times and a fixed partition into groups."""
     known = [op.id for op in problem.operations]
     for op in (*pins.starts, *(op for group in pins.groups for op in group)):
         if op not in known:
@@ -111,7 +112,7 @@ def pinned(problem: Problem, pins: Pins) -> Problem:
 
 
 def read_pins(text: str, file: str) -> Pins:
-    """The pins of a JSON file: `{"starts": {"qk0": 0}, "groups": [["qk0", "p0"], ["qk1", "p1"]]}`, either of which may be left out."""
+    """The pins of a JSON file: `{"starts": {"qk0": 0}, "groups": [["qk0", "p0"], ["qk1", "p1"]]}`; both members are optional."""
     root = parse(text, file)
     members = root.members()
     for name, node in members.items():

@@ -41,7 +41,7 @@ def test_a_schedule_of_another_loop_is_refused(tmp_path: Path, capsys: pytest.Ca
     other = tmp_path / "other.json"
     other.write_text(Path("tests/kernels/schedules/gemm_reduction.for.0.json").read_text().replace("gemm_reduction/", "gemm/"))
     assert run(["codegen", GEMM, "--schedule", str(other), "--no-build", "--out", str(tmp_path)]) == 2
-    assert "is of another loop" in capsys.readouterr().err
+    assert "belongs to another loop" in capsys.readouterr().err
 
 
 def test_a_schedule_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

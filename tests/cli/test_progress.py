@@ -53,4 +53,4 @@ def test_loops_one_after_the_other_are_told_apart(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_names_its_interval(event: Progress) -> None:
-    assert str(event.interval) in progress.words(event)
+    assert str(event.interval) in progress.phrase(event)

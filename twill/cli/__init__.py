@@ -1,7 +1,7 @@
-"""The command line: `twill schedule` does all of it, the other commands do one thing each.
+"""The command line. Modules of this package parse options, call the library and print; they hold no logic.
 
-Parses, calls, prints; no logic. Commands are imported when they run, so that `twill --help` answers at once. Exit status: 0 done,
-2 bad input, 3 proven infeasible, 4 stopped at a limit (the best answer and its bound are given), 130 interrupted.
+Each command is imported when it runs, so that `twill --help` is fast. Exit status: 0 done, 2 bad input, 3 proven infeasible, 4 stopped
+at a limit with the best answer and its bound, 130 interrupted.
 """
 
 import sys
@@ -13,22 +13,22 @@ import click
 from twill.diagnostics import TwillError
 
 COMMANDS = {
-    "schedule": "Find the provably best schedule of a loop.",
+    "schedule": "Find the optimal schedule of a loop.",
     "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
     "bench": "Measure a generated kernel on a Hopper GPU.",
     "check": "Verify a schedule independently, with no solver.",
-    "machines": "List machines, or show one.",
+    "machines": "List the machine models, or show one.",
 }
-"""The commands, in the order in which they are listed; each is the function of that name in the module of that name."""
+"""The commands in the order of `twill --help`. Command NAME is the function NAME of the module twill.cli.NAME."""
 
 INTERRUPTED = 130
 
 
 class _Lazy(click.Group):
-    """A group that imports a command when it is called, not when it is listed."""
+    """A group that imports a command only when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def run(arguments: list[str], errors: TextIO | None = None) -> int:
-    """Run one command and give its exit status. Messages about bad input go to `errors`, standard error by default."""
+    """Run one command and return its exit status. Error messages go to `errors`, by default standard error."""
     errors = errors or sys.stderr
     try:
         status = twill.main(arguments, "twill", standalone_mode=False)

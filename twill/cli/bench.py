@@ -1,4 +1,4 @@
-"""`twill bench`: a generated kernel on the GPU at hand."""
+"""`twill bench`: measure a generated kernel on the local GPU."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Pair, input_options, inputs, program_options, question_options, wishes
+from twill.cli.options import Command, Pair, generate_options, input_options, inputs, program_options, what_if_options
 
 
 class _Shape(click.ParamType[dict[str, int]]):
@@ -19,17 +19,20 @@ class _Shape(click.ParamType[dict[str, int]]):
         return {name: int(str(size)) for name, size in (pair.convert(part, param, ctx) for part in str(value).split(","))}
 
 
-@click.command(short_help="Measure a generated kernel on a Hopper GPU.")
+@click.command(cls=Command, short_help="Measure a generated kernel on a Hopper GPU.")
 @click.argument("spec")
 @input_options
-@question_options
+@what_if_options
 @program_options
 @click.option(
-    "--built", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR", help="Measure what twill codegen built there."
+    "--built",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of a kernel that twill codegen built.",
 )
-@click.option("--shape", "shapes", multiple=True, type=_Shape(), help="A shape instead of those that the file names; repeatable.")
-@click.option("--rounds", type=click.IntRange(min=2), default=15, show_default=True, help="Measurements of each contender.")
-@click.option("--triton/--no-triton", default=True, help="Measure Triton's own compilation of the kernel too.")
+@click.option("--shape", "shapes", multiple=True, type=_Shape(), help="Shape to measure instead of the shapes in the file; repeatable.")
+@click.option("--rounds", type=click.IntRange(min=2), default=15, show_default=True, help="Measurements per contender.")
+@click.option("--triton/--no-triton", default=True, help="Also measure the kernel as Triton compiles it.")
 @click.option("--cycles/--no-cycles", default=True, help="Count SM cycles with ncu, where it is installed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (twill.bench/1) instead of tables.")
 def bench(
@@ -42,8 +45,10 @@ def bench(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Schedule, generate and build SPEC, a FILE.py:FUNCTION, and run it: values first, on poisoned outputs, then time beside the peers
-    that the table BENCH of its file names and beside Triton's own compilation; and predicted beside measured cycles per iteration.
+    """Schedule, generate and build SPEC, a FILE.py:FUNCTION, and measure it.
+
+    First compares the outputs, which are filled with NaN before the launch, with a reference. Then compares time with the peers in the
+    file's BENCH table and with the kernel as Triton compiles it, and predicted with measured cycles per iteration.
 
     Needs PyTorch, Triton and a Hopper GPU.
 
@@ -57,7 +62,7 @@ def bench(
     from twill.generate import built as build
 
     ready()
-    asked = inputs(spec, options)
-    folder = built or worker.watched(lambda tell: build(asked, wishes(options), tell))
-    report = measured(asked, folder, Wanted(shapes, rounds, triton, cycles))
+    requested = inputs(spec, options)
+    folder = built or worker.watched(lambda on_progress: build(requested, generate_options(options), on_progress))
+    report = measured(requested, folder, Wanted(shapes, rounds, triton, cycles))
     click.echo(document(report) if as_json else text(report))

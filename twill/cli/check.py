@@ -1,29 +1,29 @@
-"""`twill check`: an independent verdict on a schedule file."""
+"""`twill check`: verify a schedule file without a solver."""
 
 from typing import Any
 
 import click
 
-from twill.cli.options import input_options, inputs, prepared, question_options
+from twill.cli.options import Command, input_options, inputs, prepared, what_if_options
 
 
-@click.command(short_help="Verify a schedule independently, with no solver.")
+@click.command(cls=Command, short_help="Verify a schedule independently, with no solver.")
 @click.argument("schedule")
 @click.argument("spec")
 @input_options
-@question_options
+@what_if_options
 @click.pass_context
 def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
     """Verify SCHEDULE, a schedule.json, against SPEC, the kernel or graph that it was made from.
 
-    The problem is built afresh from SPEC, with the machine that the schedule names unless --machine or --arch says otherwise; every
-    rule is judged on the numbers, the bounds are computed again, and the status must follow from the evidence. What-if options must
-    be given again.
+    The command builds the problem from SPEC again, for the machine named in the schedule unless --machine or --arch names another. It
+    checks every rule on the numbers, computes the bounds again, and checks that the status follows from the evidence. Repeat the
+    what-if options that the schedule was made with.
 
     \b
     twill check out/schedule.json kernel.ttgir
 
-    Exit status: 0 all rules hold, 1 some rule is broken, 2 bad input.
+    Exit status: 0 all rules hold, 1 a rule is broken, 2 bad input.
     """
     from twill.files import load, read_schedule
     from twill.verify import check_document

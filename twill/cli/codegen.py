@@ -1,4 +1,4 @@
-"""`twill codegen`: a CUDA file from a kernel."""
+"""`twill codegen`: generate CUDA C++ from a kernel."""
 
 import shutil
 from pathlib import Path
@@ -7,19 +7,21 @@ from typing import Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Folder, input_options, inputs, program_options, question_options, wishes
+from twill.cli.options import Command, Folder, generate_options, input_options, inputs, program_options, what_if_options
 
 
-@click.command(short_help="Generate CUDA C++ for Hopper.")
+@click.command(cls=Command, short_help="Generate CUDA C++ for Hopper.")
 @click.argument("spec")
 @input_options
-@question_options
+@what_if_options
 @program_options
-@click.option("--build/--no-build", default=None, help="Run nvcc; by default where it is installed.")
+@click.option("--build/--no-build", default=None, help="Run nvcc; the default where nvcc is installed.")
 @click.option("--out", type=Folder(), default=Path("build"), metavar="DIR", show_default=True)
 def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
-    """Schedule the loops of SPEC and write kernel.cu for sm_90a, with a launcher in C; kernel.json, by which `twill.load_kernel(DIR)` knows
-    how to call it; warps.txt, the program of each warp group; trace.json, their simulated timeline; and the schedules.
+    """Schedule the loops of SPEC and generate a kernel for sm_90a.
+
+    Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)` reads), warps.txt (the program of
+    each warp group), trace.json (their simulated timeline) and the schedules.
 
     \b
     twill codegen kernel.ttgir --arch sm90 --out build/
@@ -29,7 +31,7 @@ def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
     from twill.launch.build import LIBRARY
     from twill.launch.build import build as built
 
-    made = worker.watched(lambda tell: generate(inputs(spec, options), wishes(options), tell))
+    made = worker.watched(lambda on_progress: generate(inputs(spec, options), generate_options(options), on_progress))
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     if build or (build is None and shutil.which("nvcc")):

@@ -1,23 +1,22 @@
-"""`twill graph`: the dependence graph of a loop, drawn; nothing is solved."""
+"""`twill graph`: draw the dependence graph of a loop without searching for a schedule."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from twill.cli.options import Folder, input_options, inputs, prepared, question_options
+from twill.cli.options import Command, Folder, input_options, inputs, prepared, what_if_options
 
 
-@click.command(short_help="Draw the dependence graph of a loop.")
+@click.command(cls=Command, short_help="Draw the dependence graph of a loop.")
 @click.argument("spec")
 @input_options
-@question_options
-@click.option("--out", type=Folder(), default=Path("."), metavar="DIR", help="Where to.")
+@what_if_options
+@click.option("--out", type=Folder(), default=Path("."), metavar="DIR", help="Output folder.")
 def graph(spec: str, out: Path, **options: Any) -> None:
-    """Draw the dependence graph of the loops of SPEC with its lower bounds, and write it as a graph file.
+    """Draw the dependence graph of the loops of SPEC, print its lower bounds, and write it as a graph file.
 
-    Writes graph.svg, graph.png, graph.dot, costs.txt (every number and where it comes from) and loop.graph.json (which
-    `twill schedule` reads).
+    Writes graph.svg, graph.png, graph.dot, costs.txt (every cost with its source) and loop.graph.json (input for `twill schedule`).
 
     \b
     twill graph kernel.ttgir --arch sm100 --out drawings/

@@ -1,4 +1,4 @@
-"""`twill machines`: the machines that come with Twill."""
+"""`twill machines`: the machine models that come with Twill."""
 
 from collections.abc import Sequence
 
@@ -7,31 +7,31 @@ import click
 from twill.ir.machine import Cost, Machine
 
 
-@click.group(short_help="List machines, or show one.")
+@click.group(short_help="List the machine models, or show one.")
 def machines() -> None:
-    """The machines that schedules can be made for. Each is a TOML file whose every number names its source.
+    """The machine models that loops can be scheduled for. Each is a TOML file in which every number has a source.
 
     \b
     twill machines list
     twill machines show h200
-    twill machines show mine.toml       # is it well formed?
+    twill machines show mine.toml       # check a file of your own
     """
 
 
 @machines.command("list")
 def list_machines() -> None:
-    """Names, architectures, and which machine stands for an architecture."""
+    """List names, architectures, and the default machine of each architecture."""
     from twill.costs.machine import DEFAULTS, available, load
 
     found = [load(name) for name in available()]
     stands = {name: f"--arch {arch}" for arch, name in DEFAULTS.items()}
-    _table(("machine", "arch", "chosen by", "what it is"), [(m.name, m.arch, stands.get(m.name, ""), m.description) for m in found])
+    _table(("machine", "arch", "selected by", "description"), [(m.name, m.arch, stands.get(m.name, ""), m.description) for m in found])
 
 
 @machines.command()
 @click.argument("machine", metavar="NAME|FILE")
 def show(machine: str) -> None:
-    """Units, limits and costs of one machine, with the source of every number."""
+    """Show the units, limits and costs of one machine, with the source of every number."""
     from twill.costs.machine import load
 
     found = load(machine)
@@ -41,7 +41,7 @@ def show(machine: str) -> None:
     click.echo()
     _table(("limit", "value"), [(name, str(getattr(found.limits, name))) for name in found.limits.__slots__])
     click.echo(f"source: {found.sources.get('limits', '')}\n")
-    _table(("cost", "things per cycle", "latency", "issue", "source"), [_cost(name, cost) for name, cost in found.costs.items()])
+    _table(("cost", "elements per cycle", "latency", "issue", "source"), [_cost(name, cost) for name, cost in found.costs.items()])
 
 
 def _units(machine: Machine) -> list[tuple[str, ...]]:
@@ -63,7 +63,7 @@ def _rate(rate: object) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they need to be, the head in bold."""
+    """Print rows in aligned columns, the head in bold."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     for number, row in enumerate((head, *rows)):
         line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what becomes of them: an `Inputs` value."""
+"""Options that several commands share, and their conversion to `Inputs` and `GenerateOptions`."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -17,24 +17,24 @@ from twill.whatif import read_pins
 if TYPE_CHECKING:
     from twill.generate import GenerateOptions
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def inputs(spec: str, options: Mapping[str, Any]) -> Inputs:
-    """The inputs among a command's options; what else there is, is the command's own."""
+    """The `Inputs` fields among a command's options; the command itself handles the other options."""
     names = {field.name for field in fields(Inputs)} - {"pins"}
     path: str | None = options.get("pins")
     pins = read_pins(load(path), path) if path else None
     return Inputs(spec, pins=pins, **{name: value for name, value in options.items() if name in names})
 
 
-def prepared(asked: Inputs) -> tuple[Case, ...]:
-    """The loops that are asked about; a solver that normalizes their times can be interrupted."""
-    return cases(asked) if asked.resolution is None else worker.alone(lambda: cases(asked))
+def prepared(requested: Inputs) -> tuple[Case, ...]:
+    """The loops of the inputs. Normalization calls a solver, so it runs in a process that Ctrl-C can kill."""
+    return cases(requested) if requested.resolution is None else worker.alone(lambda: cases(requested))
 
 
 class Pair(click.ParamType[tuple[str, object]]):
-    """`NAME=VALUE`; the value is made by `convert_value`."""
+    """`NAME=VALUE`; `convert_value` converts the value."""
 
     def __init__(self, name: str, convert_value: Callable[[str], object] = str) -> None:
         self.name = name
@@ -51,18 +51,18 @@ class Pair(click.ParamType[tuple[str, object]]):
 
 
 class Seconds(click.FloatRange):
-    """A tenth of a second or more; `nan` is none."""
+    """At least a tenth of a second; `nan` is rejected."""
 
     def __init__(self) -> None:
         super().__init__(min=0.1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds = float(super().convert(value, param, ctx))
-        return self.fail(f"{value!r} is no time", param, ctx) if isnan(seconds) else seconds
+        return self.fail(f"{value!r} is not a number of seconds", param, ctx) if isnan(seconds) else seconds
 
 
 class Units(click.ParamType[int | None]):
-    """`exact`, or a number of units of time."""
+    """`exact`, or a number of time units."""
 
     name = "exact|U"
 
@@ -75,7 +75,7 @@ class Units(click.ParamType[int | None]):
 
 
 class Folder(click.Path):
-    """A folder to write into, which is made if need be; one that can not be is refused before anything is solved for it."""
+    """An output folder, created if needed; one that cannot be created or written to is an error before any search starts."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
@@ -84,90 +84,152 @@ class Folder(click.Path):
         folder = Path(str(super().convert(value, param, ctx)))
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not there.is_dir():
-            self.fail(f"{folder} can not be made: {there} is a file", param, ctx)
-        return folder if os.access(there, os.W_OK | os.X_OK) else self.fail(f"{there} can not be written to", param, ctx)
+            self.fail(f"cannot create {folder}: {there} is a file", param, ctx)
+        return folder if os.access(there, os.W_OK | os.X_OK) else self.fail(f"cannot write to {there}", param, ctx)
 
 
-def machine_options(command: Command) -> Command:
-    """The machine."""
-    for add in reversed(
-        (
-            click.option("--arch", help="Architecture, sm90 or sm100; stands for its default machine."),
-            click.option("--machine", metavar="NAME|FILE", help="Machine to schedule for: see `twill machines list`, or a TOML file."),
-        )
-    ):
-        command = add(command)
-    return command
+class _Grouped(click.Option):
+    """An option that `--help` lists under the title of its group."""
+
+    def __init__(self, *args: Any, title: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.title = title
 
 
-def input_options(command: Command) -> Command:
-    """What is read, and how."""
-    for add in reversed(
-        (
-            click.option(
-                "--set", "settings", multiple=True, type=Pair("NAME=VALUE"), help="Argument or constexpr of a Python kernel; repeatable."
-            ),
-            click.option("--loop", "loops", multiple=True, metavar="NAME", help="Loop to take, such as for.0; repeatable."),
-            click.option("--no-rule", "switched_off", multiple=True, metavar="RULE", help="Simplification rule to switch off; repeatable."),
-        )
-    ):
-        command = add(command)
-    return machine_options(command)
+class Command(click.Command):
+    """A command whose `--help` lists its own options first, then each group of shared options under its title."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections = dict[str, list[tuple[str, str]]]()
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections.setdefault(param.title if isinstance(param, _Grouped) else "Options", []).append(record)
+        for title in sorted(sections, key=lambda title: title != "Options"):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
 
 
-def program_options(command: Command) -> Command:
-    """How a kernel becomes warp programs."""
-    for add in reversed(
-        (
-            click.option("--persistent", is_flag=True, help="As many thread blocks as fit walk over the programs of the grid."),
-            click.option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), help="Slots of a channel; repeatable."),
-            click.option(
-                "--schedule", "schedules", multiple=True, metavar="FILE", help="Schedule of a loop, instead of a search; repeatable."
-            ),
-            click.option(
-                "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For scheduling each loop."
-            ),
-        )
-    ):
-        command = add(command)
-    return command
+def _group(title: str, *options: tuple[tuple[str, ...], dict[str, Any]]) -> Callable[[Function], Function]:
+    """A decorator that adds the options to a command, under one title in `--help`."""
+
+    def decorate(function: Function) -> Function:
+        for names, settings in reversed(options):
+            function = click.option(*names, cls=_Grouped, title=title, **settings)(function)
+        return function
+
+    return decorate
 
 
-def wishes(options: Mapping[str, Any]) -> "GenerateOptions":
-    """What `program_options` ask for."""
+def _option(*names: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    return names, settings
+
+
+_POSITIVE, _WHOLE = click.IntRange(min=1), click.IntRange(min=0)
+
+input_options = _group(
+    "Input options",
+    _option("--arch", help="Architecture, sm90 or sm100; selects its default machine."),
+    _option(
+        "--machine",
+        metavar="NAME|FILE",
+        help="Machine to schedule for: a name from `twill machines list`, or a TOML file.",
+    ),
+    _option(
+        "--set",
+        "settings",
+        multiple=True,
+        type=Pair("NAME=VALUE"),
+        help="Argument or constexpr of a Python kernel; repeatable.",
+    ),
+    _option("--loop", "loops", multiple=True, metavar="NAME", help="Loop to schedule, such as for.0; repeatable."),
+    _option(
+        "--no-rule",
+        "switched_off",
+        multiple=True,
+        metavar="RULE",
+        help="Simplification rule to switch off; repeatable.",
+    ),
+)
+"""Options that choose the kernel, its loops and the machine."""
+
+program_options = _group(
+    "Code generation options",
+    _option(
+        "--persistent",
+        is_flag=True,
+        help="Generate a persistent kernel: each thread block loops over the grid.",
+    ),
+    _option(
+        "--slots",
+        "slots",
+        multiple=True,
+        type=Pair("CHANNEL=SLOTS", int),
+        help="Number of slots of a channel; repeatable.",
+    ),
+    _option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), hidden=True),
+    _option(
+        "--schedule",
+        "schedules",
+        multiple=True,
+        metavar="FILE",
+        help="Use this schedule of a loop instead of searching; repeatable.",
+    ),
+    _option(
+        "--time-limit",
+        type=Seconds(),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time limit for scheduling each loop.",
+    ),
+)
+"""Options of the lowering from a schedule to warp programs."""
+
+what_if_options = _group(
+    "What-if options",
+    _option(
+        "--resolution",
+        type=Units(),
+        help="Exact cycles (default), or round costs so that the distinct durations sum to U time units.",
+    ),
+    _option("--groups", type=_POSITIVE, metavar="N", help="At most N warp groups, including the load group."),
+    _option("--registers", type=_POSITIVE, metavar="N", help="At most N registers per thread in any group."),
+    _option(
+        "--no-cross-group",
+        "cross_group",
+        flag_value=False,
+        default=True,
+        help="Forbid cross-group register values.",
+    ),
+    _option("--smem", "shared", type=_WHOLE, metavar="BYTES", help="Shared memory per thread block."),
+    _option("--tmem", "tensor", type=_WHOLE, metavar="COLUMNS", help="Tensor memory per thread block."),
+    _option(
+        "--latency",
+        "latencies",
+        multiple=True,
+        type=Pair("OP=CYCLES", int),
+        help="Latency of operations, by id or name; * and ? match as in a shell; repeatable.",
+    ),
+    _option(
+        "--contention/--no-contention",
+        default=True,
+        help="Cost operations under tensor core contention (the default) or with an idle tensor core.",
+    ),
+    _option(
+        "--pin",
+        "pins",
+        metavar="FILE",
+        help="JSON file that fixes start times or the partition into warp groups.",
+    ),
+)
+"""Options that change the problem: limits, costs, fixed starts."""
+
+
+def generate_options(options: Mapping[str, Any]) -> "GenerateOptions":
+    """The values of `program_options`."""
     from twill.generate import GenerateOptions
     from twill.warp.lower import Options
 
-    lowering = Options(depths=dict(options["depths"]))
+    lowering = Options(depths=dict(options["depths"]) | dict(options["slots"]))
     return GenerateOptions(time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering)
-
-
-def question_options(command: Command) -> Command:
-    """What if."""
-    positive = click.IntRange(min=1)
-    whole = click.IntRange(min=0)
-    for add in reversed(
-        (
-            click.option("--resolution", type=Units(), help="Exact cycles (default), or units of time of which the durations sum to U."),
-            click.option("--groups", type=positive, metavar="N", help="At most N warp groups, the loads' included."),
-            click.option("--registers", type=positive, metavar="N", help="At most N registers per thread in any group."),
-            click.option("--no-cross-group", "hand_over", flag_value=False, default=True, help="Let nothing computed pass between groups."),
-            click.option("--smem", "shared", type=whole, metavar="BYTES", help="Shared memory of a thread block."),
-            click.option("--tmem", "tensor", type=whole, metavar="COLUMNS", help="Tensor memory of a thread block."),
-            click.option(
-                "--latency",
-                "latencies",
-                multiple=True,
-                type=Pair("OP=CYCLES", int),
-                help="Latency of operations by id or name, * and ? allowed; repeatable.",
-            ),
-            click.option(
-                "--contention/--no-contention",
-                default=True,
-                help="Let operations cost what they do beside a busy tensor core (the default), or beside an idle one.",
-            ),
-            click.option("--pin", "pins", metavar="FILE", help="JSON file that fixes starts or the partition into groups."),
-        )
-    ):
-        command = add(command)
-    return command

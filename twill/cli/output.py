@@ -1,4 +1,4 @@
-"""What is written about a result: names of files and their contents. Contents are made when they are asked for."""
+"""The output files of a result: names and contents. Each content is a function, called only when the file is written."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -35,7 +35,7 @@ def graph_files(case: Case, bounds: Bounds | None = None, solution: Solution | N
 
 
 def text_files(case: Case, result: Result, options: Options, extra: Sequence[Dialect]) -> Contents:
-    """What programs read, and the program as text."""
+    """The files for other programs, and the pipelined program as text."""
     from twill.costs.listing import listing
     from twill.emit import program
     from twill.emit.ttgir import annotate
@@ -55,7 +55,7 @@ def text_files(case: Case, result: Result, options: Options, extra: Sequence[Dia
 
 
 def _accepted(module: Module, text: str) -> str:
-    """The annotated text, after the installed Triton has read it. A Triton that cannot read the original has no say."""
+    """The annotated text, once the installed Triton has parsed it. A Triton that cannot parse the original is not used."""
     arch = (module.target or "").replace("cuda:", "sm")
     if find_spec("triton") is None or arch not in ("sm90", "sm100"):
         return text
@@ -63,12 +63,12 @@ def _accepted(module: Module, text: str) -> str:
 
     complaints = validate(text, arch)
     if complaints and not validate(module.text, arch):
-        raise TwillError(f"Triton does not read the annotated text: {complaints[0]}", help="please report this")
+        raise TwillError(f"Triton cannot parse the annotated text: {complaints[0]}", help="please report this")
     return text
 
 
 def drawings(case: Case, result: Result) -> Contents:
-    """What people look at."""
+    """The drawings and the report."""
     from twill.report import timeline
     from twill.report.page import page
     from twill.report.scene import png, svg
@@ -81,7 +81,7 @@ def drawings(case: Case, result: Result) -> Contents:
 
 
 def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:
-    """Make every content, then write every file, each whole or not at all; files of an earlier run that have no successor go."""
+    """Compute every content, then write every file atomically. Outputs of an earlier run that this run does not write are deleted."""
     made = {folder / name: content() for name, content in contents.items()}
     for path, content in made.items():
         write(path, content)
@@ -91,5 +91,5 @@ def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:
 
 
 def folder_of(out: Path, case: Case, several: bool) -> Path:
-    """`out` itself, or a folder in it that is named after the loop."""
+    """`out` itself, or a subfolder named after the loop where there are several loops."""
     return out / case.name.replace("/", ".") if several else out

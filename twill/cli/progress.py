@@ -1,4 +1,4 @@
-"""What the search is doing, live on a terminal, as a line now and then elsewhere; always on standard error."""
+"""Progress of the search on standard error: a live line on a terminal, log lines elsewhere."""
 
 import sys
 import time
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 PATIENCE = 1.0
-"""Seconds before anything is said where nobody watches live, and between two lines about the same interval."""
+"""Seconds before the first log line, and between two log lines."""
 
 
 @dataclass
 class _Log:
-    """Plain lines: nothing in the first second, then whatever has changed."""
+    """Log lines, at most one per `PATIENCE` seconds."""
 
     name: str
-    said: float = field(default_factory=lambda: time.monotonic())
+    printed: float = field(default_factory=lambda: time.monotonic())
 
     def __call__(self, event: Progress) -> None:
         now = time.monotonic()
-        if now - self.said >= PATIENCE:
-            self.said = now
-            print(f"{self.name}: {event.seconds:6.1f} s  {words(event)}", file=sys.stderr, flush=True)
+        if now - self.printed >= PATIENCE:
+            self.printed = now
+            print(f"{self.name}: {event.seconds:6.1f} s  {phrase(event)}", file=sys.stderr, flush=True)
 
 
-def words(event: Progress) -> str:
+def phrase(event: Progress) -> str:
     """An event as a phrase."""
     detail = f" ({event.detail})" if event.detail else ""
     match event.what:
@@ -48,7 +48,7 @@ def words(event: Progress) -> str:
 
 @dataclass
 class _Line:
-    """The state of the search on one line, written anew whenever the terminal is."""
+    """The state of the search on one line that is redrawn in place."""
 
     name: str
     began: float = field(default_factory=time.monotonic)
@@ -56,7 +56,7 @@ class _Line:
     doing: str = "starting"
 
     def __call__(self, event: Progress) -> None:
-        self.doing = words(event)
+        self.doing = phrase(event)
         if event.what in ("feasible", "improved"):
             self.best = event.interval if self.best is None else min(self.best, event.interval)
 
@@ -70,7 +70,7 @@ class _Line:
 
 @contextmanager
 def shown(name: str) -> Generator[Report]:
-    """A report function that shows events of the search for loop `name` while the block lasts. No thread before the first event."""
+    """A progress callback that shows the events of the search for loop `name`. It starts no thread before the first event."""
     if not sys.stderr.isatty():
         yield _Log(name)
         return
@@ -81,27 +81,27 @@ def shown(name: str) -> Generator[Report]:
     line = _Line(name)
     live = Live(Spinner("dots", line), console=Console(stderr=True), transient=True, refresh_per_second=8)
 
-    def tell(event: Progress) -> None:
+    def on_event(event: Progress) -> None:
         line(event)
         live.start()
 
     try:
-        yield tell
+        yield on_event
     finally:
         live.stop()
 
 
 @contextmanager
 def shown_by_name() -> Generator[Callable[[tuple[str, Progress]], None]]:
-    """As `shown`, for one loop after the other: with every event, the name of its loop."""
+    """As `shown`, for several loops one after the other; each event comes with the name of its loop."""
     reports = dict[str, Report]()
     with ExitStack() as stack:
 
-        def tell(named: tuple[str, Progress]) -> None:
+        def on_event(named: tuple[str, Progress]) -> None:
             name, event = named
             if name not in reports:
                 stack.close()
                 reports[name] = stack.enter_context(shown(name))
             reports[name](event)
 
-        yield tell
+        yield on_event

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import click
 
 from twill.cli import worker
-from twill.cli.options import Folder, Seconds, input_options, inputs, prepared, question_options
+from twill.cli.options import Command, Folder, Seconds, input_options, inputs, prepared, what_if_options
 from twill.cli.output import drawings, folder_of, text_files, write_all
 from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
@@ -25,30 +25,34 @@ from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
 
 PACKAGES: dict[Engine, str] = {"cpsat": "ortools", "sat": "pysat", "yices": "yices_api", "cbc": "pulp", "scip": "pyscipopt"}
-"""What must be importable for an engine asked for by name."""
+"""The package that each engine imports."""
 
 EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
 
 
-@click.command(short_help="Find the provably best schedule of a loop.")
+@click.command(cls=Command, short_help="Find the provably best schedule of a loop.")
 @click.argument("spec")
 @input_options
-@question_options
+@what_if_options
 @click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
 @click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
 @click.option("--copies", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
-@click.option("--explain/--no-explain", default=True, help="Ask why the interval is above the lower bound, where it is.")
-@click.option("--out", type=Folder(), metavar="DIR", help="Write all results there.")
+@click.option("--explain/--no-explain", default=True, help="Find which limits keep the interval above the lower bound.")
+@click.option("--out", type=Folder(), metavar="DIR", help="Write all results into this folder.")
 @click.option("--drawings/--no-drawings", "draw", default=True, help="With --out, draw and write report.html too.")
 @click.option(
-    "--triton", "dialects", multiple=True, type=click.Choice(get_args(Dialect)), help="In annotated.ttgir, Triton's attributes too."
+    "--triton",
+    "dialects",
+    multiple=True,
+    type=click.Choice(get_args(Dialect)),
+    help="Also write the attributes of Triton's passes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the schedule alone, one line of JSON for each loop.")
+@click.option("--json", "as_json", is_flag=True, help="Print only the schedule, one line of JSON per loop.")
 @click.option("--reproducible", is_flag=True, help="Write every measured time as 0, so that the same input gives the same bytes.")
 @click.pass_context
 def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
-    """Find the provably best joint software pipeline and warp specialization of the loops of SPEC.
+    """Find the optimal joint software pipeline and warp specialization of the loops of SPEC.
 
     SPEC is FILE.ttgir (a dump, or from Triton's cache), FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU), or
     FILE.graph.json (a dependence graph).
@@ -78,7 +82,7 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
 
 
 def _one(case: Case, search: Options, read: float, several: bool, options: dict[str, Any]) -> int:
-    """Solve one loop, write and print what came out; the exit status. `read` is how many seconds all before took."""
+    """Solve one loop, write and print the result, and return the exit status. `read`: seconds spent before the search."""
     began = time.monotonic()
     result = _solve(case, search)
     seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
@@ -99,17 +103,17 @@ def _one_line(document: str) -> str:
 
 
 def _solve(case: Case, search: Options) -> Result:
-    def work(tell: Any) -> Result:
+    def work(on_event: Any) -> Result:
         from twill.pipeline import solve
 
-        return solve(case.problem, search, tell)
+        return solve(case.problem, search, on_event)
 
     with shown(case.name) as report:
 
-        def tell(event: Progress) -> None:
+        def on_event(event: Progress) -> None:
             report(event)
 
-        return worker.run(work, tell)
+        return worker.run(work, on_event)
 
 
 def _write(case: Case, result: Result, search: Options, folder: Path, options: dict[str, Any]) -> None:
@@ -123,7 +127,7 @@ def _write(case: Case, result: Result, search: Options, folder: Path, options: d
 
 
 def _print(result: Result) -> None:
-    """The summary, labels bold and lines folded on a terminal."""
+    """Print the summary; on a terminal, labels are bold and long lines are wrapped."""
     from twill.report import summary
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10**6

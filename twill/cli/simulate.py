@@ -1,4 +1,4 @@
-"""`twill simulate`: warp programs on the CPU."""
+"""`twill simulate`: run warp programs on the CPU."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Folder, Pair, input_options, inputs, program_options, question_options, wishes
+from twill.cli.options import Command, Folder, Pair, generate_options, input_options, inputs, program_options, what_if_options
 
 if TYPE_CHECKING:
     from twill.cli.output import Contents
@@ -26,23 +26,23 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
     return x, y, z
 
 
-@click.command(short_help="Run warp programs on the CPU: values, hazards, cycles.")
+@click.command(cls=Command, short_help="Run warp programs on the CPU: values, hazards, cycles.")
 @click.argument("spec")
 @input_options
-@question_options
+@what_if_options
 @program_options
 @click.option("--arg", "numbers", multiple=True, type=Pair("NAME=VALUE", float), help="Value of a scalar argument; repeatable.")
-@click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="How many programs are launched.")
-@click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Which of them is simulated.")
-@click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Iterations of a loop in the timed run.")
-@click.option("--out", type=Folder(), metavar="DIR", help="Where to write warps.txt, trace.json and drawings.")
+@click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="Size of the launch grid.")
+@click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Program of the grid to simulate.")
+@click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Loop iterations in the timed run.")
+@click.option("--out", type=Folder(), metavar="DIR", help="Output folder for warps.txt, trace.json and drawings.")
 def simulate(spec: str, out: Path | None, **options: Any) -> None:
-    """Schedule the loops of SPEC, make a program for each warp group, and run these without a GPU.
+    """Schedule the loops of SPEC, lower them to one program per warp group, and run the programs without a GPU.
 
-    Values are compared with the TTGIR executed as it stands, on random tensors; every interleaving of the groups is looked at for small
-    trip counts, adversarial and random ones for larger; and cycles per iteration are predicted. With --out, warps.txt is the program of
-    each group, trace.json its timeline (Perfetto, chrome://tracing), and
-    simulated.svg, .png and report.html show it below the schedule.
+    Compares values with a direct execution of the TTGIR on random tensors; checks every interleaving of the groups for small trip
+    counts, adversarial and random ones for larger trip counts; and predicts cycles per iteration. With --out, writes warps.txt (the
+    program of each group), trace.json (the timeline for Perfetto or chrome://tracing), and simulated.svg, .png and report.html (the
+    simulated run below the schedule).
 
     \b
     twill simulate kernel.ttgir --arch sm90
@@ -52,7 +52,7 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     from twill.simulate.report import trace
     from twill.warp.listing import text
 
-    generated = worker.watched(lambda tell: generate(inputs(spec, options), wishes(options), tell))
+    generated = worker.watched(lambda on_progress: generate(inputs(spec, options), generate_options(options), on_progress))
     made = generated.program
     _values(made, options)
     _interleavings(made)
@@ -71,10 +71,10 @@ def _values(made: "Program", options: Mapping[str, Any]) -> None:
     numbers = scalars(made.function, dict(options["numbers"]))
     compared = compare(made, numbers, grid)
     shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
-    click.echo(f"values         relative errors {shown or 'none: nothing is written'}")
+    click.echo(f"values         relative errors {shown or 'none: the kernel writes nothing'}")
     wrong = next((one for one in compared if not one.good), None)
     if wrong is not None:
-        raise TwillError(f"the warp programs compute another {wrong.argument}: relative error {wrong.error:.1e}", help="please report this")
+        raise TwillError(f"the warp programs compute a wrong {wrong.argument}: relative error {wrong.error:.1e}", help="please report this")
 
 
 def _interleavings(made: "Program") -> None:
@@ -83,7 +83,7 @@ def _interleavings(made: "Program") -> None:
     explored = [explore(made, same(trips)) for trips in range(7)]
     runs = sum(adversaries(made, same(trips)) for trips in (16, 33))
     states = sum(one.states for one in explored)
-    every = "every interleaving" if all(one.complete for one in explored) else "as many interleavings as fit"
+    every = "every interleaving" if all(one.complete for one in explored) else "as many interleavings as the limit allows"
     click.echo(f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs: no hazard")
 
 
@@ -99,7 +99,7 @@ def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> "Predic
 
 
 def _drawings(made: "Generated", predicted: "Predicted") -> "Contents":
-    """Of each loop, the schedule with the run below it, and a page with both."""
+    """For each loop, the schedule above the simulated run, and a report with both."""
     from twill.report.page import page
     from twill.report.scene import png, stacked, svg
     from twill.report.simulated import draw

@@ -1,7 +1,7 @@
-"""Work in a process of its own, so that Ctrl-C is answered at once whatever a solver is doing, and nothing survives it.
+"""Runs work in a child process, so that Ctrl-C stops it at once whatever a solver is doing, and no process is left behind.
 
-The child leads a process group; solvers it starts belong to it. An interruption kills the group. On systems without `fork` the work
-runs in this process instead.
+The child leads a process group that includes the solvers it starts. An interruption kills the group. On systems without `fork` the
+work runs in this process instead.
 """
 
 import os
@@ -22,14 +22,14 @@ Result = TypeVar("Result")
 Event = TypeVar("Event")
 
 
-def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event], None]) -> Result:
-    """`work(tell)`, in a child; events and the result come back through a pipe, and an exception is raised here again.
+def run(work: Callable[[Callable[[Event], None]], Result], on_event: Callable[[Event], None]) -> Result:
+    """`work(on_event)`, in a child; events and the result come back through a pipe, and an exception is raised here again.
 
     Raises KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP, after killing the child and all that it started, and TwillError where the child
     dies of something else.
     """
     if not hasattr(os, "fork"):
-        return work(tell)
+        return work(on_event)
     receiver, sender = get_context("fork").Pipe(duplex=False)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -40,7 +40,7 @@ def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event
     sender.close()
     try:
         with _Stoppable():
-            return _listen(receiver, tell)
+            return _listen(receiver, on_event)
     except EOFError:
         pass
     finally:
@@ -49,16 +49,16 @@ def run(work: Callable[[Callable[[Event], None]], Result], tell: Callable[[Event
 
 
 def watched(work: Callable[[Callable[[str, Progress], None]], Result]) -> Result:
-    """`run` for work that searches for schedules, which is shown; an event comes with the name of its loop."""
+    """`run` for work that searches for schedules, with its progress on standard error; each event comes with the name of its loop."""
     from twill.cli.progress import shown_by_name
 
     with shown_by_name() as show:
-        return run(lambda tell: work(lambda name, event: tell((name, event))), show)
+        return run(lambda on_event: work(lambda name, event: on_event((name, event))), show)
 
 
 def alone(work: Callable[[], Result]) -> Result:
-    """`run` for work that tells nothing."""
-    return run(lambda tell: work(), _ignore)
+    """`run` for work without progress events."""
+    return run(lambda on_event: work(), _ignore)
 
 
 def _ignore(event: object) -> None:
@@ -66,18 +66,18 @@ def _ignore(event: object) -> None:
 
 
 def _died(status: int) -> TwillError:
-    """Why there is no answer: an exit status, or a signal where that is negative."""
+    """The error for a child that ended without an answer; a negative status is a signal."""
     if -status == signal.SIGKILL:
         return TwillError(
-            "the solving process was killed before it had an answer",
-            help="memory may have run out: allow fewer --copies or a smaller --time-limit, or take a machine with more of it",
+            "the solver process was killed before it had an answer",
+            help="it may have run out of memory: lower --max-in-flight or --time-limit, or use a machine with more memory",
         )
     how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    return TwillError(f"the solving process {how} before it had an answer", help="try another --engine, and please report this")
+    return TwillError(f"the solver process {how} before it had an answer", help="try another --engine, and please report this")
 
 
 def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> None:
-    """The child: work, send what it gave, leave without the parent's clean-up."""
+    """The child: do the work, send the result, and exit without the parent's clean-up handlers."""
     try:
         end_with_parent()
         os.setpgid(0, 0)
@@ -85,18 +85,18 @@ def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> 
             signal.signal(number, signal.SIG_DFL)
         try:
             sender.send(("result", work(lambda event: sender.send(("event", event)))))
-        except Exception as problem:  # whatever it is, the parent raises it again
+        except Exception as problem:  # the parent raises it again
             sender.send(("error", problem))
     finally:
         os._exit(0)
 
 
-def _listen(receiver: Connection, tell: Callable[[Any], None]) -> Any:
+def _listen(receiver: Connection, on_event: Callable[[Any], None]) -> Any:
     while True:
         kind, content = receiver.recv()
         match kind:
             case "event":
-                tell(content)
+                on_event(content)
             case "error":
                 raise content
             case _:
@@ -104,7 +104,7 @@ def _listen(receiver: Connection, tell: Callable[[Any], None]) -> Any:
 
 
 def _end(child: int) -> int:
-    """Kill the child's group and collect it: its exit status, or the signal, negated, that ended it."""
+    """Kill the child's process group and reap the child: its exit status, or the negated number of the signal that ended it."""
     for kill, target in ((os.killpg, child), (os.kill, child)):
         try:
             kill(target, signal.SIGKILL)
@@ -114,7 +114,7 @@ def _end(child: int) -> int:
 
 
 class _Stoppable:
-    """While this lasts, SIGTERM and SIGHUP interrupt as Ctrl-C does, and Ctrl-C does in a background process too."""
+    """Within this block SIGTERM and SIGHUP raise KeyboardInterrupt as Ctrl-C does, and Ctrl-C works in a background process too."""
 
     def __enter__(self) -> None:
         self.before = [(number, signal.signal(number, signal.default_int_handler)) for number in _SIGNALS]
