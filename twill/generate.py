@@ -66,7 +66,7 @@ def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: P
     options = options or GenerateOptions()
     module, machine = origin(inputs)
     text = module.text
-    resolved = replace(inputs, spec=text, settings=()) if ".py:" in inputs.spec and inputs.spec != text else inputs
+    resolved = inputs if module.file == inputs.spec else replace(inputs, spec=text, settings=())
     kept = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
     return cached(key, lambda: {name: make() for name, make in files(generate(resolved, options, on_progress)).items()})

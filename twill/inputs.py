@@ -169,7 +169,7 @@ def _refused(module: Module, loop: Loop) -> TwillError:
     if refusal is None:
         raise ValueError(f"{loop.path} can be scheduled")
     line = module.text.splitlines()[refusal.location.line - 1]
-    return TwillError(f"cannot schedule {loop.path}: {refusal.reason}", refusal.location, text=line)
+    return TwillError(f"cannot schedule {loop.path}: {refusal.reason}", refusal.location, text=line, help=refusal.help)
 
 
 def _named(module: Module, found: tuple[Loop, ...], name: str) -> Loop:

@@ -69,10 +69,26 @@ def specialized_gemm(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.conste
     c_desc.store([row, col], acc.to(tl.float16))
 
 
+@triton.jit
+def flat_gemm(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A loop of tiles around the loop of the product, which Triton makes one loop of."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    columns = tl.cdiv(N, BLOCK_N)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * columns, tl.num_programs(0), flatten=True):
+        row, col = tile // columns * BLOCK_M, tile % columns * BLOCK_N
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(tl.cdiv(K, BLOCK_K)):
+            acc = tl.dot(a_desc.load([row, k * BLOCK_K]), b_desc.load([col, k * BLOCK_K]).T, acc)
+        c_desc.store([row, col], acc.to(tl.float16))
+
+
+TILED = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("MNK", "i32:16"), "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
+
 TWILL = {
     "odd": {"x": "*fp32:16", "y": "*i32:16", "z": "*fp32", "n": "i32", "BLOCK": 256},
     "while_gemm": {"x": "*fp16:16", "n": "i32", "BLOCK": 64},
-    "specialized_gemm": {
-        **dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("MNK", "i32:16"), "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64
-    },
-}  # fmt: skip
+    "specialized_gemm": TILED,
+    "flat_gemm": TILED,
+}

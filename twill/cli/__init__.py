@@ -4,7 +4,10 @@ Each command is imported when it runs, so that `twill --help` is fast. Exit stat
 at a limit with the best answer and its bound, 130 interrupted.
 """
 
+import logging
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TextIO
 
@@ -64,7 +67,8 @@ def run(arguments: list[str], errors: TextIO | None = None) -> int:
     """Run one command and return its exit status. Error messages go to `errors`, by default standard error."""
     errors = errors or sys.stderr
     try:
-        status = twill.main(arguments, "twill", standalone_mode=False)
+        with _notes(errors):
+            status = twill.main(arguments, "twill", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.ClickException as problem:
         problem.show(errors)
@@ -81,3 +85,18 @@ def run(arguments: list[str], errors: TextIO | None = None) -> int:
     except OSError as problem:
         print(f"error: {problem.filename or 'file'}: {problem.strerror}", file=errors)
         return 2
+
+
+@contextmanager
+def _notes(errors: TextIO | None) -> Generator[None]:
+    """Shows what the package logs, such as where a kernel was taken from."""
+    logger, handler = logging.getLogger("twill"), logging.StreamHandler(errors)
+    level = logger.level
+    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

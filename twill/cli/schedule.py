@@ -54,8 +54,8 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     """Find the optimal joint software pipeline and warp specialization of the loops of SPEC.
 
-    SPEC is FILE.ttgir (a dump, or from Triton's cache), FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU), or
-    FILE.graph.json (a dependence graph).
+    SPEC is FILE.ttgir (or a dump), FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU), FILE.ttir (needs Triton too; the
+    target and the options are those of the .json that Triton's cache keeps beside it), or FILE.graph.json (a dependence graph).
 
     \b
     twill schedule kernel.ttgir --arch sm100

@@ -402,6 +402,8 @@ class Refusal:
 
     reason: str
     location: Location
+    help: str | None = None
+    """A way out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

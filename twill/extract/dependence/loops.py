@@ -30,6 +30,11 @@ PIPELINED = {
 """Operations that a pipeliner has put there, and what they do."""
 
 STAGES = ("loop.stage", "loop.cluster")
+BEFORE = (
+    "give what Triton has before it schedules: the .ttir of the same kernel (in Triton's cache), FILE.py:FUNCTION, "
+    "or what MLIR_ENABLE_DUMP=1 prints"
+)
+"""How to get a loop that has not been scheduled."""
 PARTITIONS = ("ttg.partition", "async_task_id")
 
 
@@ -152,26 +157,26 @@ def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
 def specialization(op: Op, inner: tuple[Op, ...], specialized: bool) -> Refusal | None:
     """Warps that have been told apart already: around the loop, or by attributes on its operations."""
     if specialized:
-        return Refusal("it is already warp-specialized: it stands in a partition of ttg.warp_specialize", op.location)
+        return Refusal("it is already warp-specialized: it stands in a partition of ttg.warp_specialize", op.location, BEFORE)
     marked = next(((inner, name) for inner in (op, *inner) for name in PARTITIONS if name in inner.attributes), None)
-    return marked and Refusal(f"it is already warp-specialized: {marked[0].name} carries {marked[1]}", marked[0].location)
+    return marked and Refusal(f"it is already warp-specialized: {marked[0].name} carries {marked[1]}", marked[0].location, BEFORE)
 
 
 def scheduled(inner: tuple[Op, ...]) -> Refusal | None:
     marked = next(((op, name) for op in inner for name in STAGES if name in op.attributes), None)
-    return marked and Refusal(f"it already has a schedule: {marked[0].name} carries {marked[1]}", marked[0].location)
+    return marked and Refusal(f"it already has a schedule: {marked[0].name} carries {marked[1]}", marked[0].location, BEFORE)
 
 
 def asynchronous(inner: tuple[Op, ...]) -> Refusal | None:
     op = next((op for op in inner if op.name in PIPELINED), None)
-    return op and Refusal(f"it is already pipelined: {op.name} {PIPELINED[op.name]}", op.location)
+    return op and Refusal(f"it is already pipelined: {op.name} {PIPELINED[op.name]}", op.location, BEFORE)
 
 
 def ring(inner: tuple[Op, ...]) -> Refusal | None:
     """A slot, chosen anew in each iteration, of a buffer that outlives the iterations."""
     made = {value for op in inner for value in op.results}
     op = next((op for op in inner if op.name == "ttg.memdesc_index" and rotates(op, made)), None)
-    return op and Refusal("it is already pipelined: it walks through the slots of a buffer", op.location)
+    return op and Refusal("it is already pipelined: it walks through the slots of a buffer", op.location, BEFORE)
 
 
 def rotates(op: Op, made: set[Value]) -> bool:

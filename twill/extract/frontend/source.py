@@ -1,23 +1,27 @@
 """What a user names on the command line, to a `Module`.
 
-Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text, or `FILE.py:function` with
-settings; gives the module that is scheduled.
-Only Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
+Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text, `FILE.ttir`, a kernel in
+Triton's cache (either of its files), or `FILE.py:function` with settings; gives the module that is scheduled.
+TTIR and Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
 kernel.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from re import search
 from typing import Any
 
-from twill.diagnostics import Location, TwillError
-from twill.extract.frontend.arguments import from_text
+from twill.diagnostics import TwillError
+from twill.extract.frontend.arguments import OPTIONS, from_text
+from twill.extract.frontend.cache import Precompiled, precompiled, text_of
 from twill.extract.reader.dump import at_the_cut
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Module
+
+log = logging.getLogger(__name__)
 
 
 def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None = None) -> Module:
@@ -27,6 +31,8 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
     file, _, which = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
     if file.endswith(".py"):
         return from_python(file, which, arch, settings or {})
+    if found := precompiled(file):
+        return from_ttir(found, arch, settings or {})
     if settings:
         raise TwillError(f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function")
     module = read(at_the_cut(text_of(file), file, which), file)
@@ -55,6 +61,28 @@ def from_python(file: str, function: str, arch: str | None, settings: Mapping[st
     return read(text, f"{function}.sm{capability(arch)}.ttgir")
 
 
+def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str]) -> Module:
+    """Runs Triton's passes over TTIR up to where scheduling begins; says so in the log.
+
+    `arch` and `settings` (launch options) override what Triton's metadata says. Raises TwillError where neither names an architecture.
+    """
+    from twill.extract.frontend.triton import capability, lowered
+
+    given = from_text(settings)
+    wrong = sorted(name for name, value in given.items() if name not in OPTIONS or not isinstance(value, int | None))
+    if wrong:
+        raise TwillError(f"--set {wrong[0]} does not fit {found.file}, which is compiled already", help=f"set {', '.join(OPTIONS)} only")
+    target = arch or found.arch
+    if target is None:
+        raise TwillError(f"{found.file} does not say what it is compiled for", help="give --arch sm90 or --arch sm100")
+    options = {**OPTIONS, **found.options, **{name: value for name, value in given.items() if isinstance(value, int)}}
+    text = lowered(found, target, options)
+    origin = f", compiled by Triton {found.version} for {found.arch}" if found.version else ""
+    shown = ", ".join(f"{name} = {value}" for name, value in options.items() if value is not None)
+    log.info("the kernel is taken from %s%s; lowered for %s with %s", found.file, origin, target, shown)
+    return read(text, f"{Path(found.file).stem}.sm{capability(target)}.ttgir")
+
+
 def described(kernel: Any, arch: str, settings: Mapping[str, object]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """What a program hands over (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings."""
     if not isinstance(kernel, str | Path):
@@ -76,16 +104,6 @@ def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> str
     from twill.extract.frontend.triton import capture_kernel
 
     return capture_kernel(kernel, arch, settings)
-
-
-def text_of(file: str) -> str:
-    """The text of a file."""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise TwillError("this is not a text file", Location(file, 1), help="expected the text of TTGIR") from error
-    except OSError as error:
-        raise TwillError(f"cannot read {file}: {error.strerror}") from error
 
 
 def check_target(module: Module, arch: str | None) -> None:

@@ -28,9 +28,13 @@ from typing import Any
 
 from twill.diagnostics import Location, TwillError
 from twill.extract.frontend.arguments import Instance, Parameter, resolve
+from twill.extract.frontend.cache import Precompiled
 
 CUTS = {90: "add_hopper_warpspec", 100: "add_assign_latencies"}
 """By compute capability, the pass before which nothing has been scheduled and everything else is settled."""
+
+FLATTENING = frozenset({"add_fuse_nested_loops"})
+"""Passes before the cut that make one loop of a loop nest (`tl.range(..., flatten=True)`); the scheduler wants the nest."""
 
 LOADED = "_twill_kernels_"
 """Begins the names of modules made from users' files."""
@@ -247,13 +251,41 @@ def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     module = source.make_ir(backend.target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
-    module = stages["ttir"](module, {})
-    half = Half(cut)
+    return front(stages["ttgir"], stages["ttir"](module, {}), cut)
+
+
+def front(stage: Any, module: Any, cut: str | None) -> str:
+    """What the TTGIR stage makes of a TTIR module with the passes before `cut`, or with all where that is None."""
+    half = Half(cut, skipped=FLATTENING if cut else frozenset())
     with only(half):
-        module = stages["ttgir"](module, {})
+        module = stage(module, {})
     if cut and not half.reached:
         raise TwillError(f"Triton {version()} has no pass {cut}", help="use Triton 3.5 to 3.9")
     return str(module)
+
+
+def lowered(found: Precompiled, arch: str, options: Mapping[str, int | None]) -> str:
+    """TTGIR before scheduling, from TTIR that Triton wrote. Raises TwillError where the installed Triton cannot read it."""
+    cc = capability(arch)
+    with triton_errors(found.file):
+        backend = new_backend(cc)
+        stages: dict[str, Any] = {}
+        backend.add_stages(stages, backend.parse_options({**options, "enable_fp_fusion": True}), language())
+        try:
+            module = parsed(found.text, new_context(backend))
+        except TwillError as error:
+            raise unreadable(found, error) from error
+        return front(stages["ttgir"], module, CUTS[cc])
+
+
+def unreadable(found: Precompiled, error: TwillError) -> TwillError:
+    """The first complaint of Triton's parser about TTIR, at its line."""
+    at = re.match(r"(\d+):(\d+): (?:error: )?(.*)", error.message.splitlines()[0])
+    place = Location(found.file, int(at[1]), int(at[2])) if at else None
+    text = found.text.splitlines()[place.line - 1] if place else None
+    other = found.version and found.version != version()
+    advice = f"it was written by Triton {found.version}, and {version()} is installed" if other else None
+    return TwillError(f"Triton cannot read it: {at[3] if at else error.message}", place, text=text, help=advice)
 
 
 @dataclass(frozen=True, slots=True)
