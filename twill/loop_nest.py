@@ -1,8 +1,8 @@
-"""From what a user names to a program: every loop scheduled, then lowered together.
+"""Schedules the loops of one kernel and lowers them together.
 
-Takes cases with a way to solve them; gives the program with the loops that it is made of. The loops of one kernel share its groups: where
-the best partition of a later loop would tear a carried variable from its group, the loop is solved again with the first one's partition
-of these variables, and the program's notes say what that costs.
+Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one kernel share its warp groups.
+Where the best partition of a later loop would move a carried variable to another group, the loop is solved again with the carried
+variables pinned to their groups, and the program's notes state the cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ Solve = Callable[[Problem], Result]
 ARCH = "sm90"
 
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
-"""Where there is no schedule, by whether it is known that there can be none."""
+"""The suggestion for a loop without a schedule, by whether infeasibility is proven."""
 
 
 def program(cases: Sequence[Case], solve: Solve, options: Options | None = None) -> tuple[Program, tuple[Scheduled, ...]]:
-    """Raises TwillError where a loop has no schedule, or something can not be lowered."""
+    """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
     for case in cases:
         _refuse_others(case)
     loops, notes = list[Scheduled](), list[str]()
@@ -42,7 +42,7 @@ def program(cases: Sequence[Case], solve: Solve, options: Options | None = None)
 
 
 def _refuse_others(case: Case) -> None:
-    """What no schedule would make a program of."""
+    """Raises TwillError for loops that no schedule can be lowered for."""
     if case.module is None or case.machine is None:
         raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
     if case.machine.arch != ARCH:
@@ -60,7 +60,7 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
 
 
 def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:
-    """The loop as it is, or solved again so that what it carries stays in its groups (or because it has no schedule by itself yet)."""
+    """The loop with its own schedule, or solved again with carried variables pinned to their groups."""
     assert case.module is not None
     assert case.loop is not None
     code = read(case.module, case.loop.function)
@@ -79,7 +79,7 @@ def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solv
 
 
 def _partition(code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
-    """The operations that make carried variables, by the group that holds these."""
+    """The operations that write carried variables, by the group that holds the variable."""
     assert case.loop is not None
     assert case.graph is not None
     homes = {name: group for other in before for name, group in carried(code, other, names).items()}

@@ -10,8 +10,7 @@ import pytest
 
 from tests.samples import attention, figure1
 from twill.ir.schedule import Result
-from twill.report import graph, summary, timeline
-from twill.report import memory_map as rooms
+from twill.report import graph, memory_map, summary, timeline
 from twill.report.page import page
 from twill.report.scene import Rect, Scene, Text, png, svg
 
@@ -21,8 +20,8 @@ RESULTS = [figure1(), attention(), replace(attention(), solution=None, status="u
 def scenes(result: Result) -> list[Scene]:
     drawn = [graph.draw(graph.picture(result.problem, result.bounds, result.solution))]
     if result.solution:
-        drawn += [timeline.draw(result.problem, result.solution), rooms.profiles(result.problem, result.solution)]
-        drawn += [scene for memory in ("shared", "tensor") if (scene := rooms.places(result.problem, result.solution, memory))]
+        drawn += [timeline.draw(result.problem, result.solution), memory_map.profiles(result.problem, result.solution)]
+        drawn += [scene for memory in ("shared", "tensor") if (scene := memory_map.allocations(result.problem, result.solution, memory))]
     return drawn
 
 

@@ -1,1 +1,1 @@
-"""Generated kernels on a GPU: values, time beside peers, cycles."""
+"""Generated kernels on a GPU: values, time against peers, cycles."""

@@ -1,6 +1,6 @@
 # pyright: basic
 # pyright: reportMissingImports=false
-"""Who takes part: the generated kernel, the peers that its file names, and Triton's own compilation of the same kernel.
+"""The contenders: the generated kernel, the peers that its file names, and Triton's own compilation of the same kernel.
 
 Takes a kernel file, a built kernel and a shape; gives functions that launch.
 """
@@ -47,7 +47,7 @@ class Field:
         return {TWILL: self.own(case), **case.peers, TRITON: by_triton, WAVE: self.own(case, one_wave(case.grid))}
 
     def tuned(self, case: Case) -> dict[str, Any] | None:
-        """The options with which Triton's compilation is fastest; None where it can not be run at all."""
+        """The options with which Triton's compilation is fastest; None where it cannot be run at all."""
         runs = {(warps, stages): run for warps, stages, run in self._variants(case)}
         if not runs:
             return None
@@ -88,11 +88,11 @@ def _runs(run: Run) -> bool:
 
 
 def field(spec: str, arch: str, settings: Mapping[str, object], kernel: Kernel) -> Field:
-    """Of `FILE.py:function`. Raises TwillError where the file says nothing about measuring it."""
+    """For `FILE.py:function`. Raises TwillError where the file says nothing about measuring it."""
     from twill.extract.frontend.triton import resolved
 
     file, _, function = spec.rpartition(":")
     if not file.endswith(".py"):
-        raise TwillError(f"{spec} can not be measured: only its Python file says on what", help="write FILE.py:FUNCTION")
+        raise TwillError(f"{spec} cannot be measured: only its Python file says on what", help="write FILE.py:FUNCTION")
     triton, names, instance = resolved(file, function, arch, settings)
     return Field(bench(names, file, function), kernel, triton, instance)

@@ -1,6 +1,6 @@
 # pyright: basic
 # pyright: reportMissingImports=false
-"""Time and cycles of contenders on the GPU at hand.
+"""Time and cycles of contenders on the GPU in this machine.
 
 Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in an order that rotates from round to
 round. Before each, the L2 is flushed, and a kernel that sleeps lets the host run ahead, so that nobody is charged for its own launch.
@@ -18,7 +18,7 @@ from twill.diagnostics import TwillError
 SLEEP = 1_500_000
 """Cycles: more than the slowest host side of a launch takes (about 0.1 ms)."""
 SPIN = 100_000
-"""Cycles by which the clock is measured: short beside the time in which it changes."""
+"""Cycles by which the clock is measured: short relative to the time in which the clock changes."""
 WARM = 2
 """Rounds that do not count."""
 
@@ -56,13 +56,13 @@ def times(contenders: Mapping[str, Run], rounds: int) -> dict[str, Spread]:
     junk = torch.empty(_flushed(), dtype=torch.int8, device="cuda")
     found: dict[str, list[float]] = {name: [] for name in contenders}
     order = list(contenders)
-    for turn in range(rounds + WARM):
-        first = turn % len(order)
+    for number in range(rounds + WARM):
+        first = number % len(order)
         for name in (*order[first:], *order[:first]):
             torch.cuda._sleep(SLEEP)
             junk.zero_()
             (ms,) = _timed(contenders[name])
-            if turn >= WARM:
+            if number >= WARM:
                 found[name].append(ms)
     return {name: spread(values) for name, values in found.items()}
 

@@ -63,7 +63,7 @@ def record(reports: Mapping[str, Report]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
-    """The GPU at hand and what drives it."""
+    """The GPU in this machine and what drives it."""
     import torch
 
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]

@@ -37,7 +37,7 @@ def available() -> bool:
 
 
 def counted(request: Request) -> Iterator[Counted]:
-    """For each run of the request, in order. Raises TwillError where ncu can not read the counters."""
+    """For each run of the request, in order. Raises TwillError where ncu cannot read the counters."""
     command = ["ncu", "--csv", "--profile-from-start", "off", "--clock-control", "none", "--target-processes", "all"]
     command += [
         "--metrics",
@@ -50,7 +50,7 @@ def counted(request: Request) -> Iterator[Counted]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if done.returncode or not rows:
-        raise TwillError(f"ncu can not count cycles: {(done.stderr or done.stdout).strip()[-400:]}", help="use --no-cycles")
+        raise TwillError(f"ncu cannot count cycles: {(done.stderr or done.stdout).strip()[-400:]}", help="use --no-cycles")
     kernels = dict[str, dict[str, str]]()
     for row in csv.DictReader(rows):
         kernels.setdefault(row["ID"], {"name": row["Kernel Name"]})[row["Metric Name"]] = row["Metric Value"]
@@ -75,7 +75,7 @@ def _sum(kernels: Sequence[dict[str, str]]) -> Counted:
 
 
 def _number(text: str) -> float:
-    """ncu groups digits and says `n/a` or nothing for what it can not count."""
+    """ncu groups digits and says `n/a` or nothing for what it cannot count."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

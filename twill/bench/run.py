@@ -1,6 +1,6 @@
 # pyright: basic
 # pyright: reportMissingImports=false
-"""One kernel measured on all its shapes: values, time beside its peers, cycles beside what was predicted.
+"""One kernel measured on all its shapes: values, time against its peers, predicted and measured cycles.
 
 Takes what a user names, and where it was built; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises TwillError where a value is wrong.
 """
@@ -98,7 +98,7 @@ class Wanted:
 
 
 def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
-    """Of `FILE.py:function`, built in a folder."""
+    """For `FILE.py:function`, built in a folder."""
     arch, settings = inputs.arch or "sm90", from_text(dict(inputs.settings))
     kernel = load(folder)
     text = kernel.folder / "kernel.ttgir"

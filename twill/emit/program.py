@@ -52,13 +52,13 @@ def pipeline(solution: Solution) -> PipelinedListing:
 
 
 def text(problem: Problem, solution: Solution) -> str:
-    """The program as a table a person can read, aligned, every line with cycle, iteration, group, unit, operation and place."""
+    """The program as an aligned table: cycle, iteration, group, unit, operation, name and source line."""
     program = pipeline(solution)
     scale = problem.resolution.cycles_per_unit
     parts = (
         (f"prologue: cycles 0 to {round((program.stages - 1) * solution.interval * scale)}", program.prologue),
         (_loop_title(program, round(solution.interval * scale)), program.steady),
-        ("epilogue: from the cycle on at which iteration N would have begun", program.epilogue),
+        ("epilogue: cycles count from where iteration N would start", program.epilogue),
     )
     names: tuple[Callable[[int], str], ...] = (str, lambda k: _back("i", k), lambda k: _back("N", k + 1))
     rows = [[_cells(problem, solution, line, name(line.iteration)) for line in part] for (_, part), name in zip(parts, names, strict=True)]
@@ -69,7 +69,7 @@ def text(problem: Problem, solution: Solution) -> str:
     return "\n".join([*lines, ""])
 
 
-_HEAD = ("cycle", "iteration", "group", "unit", "operation", "what", "where")
+_HEAD = ("cycle", "iteration", "group", "unit", "operation", "op", "source")
 
 
 def _title(problem: Problem, solution: Solution) -> list[str]:
@@ -90,9 +90,9 @@ def _back(name: str, by: int) -> str:
 
 def _cells(problem: Problem, solution: Solution, line: Line, iteration: str) -> tuple[str, ...]:
     op = problem.operations[line.op]
-    place = f"{op.location.file}:{op.location.line}" if op.location else ""
+    location = f"{op.location.file}:{op.location.line}" if op.location else ""
     cycle = round(line.cycle * problem.resolution.cycles_per_unit)
-    return str(cycle), f"[{iteration}]", str(solution.group[line.op]), problem.unit(op) or "-", op.id, op.name, place
+    return str(cycle), f"[{iteration}]", str(solution.group[line.op]), problem.unit(op) or "-", op.id, op.name, location
 
 
 def _aligned(cells: Sequence[str], widths: Iterable[int]) -> str:

@@ -1,8 +1,8 @@
 """Annotated TTGIR: the original text with start, stage and group on every operation of the loop.
 
-Takes the module as it was read, the loop, its graph and its schedule; gives the same text with attributes spliced in, nothing else
-changed, so that it stays readable for whichever Triton version wrote it. On request it also carries the attributes that Triton's own
-pipeliner (`loop.stage`, `loop.cluster`) and warp specializer (`ttg.partition`, `async_task_id`) take a schedule from.
+Takes the module as read, the loop, its graph and its schedule; returns the same text with attributes inserted. Nothing else changes, so
+the Triton version that wrote the text can still parse it. Optionally adds the attributes from which Triton's own pipeliner (`loop.stage`,
+`loop.cluster`) and warp specializer (`ttg.partition`, `async_task_id`) take a schedule.
 """
 
 import re
@@ -17,11 +17,11 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 
 Dialect = Literal["pipeline", "partition", "tasks"]
-"""What Triton may be handed: stages and clusters; partitions (Blackwell); asynchronous task ids (Hopper)."""
+"""Triton's own schedule attributes: stages and clusters; partitions (Blackwell); asynchronous task ids (Hopper)."""
 
 _ANCHORS = ("tt.descriptor_load", "tt.load", "ttng.warp_group_dot", "tt.dot")
 _STORES = ("tt.descriptor_store", "tt.descriptor_reduce", "tt.store", "tt.atomic_rmw")
-"""What Hopper's specializer wants to see a task id on, in the loop and behind it; it finds the rest by itself."""
+"""The stores that Hopper's warp specializer needs a task id on, in and after the loop; it derives all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ _OWN = r"twill\.[a-z_]+ = (?:array<i32(?:: [-0-9, ]*)?>|[-+.0-9e]+ : [if]64)"
 
 
 def bare(text: str) -> str:
-    """TTGIR as it was before `annotate` (without `extra`), so that a kernel can be scheduled again; line numbers stay."""
+    """TTGIR without the attributes that `annotate` adds (except `extra`); line numbers do not change."""
     return re.sub(rf"{_OWN}, ", "", re.sub(rf" \{{{_OWN}(?:, {_OWN})*\}}", "", text))
 
 
@@ -64,7 +64,7 @@ def _refuse_annotated(ops: Iterable[Op], module: Module) -> None:
     marked = next((op for op in ops if "twill.start" in op.attributes or "twill.interval" in op.attributes), None)
     if marked:
         line = module.text.splitlines()[marked.location.line - 1]
-        raise TwillError("the loop carries a schedule already", marked.location, text=line, help="annotate the module as it was before")
+        raise TwillError("the loop already has a schedule", marked.location, text=line, help="annotate the original module")
 
 
 def _spliced(text: str, insertions: Sequence[tuple[int, str]]) -> str:
@@ -75,11 +75,11 @@ def _spliced(text: str, insertions: Sequence[tuple[int, str]]) -> str:
     return "".join([*pieces, text[last:]])
 
 
-# --- where everything runs --------------------------------------------------------------------------------------------
+# --- start and group of every operation -------------------------------------------------------------------------------
 
 
 def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:
-    """The place of every operation of the loop body, by `Op.index`: its node's; else its first reader's; else that of the loop's begin."""
+    """The placement of every operation of the loop body, by `Op.index`: its node's, else its first reader's, else time 0."""
     found = _scheduled(graph, problem, solution)
     readers = _readers(loop)
     for _round in loop.ops:  # readers through the loop's arguments may be found later than those in the same iteration
@@ -87,7 +87,7 @@ def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -
             near = [found[reader] for reader in sorted(readers[op.index]) if reader in found]
             if near and op.index not in found:
                 found[op.index] = _first(near, solution.interval)
-    last = max((found[op.index] for op in loop.ops if op.index in found), key=lambda place: place.start, default=Placement(0, (0,)))
+    last = max((found[op.index] for op in loop.ops if op.index in found), key=lambda placement: placement.start, default=Placement(0, (0,)))
     ends = loop.body.ops[len(loop.ops) :]  # the yield, which a loop that carries nothing may leave out
     return {op.index: found.get(op.index, Placement(0, (0,))) for op in loop.ops} | {end.index: last for end in ends}
 
@@ -98,8 +98,8 @@ def _scheduled(graph: Graph, problem: Problem, solution: Solution) -> dict[int, 
     found = dict[int, Placement]()
     for node in graph.nodes:
         v = problem.index(node.id)
-        place = Placement(solution.start[v], (solution.group[v],), slots.get(node.id, 0))
-        found.update((index, place) for index in node.ops)
+        placement = Placement(solution.start[v], (solution.group[v],), slots.get(node.id, 0))
+        found.update((index, placement) for index in node.ops)
     return found
 
 
@@ -119,13 +119,13 @@ def _readers(loop: Loop) -> dict[int, set[int]]:
 
 
 def _first(near: Sequence[Placement], interval: Time) -> Placement:
-    """Where an operation must be that is read there: at the first of these places, for the groups of all."""
-    first = min(near, key=lambda place: place.start - place.ahead * interval)
-    return replace(first, groups=tuple(sorted({group for place in near for group in place.groups})))
+    """The placement of an operation with readers at these placements: the first start, the groups of all readers."""
+    first = min(near, key=lambda placement: placement.start - placement.ahead * interval)
+    return replace(first, groups=tuple(sorted({group for placement in near for group in placement.groups})))
 
 
 def _stores(loop: Loop, where: Mapping[int, Placement]) -> dict[int, tuple[int, ...]]:
-    """The groups whose results each store behind the loop writes, by `Op.index`."""
+    """The groups whose results each store after the loop writes, by `Op.index`."""
     made = {result.id: op.index for op in loop.ops for result in op.results}
     reaching = {c.result.id: frozenset(where[made[c.yielded.id]].groups) for c in loop.carried if c.yielded.id in made}
     stores = dict[int, tuple[int, ...]]()
@@ -143,71 +143,71 @@ def _stores(loop: Loop, where: Mapping[int, Placement]) -> dict[int, tuple[int, 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Triton's numbers for a schedule: stages count from the loads that run furthest ahead, clusters order starts within an interval."""
+    """Triton's numbering of a schedule: stage 0 is that of the furthest prefetched load; clusters order starts within an interval."""
 
     interval: Time
     furthest: int
     clusters: Mapping[Time, int]
 
-    def stage(self, place: Placement) -> int:
-        return place.start // self.interval + self.furthest - place.ahead
+    def stage(self, placement: Placement) -> int:
+        return placement.start // self.interval + self.furthest - placement.ahead
 
-    def cluster(self, place: Placement) -> int:
-        return self.clusters[place.start % self.interval]
-
-
-def _order(places: Iterable[Placement], interval: Time) -> _Order:
-    known = tuple(places)
-    clusters = {residue: i for i, residue in enumerate(sorted({place.start % interval for place in known}))}
-    return _Order(interval, max(place.ahead for place in known), clusters)
+    def cluster(self, placement: Placement) -> int:
+        return self.clusters[placement.start % self.interval]
 
 
-def _attributes(op: Op, place: Placement, interval: Time, order: _Order, extra: Sequence[Dialect]) -> str:
-    words = _common(place, interval)
+def _order(all_placements: Iterable[Placement], interval: Time) -> _Order:
+    known = tuple(all_placements)
+    clusters = {residue: i for i, residue in enumerate(sorted({placement.start % interval for placement in known}))}
+    return _Order(interval, max(placement.ahead for placement in known), clusters)
+
+
+def _attributes(op: Op, placement: Placement, interval: Time, order: _Order, extra: Sequence[Dialect]) -> str:
+    attributes = _common(placement, interval)
     if "pipeline" in extra and op.name != "scf.yield":
-        words += [f"loop.stage = {order.stage(place)} : i32", f"loop.cluster = {order.cluster(place)} : i32"]
+        attributes += [f"loop.stage = {order.stage(placement)} : i32", f"loop.cluster = {order.cluster(placement)} : i32"]
     if "partition" in extra:
-        words.append(f"ttg.partition = {_array(place.groups)}")
+        attributes.append(f"ttg.partition = {_array(placement.groups)}")
     if "tasks" in extra and op.name in _ANCHORS:
-        words.append(f"async_task_id = {_array(place.groups)}")
-    return ", ".join(words)
+        attributes.append(f"async_task_id = {_array(placement.groups)}")
+    return ", ".join(attributes)
 
 
-def _inner_attributes(place: Placement, interval: Time, extra: Sequence[Dialect]) -> str:
-    """For operations in regions of the body's: they run with the operation around them."""
-    return ", ".join(_common(place, interval) + ([f"ttg.partition = {_array(place.groups)}"] if "partition" in extra else []))
+def _inner_attributes(placement: Placement, interval: Time, extra: Sequence[Dialect]) -> str:
+    """For operations in nested regions: they run with the operation around them."""
+    return ", ".join(_common(placement, interval) + ([f"ttg.partition = {_array(placement.groups)}"] if "partition" in extra else []))
 
 
-def _common(place: Placement, interval: Time) -> list[str]:
+def _common(placement: Placement, interval: Time) -> list[str]:
     return [
-        f"twill.start = {place.start} : i64",
-        f"twill.stage = {place.start // interval} : i64",
-        f"twill.group = {place.groups[0]} : i64",
+        f"twill.start = {placement.start} : i64",
+        f"twill.stage = {placement.start // interval} : i64",
+        f"twill.group = {placement.groups[0]} : i64",
     ]
 
 
 def _loop_attributes(loop: Loop, problem: Problem, solution: Solution, where: Mapping[int, Placement], extra: Sequence[Dialect]) -> str:
-    words = [
+    attributes = [
         f"twill.interval = {solution.interval} : i64",
         f"twill.length = {solution.length(problem)} : i64",
         f"twill.warps = {_array(g.warps for g in solution.groups)}",
         f"twill.registers = {_array(g.registers for g in solution.groups)}",
     ]
     if problem.resolution.cycles_per_unit != 1:
-        words.append(f"twill.cycles_per_unit = {problem.resolution.cycles_per_unit:e} : f64")
+        attributes.append(f"twill.cycles_per_unit = {problem.resolution.cycles_per_unit:e} : f64")
     if "pipeline" in extra:
         order = _order(where.values(), solution.interval)
-        words.append(f"tt.scheduled_max_stage = {max(map(order.stage, where.values()))} : i32")
+        attributes.append(f"tt.scheduled_max_stage = {max(map(order.stage, where.values()))} : i32")
     if "partition" in extra:
-        words += _partition_attributes(loop, solution, where)
+        attributes += _partition_attributes(loop, solution, where)
     if ("partition" in extra or "tasks" in extra) and "tt.warp_specialize" not in loop.op.attributes:
-        words.append("tt.warp_specialize")
-    return ", ".join(words)
+        attributes.append("tt.warp_specialize")
+    return ", ".join(attributes)
 
 
 def _partition_attributes(loop: Loop, solution: Solution, where: Mapping[int, Placement]) -> list[str]:
-    """What Triton's warp specializer keeps on a loop: its partitions, which one makes each result, and their stages."""
-    groups = sorted({group for place in where.values() for group in place.groups})
+    """The attributes of Triton's warp specializer on a loop: partitions, the partition of each result, and their stages."""
+    groups = sorted({group for placement in where.values() for group in placement.groups})
     maker = {result.id: op.index for op in loop.ops for result in op.results}
     outputs = (where[maker[c.yielded.id]].groups if c.yielded.id in maker else (groups[0],) for c in loop.carried)
     first = {group: min(p.start for p in where.values() if group in p.groups) // solution.interval for group in groups}

@@ -1,4 +1,4 @@
-"""Products as files: `twill.graph/1` and `twill.schedule/1`, documented in docs/formats.md."""
+"""File formats: `twill.graph/1` and `twill.schedule/1`, documented in docs/formats.md."""
 
 from twill.files.graph import read_graph, write_graph
 from twill.files.schedule import ScheduleDocument, read_schedule, write_schedule

@@ -1,7 +1,7 @@
 """`twill.graph/1`: a scheduling problem as a file that any compiler can write. docs/formats.md describes it.
 
-`write_graph` gives text that stands alone; `read_graph` gives the `Problem` again, or one `TwillError` at the line and column of the
-mistake. A file may name a machine in place of units and limits.
+`write_graph` writes a self-contained document; `read_graph` reads the same `Problem` back, or raises one `TwillError` with the line
+and column of the error. A file may name a machine instead of listing units and limits.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from twill.diagnostics import Location, TwillError
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
-from twill.files.validate import sound
+from twill.files.validate import check_references
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Time, Unit, Use, Value
 
 SCHEMA = "twill.graph/1"
@@ -37,7 +37,7 @@ Machine = Callable[[str], tuple[tuple[Unit, ...], Limits]]
 
 
 def named_machine(name: str) -> tuple[tuple[Unit, ...], Limits]:
-    """A machine that comes with Twill, or a machine file; priced graphs need no more of it than this."""
+    """The units and limits of a machine that comes with Twill, or of a machine file."""
     from twill.costs.machine import load
 
     machine = load(name)
@@ -45,7 +45,7 @@ def named_machine(name: str) -> tuple[tuple[Unit, ...], Limits]:
 
 
 def write_graph(problem: Problem) -> str:
-    """The file of a problem; values stand with the node that makes them."""
+    """The file of a problem; each value is a member of the node that produces it."""
     return render(graph_document(problem))
 
 
@@ -66,13 +66,13 @@ def graph_document(problem: Problem) -> dict[str, Json]:
 
 
 def ties(problem: Problem) -> dict[str, Json]:
-    """What is asked of groups and starts, where anything is."""
+    """The constraints on groups and start times, where there are any."""
     rules: dict[str, Json] = {"together": problem.together, "apart": problem.apart, "starts": dict(problem.starts)}
     return {name: rule for name, rule in rules.items() if rule}
 
 
 def node_members(problem: Problem, op: Operation) -> dict[str, Json]:
-    """An operation with its place in the source and the values it makes."""
+    """An operation with its source location and the values that it produces."""
     values = [encode(value, leave_out=["src"]) for value in problem.values if value.src == op.id]
     return {**encode(op, leave_out=["location"]), **_place(problem, op.location), **({"values": values} if values else {})}
 
@@ -86,7 +86,7 @@ def _place(problem: Problem, location: Location | None) -> dict[str, Json]:
 
 
 def read_graph(text: str, file: str, machine: str | None = None, lookup: Machine = named_machine) -> Problem:
-    """The problem of a file; a `machine` named here takes the place of the machine, units and limits in the file."""
+    """The problem of a file; `machine` overrides the machine, units and limits in the file."""
     root = parse(text, file)
     schema(root, SCHEMA)
     no_others(root, _TOP)
@@ -126,7 +126,7 @@ def problem_of(
         apart=tuple(_pair(row) for row in root.optional("apart")),
         starts=tuple(_starts(top["starts"])) if "starts" in top else (),
     )
-    sound(root, nodes, problem)
+    check_references(root, nodes, problem)
     return problem
 
 

@@ -135,7 +135,7 @@ def _edge(result: Result, edge: Edge) -> dict[str, Json]:
 
 
 def read_schedule(text: str, file: str) -> ScheduleDocument:
-    """What the file says, structurally sound; whether it is right is for `twill.verify.check_document`."""
+    """What the file says, structurally valid; `twill.verify.check_document` checks whether it is right."""
     root = parse(text, file)
     schema(root, SCHEMA)
     no_others(root, _TOP)

@@ -33,7 +33,7 @@ class Text:
     text: str
 
     def fail(self, offset: int, message: str, *, span: int = 1, help: str | None = None) -> NoReturn:
-        """Raises the error with the place of `offset` and its line."""
+        """Raises the error with the location of `offset` and its line."""
         line = self.text.count("\n", 0, offset) + 1
         begin = self.text.rfind("\n", 0, offset) + 1
         end = self.text.find("\n", offset)
@@ -58,7 +58,7 @@ class Node:
         self.source.fail(self.start, where + message, span=span, help=help)
 
     def plain(self) -> Json:
-        """The value without its places."""
+        """The value without its locations."""
         match self.value:
             case dict() as members:
                 return {key: node.plain() for key, node in members.items()}
@@ -110,7 +110,7 @@ class Node:
         return float(self.value)
 
     def choice(self, allowed: Sequence[str]) -> str:
-        """One of some words."""
+        """One of the `allowed` strings."""
         word = self.string()
         return word if word in allowed else self.fail(f"must be one of {', '.join(allowed)}, not {word!r}")
 

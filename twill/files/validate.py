@@ -1,6 +1,6 @@
-"""What a graph file must be beyond well formed: every name known and unique, nothing that can never be scheduled.
+"""Consistency checks of a graph file: every name is defined once, and nothing makes a schedule impossible.
 
-Takes the document and the `Problem` read from it; raises `TwillError` at the first member that is wrong.
+Takes the document and the `Problem` read from it; raises `TwillError` at the first wrong member.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +11,11 @@ from twill.files.text import Node
 from twill.ir.problem import Problem, Unit
 
 MOST = {"units": 64, "nodes": 512, "edges": 8192, "values": 2048, "uses": 16384, "reservations": 8192}
-"""No file may hold more of these in all."""
+"""Maximum number of each in one file."""
 
 
-def sound(root: Node, nodes: str, problem: Problem) -> None:
-    """Every name used is a name given, once; no reservation that can never be; no circuit within one iteration."""
+def check_references(root: Node, nodes: str, problem: Problem) -> None:
+    """Every name is defined once; every reservation fits its unit; no circuit has total distance 0."""
     top = root.members()
     rows = top[nodes].items()
     if not rows:
@@ -42,7 +42,7 @@ def sound(root: Node, nodes: str, problem: Problem) -> None:
 
 
 def _few(root: Node, rows: Sequence[Node], values: Sequence[Node]) -> None:
-    """Nothing more often than any real loop has it, so that whatever reads the problem stays quick."""
+    """Enforce `MOST`, so that later stages stay fast on any input."""
     every = {
         "units": root.optional("units"),
         "nodes": rows,
@@ -87,11 +87,11 @@ def _value(value: Node, ops: set[str]) -> None:
     for use in value.optional("uses"):
         _known(use.members()["op"], ops)
     if "resident" in members and members["resident"].flag() and "slots" in members and members["slots"].value:
-        members["slots"].fail("a resident value has one place and no ring")
+        members["slots"].fail("a resident value has one slot")
 
 
 def _acyclic(rows: tuple[Node, ...], problem: Problem) -> None:
-    """A circuit of total distance 0 would have an operation wait for itself."""
+    """In a circuit of total distance 0 an operation waits for itself."""
     order: TopologicalSorter[str] = TopologicalSorter()
     row_of = {(edge.src, edge.dst): row for edge, row in zip(problem.edges, rows, strict=True) if edge.distance == 0}
     for src, dst in row_of:

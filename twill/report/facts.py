@@ -1,6 +1,6 @@
-"""What a solution says beyond its numbers: stages, busy units, rooms over modulo time.
+"""Facts derived from a solution: stages, unit utilization, registers and memory in use over modulo time.
 
-Takes a problem and its solution; gives plain values.
+Takes a problem and its solution; returns plain values.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from twill.ir.schedule import Solution
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
-    """How much of a unit one iteration takes: `busy` of `available` unit times."""
+    """How much of a unit one iteration uses: `busy` of `available` units of time."""
 
     unit: str
     busy: int
@@ -25,7 +25,7 @@ class Utilization:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A value taking `size` from `start` to `end` (not modulo), in the registers of `group` or in a memory (group None)."""
+    """A live range of `size` registers of `group`, or of memory (group None), from `start` to `end` (not modulo)."""
 
     value: str
     group: int | None
@@ -36,13 +36,13 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A quantity over modulo time: it is `levels[i]` from `times[i]` to the next time, the last until the interval ends."""
+    """A quantity over modulo time: `levels[i]` from `times[i]` to the next time, the last one to the end of the interval."""
 
     name: str
     times: tuple[Time, ...]
     levels: tuple[int, ...]
     limit: int
-    """What it may not exceed; 0 where nothing bounds it."""
+    """The largest level allowed; 0 without a limit."""
 
     @property
     def peak(self) -> int:
@@ -50,7 +50,7 @@ class Profile:
 
 
 def stage(start: Time, interval: Time) -> int:
-    """How many iterations younger ones have begun before an operation that starts then."""
+    """The stage of an operation: how many younger iterations have started before it."""
     return start // interval
 
 
@@ -60,7 +60,7 @@ def cycles(problem: Problem, time: Time) -> int:
 
 
 def utilization(problem: Problem, solution: Solution) -> tuple[Utilization, ...]:
-    """How busy each unit is in the steady state, in the order of the machine's units."""
+    """The utilization of each unit in the steady state, in the order of the machine's units."""
     busy = {unit.name: 0 for unit in problem.units}
     for op in problem.operations:
         for r in op.reservations:
@@ -69,7 +69,7 @@ def utilization(problem: Problem, solution: Solution) -> tuple[Utilization, ...]
 
 
 def delay(problem: Problem, solution: Solution | None, edge: Edge) -> Time:
-    """The delay that an edge has under a solution: the crossing one where its ends are in different groups."""
+    """The delay of an edge under a solution: the cross-group delay where its ends are in different groups."""
     return edge.crossing if solution and crosses(problem, solution, edge) else edge.delay
 
 
@@ -78,11 +78,11 @@ def crosses(problem: Problem, solution: Solution, edge: Edge) -> bool:
     return solution.group[problem.index(edge.src)] != solution.group[problem.index(edge.dst)]
 
 
-# --- rooms ------------------------------------------------------------------------------------------------------------
+# --- registers and memory ---------------------------------------------------------------------------------------------
 
 
 def _ends(problem: Problem, solution: Solution, value: Value, group: int | None = None) -> list[Time]:
-    """When the uses of a value (those by operations of `group`) end."""
+    """The ends of the uses of a value, of all uses or of those by operations of `group`."""
     return [
         solution.start[problem.index(use.op)] + use.distance * solution.interval + use.hold
         for use in value.uses
@@ -91,7 +91,7 @@ def _ends(problem: Problem, solution: Solution, value: Value, group: int | None 
 
 
 def live(problem: Problem, solution: Solution, value: Value) -> tuple[Time, Time]:
-    """The live range of a value in memory; a resident one is live all the time."""
+    """The live range of a value in memory; a resident value is always live."""
     start = solution.start[problem.index(value.src)]
     if value.resident:
         return start, start + solution.interval
@@ -99,7 +99,7 @@ def live(problem: Problem, solution: Solution, value: Value) -> tuple[Time, Time
 
 
 def register_ranges(problem: Problem, solution: Solution, value: Value) -> tuple[Live, ...]:
-    """Where and when a value is held in registers: by its producer's group, and by every other group that uses it."""
+    """The live ranges of a value in registers: in its producer's group, and in every other group that uses it."""
     if not value.registers:
         return ()
     home = problem.index(value.src)
@@ -124,9 +124,9 @@ def profile(name: str, ranges: Iterable[Live], interval: Time, limit: int) -> Pr
     """The sum of the sizes of all live instances, over modulo time."""
     level, changes = 0, dict[Time, int]()
     for item in ranges:
-        turns, rest = divmod(item.end - item.start, interval)
+        whole, rest = divmod(item.end - item.start, interval)
         begin = item.start % interval
-        level += turns * item.size
+        level += whole * item.size
         if rest:
             changes[begin] = changes.get(begin, 0) + item.size
             changes[(begin + rest) % interval] = changes.get((begin + rest) % interval, 0) - item.size
@@ -150,11 +150,11 @@ def register_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ..
 
 
 def memory_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ...]:
-    """Bytes of shared memory and columns of tensor memory that hold something live, over modulo time."""
-    rooms = (("shared memory", "shared", problem.limits.shared), ("tensor memory", "tensor", problem.limits.tensor))
+    """Bytes of shared memory and columns of tensor memory in use, over modulo time."""
+    memories = (("shared memory", "shared", problem.limits.shared), ("tensor memory", "tensor", problem.limits.tensor))
     return tuple(
         profile(name, _memory_ranges(problem, solution, field), solution.interval, limit)
-        for name, field, limit in rooms
+        for name, field, limit in memories
         if any(getattr(value, field) for value in problem.values)
     )
 
@@ -172,7 +172,7 @@ def _memory_ranges(problem: Problem, solution: Solution, field: str) -> Iterable
 
 
 def _staging(problem: Problem, solution: Solution) -> Iterable[Live]:
-    """Room for values handed to another group through shared memory."""
+    """The staging buffers of values that pass to another group through shared memory."""
     for value in problem.values:
         home = solution.group[problem.index(value.src)]
         away = [u for u in value.uses if solution.group[problem.index(u.op)] != home]

@@ -1,7 +1,7 @@
-"""What is held when: registers, shared memory and tensor memory over modulo time, and who lies where in them.
+"""Registers, shared memory and tensor memory over modulo time.
 
-Takes a solved problem; gives two drawings, `profiles` (how much, against the limit) and `places` (which value at which address), both
-over one interval.
+Takes a solved problem; returns two drawings over one interval: `profiles` (the amount in use, against the limit) and `allocations` (which
+value is at which address).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,13 @@ from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
 _LEFT, _RIGHT, _TOP, _HEIGHT, _GAP = 150.0, 40.0, 40.0, 74.0, 26.0
 
 
-# --- how much ---------------------------------------------------------------------------------------------------------
+# --- amount in use ----------------------------------------------------------------------------------------------------
 
 
 def profiles(problem: Problem, solution: Solution, width: float = 1100.0) -> Scene:
     """One curve per group's registers and per memory, filled, with its limit as a red line."""
     curves = [*_with_color(problem, solution), *((p, "#c3c9d4") for p in facts.memory_profiles(problem, solution))]
-    shapes: list[Shape] = [Text(24, 20, "Held at each point of an interval", 13, "start", bold=True)]
+    shapes: list[Shape] = [Text(24, 20, "Registers and memory in use over one interval", 13, "start", bold=True)]
     y = _TOP
     for curve, color in curves:
         shapes += _curve(curve, color, solution.interval, y, width - _LEFT - _RIGHT)
@@ -43,7 +43,7 @@ def _curve(curve: Profile, color: str, interval: Time, y: float, width: float) -
     shapes: list[Shape] = [
         Rect(_LEFT, y, width, _HEIGHT, fill="#f6f7f9"),
         Text(_LEFT - 10, y + 18, curve.name, 11, "end", bold=True),
-        Text(_LEFT - 10, y + 34, f"most {curve.peak}", 9.5, "end", FAINT),
+        Text(_LEFT - 10, y + 34, f"peak {curve.peak}", 9.5, "end", FAINT),
         Text(_LEFT - 10, y + 48, f"of {curve.limit} {what}" if curve.limit else what, 9.5, "end", FAINT),
     ]
     for start, end, level in zip(curve.times, ends, curve.levels, strict=True):
@@ -66,33 +66,33 @@ def _time_axis(problem: Problem, solution: Solution, y: float, width: float) -> 
     return shapes
 
 
-# --- where ------------------------------------------------------------------------------------------------------------
+# --- addresses --------------------------------------------------------------------------------------------------------
 
 
-def places(problem: Problem, solution: Solution, memory: str, width: float = 1100.0) -> Scene | None:
-    """A memory's map: address downwards, modulo time across; None where nothing lies in it."""
-    lying = [place for place in solution.places if place.memory == memory]
-    if not lying:
+def allocations(problem: Problem, solution: Solution, memory: str, width: float = 1100.0) -> Scene | None:
+    """The map of a memory: addresses downwards, modulo time to the right; None for an unused memory."""
+    allocated = [allocation for allocation in solution.places if allocation.memory == memory]
+    if not allocated:
         return None
     total = facts.allocated(solution, memory)
-    bounds = sorted({0, total, *(p.address + i * p.size for p in lying for i in range(p.copies + 1))})
+    bounds = sorted({0, total, *(p.address + i * p.size for p in allocated for i in range(p.copies + 1))})
     tall = max(160.0, 26.0 * (len(bounds) - 1))
     shapes: list[Shape] = [
-        Text(24, 20, f"{memory.capitalize()} memory: who lies where", 13, "start", bold=True),
+        Text(24, 20, f"{memory.capitalize()} memory: value at each address", 13, "start", bold=True),
         Rect(_LEFT, _TOP, width - _LEFT - _RIGHT, tall, "#f6f7f9"),
     ]
     for address in bounds:
         y = _TOP + tall * address / total
         shapes.append(straight([(_LEFT - 5, y), (width - _RIGHT, y)], stroke=RULE, line=0.8))
     shapes += _addresses(bounds, tall, total)
-    for place in lying:
-        shapes += _block(problem, solution, place, tall / total, width - _LEFT - _RIGHT)
+    for allocation in allocated:
+        shapes += _block(problem, solution, allocation, tall / total, width - _LEFT - _RIGHT)
     shapes += _time_axis(problem, solution, _TOP + tall + 14, width)
     return Scene(width, _TOP + tall + 28, tuple(shapes), f"{memory.capitalize()} memory of {problem.name}")
 
 
 def _addresses(bounds: Sequence[int], tall: float, total: int) -> list[Shape]:
-    """The addresses beside the map, those that would overlap left out."""
+    """The addresses along the map, without those that would overlap."""
     shapes, last = list[Shape](), -100.0
     for address in bounds:
         y = _TOP + tall * address / total
@@ -102,26 +102,29 @@ def _addresses(bounds: Sequence[int], tall: float, total: int) -> list[Shape]:
     return shapes
 
 
-def _block(problem: Problem, solution: Solution, place: Allocation, scale: float, width: float) -> list[Shape]:
-    """A value in each of its copies, for as long as an instance lives there; a ring's copies are taken all the time."""
-    value = next(v for v in problem.values if v.id == place.value)
+def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: float, width: float) -> list[Shape]:
+    """A value in each of its slots, for as long as an instance is live there; slots of a multi-buffered value are always in use."""
+    value = next(v for v in problem.values if v.id == allocation.value)
     color = group_color(solution.group[problem.index(value.src)] if solution.groups else None)
     shapes = list[Shape]()
-    for copy in range(place.copies):
-        y, height = _TOP + scale * (place.address + copy * place.size), scale * place.size
-        for start, end in _spans(problem, solution, value, place):
+    for slot in range(allocation.copies):
+        y, height = _TOP + scale * (allocation.address + slot * allocation.size), scale * allocation.size
+        for start, end in _spans(problem, solution, value, allocation):
             left, right = _LEFT + width * start / solution.interval, _LEFT + width * end / solution.interval
-            tip = f"{place.value}{' in hand-over' if place.staging else ''}: {place.size} from {place.address + copy * place.size}"
+            use = " staging" if allocation.staging else ""
+            tip = f"{allocation.value}{use}: {allocation.size} from {allocation.address + slot * allocation.size}"
             shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip))
-            shapes += _name(f"{place.value} [{copy}]" if place.copies > 1 else place.value, left, right, y + height / 2, height)
+            shapes += _name(
+                f"{allocation.value} [{slot}]" if allocation.copies > 1 else allocation.value, left, right, y + height / 2, height
+            )
     return shapes
 
 
-def _spans(problem: Problem, solution: Solution, value: Value, place: Allocation) -> list[tuple[Time, Time]]:
+def _spans(problem: Problem, solution: Solution, value: Value, allocation: Allocation) -> list[tuple[Time, Time]]:
     """The parts of an interval in which one copy is taken."""
     start, end = facts.live(problem, solution, value)
     interval = solution.interval
-    if place.copies > 1 or end - start >= interval or place.staging:
+    if allocation.copies > 1 or end - start >= interval or allocation.staging:
         return [(0, interval)]
     begin, over = start % interval, start % interval + end - start - interval
     return [(begin, begin + end - start)] if over <= 0 else [(0, over), (begin, interval)]

@@ -7,8 +7,7 @@ from markupsafe import Markup
 
 from twill.emit import program
 from twill.ir.schedule import Result
-from twill.report import graph, summary, tables, timeline
-from twill.report import memory_map as rooms
+from twill.report import graph, memory_map, summary, tables, timeline
 from twill.report.scene import Scene, svg
 
 
@@ -22,7 +21,10 @@ def page(result: Result, formulas: Mapping[str, str] | None = None, run: Scene |
     lists = [("Operations", tables.operations(problem, solution, formulas or {}))]
     if solution:
         sections.insert(0, ("Timeline", _inline(timeline.draw(problem, solution))))
-        drawings = [rooms.profiles(problem, solution), *(rooms.places(problem, solution, memory) for memory in ("tensor", "shared"))]
+        drawings = [
+            memory_map.profiles(problem, solution),
+            *(memory_map.allocations(problem, solution, memory) for memory in ("tensor", "shared")),
+        ]
         sections[1:1] = [("Simulated timeline", _inline(run))] if run else []
         sections.append(("Registers and memory", Markup("\n").join(_inline(scene) for scene in drawings if scene)))
         lists += [("Units", tables.units(problem, solution)), ("Values", tables.values(problem, solution))]

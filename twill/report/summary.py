@@ -1,6 +1,6 @@
-"""The result in a few labelled lines of plain words: what `twill schedule` prints and what heads the report.
+"""The result as labelled lines of text: what `twill schedule` prints and the first section of the report.
 
-Takes a `Result`; gives (label, text) pairs, in a fixed order, the same for the same result (times of solving excepted).
+Takes a `Result`; returns (label, text) pairs in a fixed order, the same for the same result except for measured times.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def title(result: Result) -> str:
 
 
 def pairs(result: Result) -> tuple[Pair, ...]:
-    """Everything worth saying about a result, most important first."""
+    """All facts about a result, the most important first."""
     return (*_answer(result), *_evidence(result))
 
 
@@ -49,7 +49,7 @@ def _answer(result: Result) -> Iterator[Pair]:
 def _no_interval(result: Result) -> str:
     proved = _cycles(result.problem, result.proved)
     if result.status == "infeasible":
-        return f"none: refuted below {proved}, and a larger one changes nothing" + (f" ({_span(result)})" if _span(result) else "")
+        return f"none: refuted below {proved}, and no larger interval can help" + (f" ({_span(result)})" if _span(result) else "")
     return f"none found; proven: at least {proved}"
 
 
@@ -58,7 +58,7 @@ def _cycles(problem: Problem, time: int) -> str:
 
 
 def _gap(result: Result, solution: Solution) -> str:
-    """How far the interval is from what is proven."""
+    """How far the interval is from the proven lower bound."""
     if solution.interval <= result.proved:
         return "no smaller one exists" + (f" ({_span(result)})" if _span(result) else "")
     gap = (solution.interval - result.proved) / result.proved
@@ -66,13 +66,13 @@ def _gap(result: Result, solution: Solution) -> str:
 
 
 def _span(result: Result) -> str:
-    """Up to how many iterations in flight the proof goes; nothing where it holds for any number."""
+    """Up to how many iterations in flight the proof holds; empty where it holds for any number."""
     limits = [r.copies for r in result.refuted if r.copies is not None and r.interval < result.proved]
     return f"with up to {min(limits)} iterations in flight" if limits else ""
 
 
 def bound(problem: Problem, bounds: Bounds) -> str:
-    """Both lower bounds with what sets them."""
+    """Both lower bounds, with the unit and the circuit that set them."""
     resource, recurrence = bounds.resource, bounds.recurrence
     circuit = " -> ".join((*recurrence.ops, *recurrence.ops[:1]))
     decides = "resources decide" if resource.value >= recurrence.value else "recurrence decides"
@@ -88,15 +88,19 @@ def _overlap(problem: Problem, solution: Solution) -> str:
 
 def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
     limits = problem.limits
-    rooms = [
+    used = [
         f"shared {facts.allocated(solution, 'shared')} of {limits.shared} bytes" if limits.shared else "",
         f"tensor {facts.allocated(solution, 'tensor')} of {limits.tensor} columns" if limits.tensor else "",
     ]
     if solution.places:
-        yield "memory", ", ".join(room for room in rooms if room)
-        for label, staging in (("rings", False), ("hand-over", True)):
-            depths = [f"{p.value} x {p.copies}" for p in solution.places if p.staging is staging and (staging or p.copies > 1)]
-            yield from [(label, ", ".join(depths))] if depths else []
+        yield "memory", ", ".join(memory for memory in used if memory)
+        for label, staging in (("multi-buffered", False), ("cross-group", True)):
+            slots = [
+                f"{p.value} {facts.counted(p.copies, 'slot')}"
+                for p in solution.places
+                if p.staging is staging and (staging or p.copies > 1)
+            ]
+            yield from [(label, ", ".join(slots))] if slots else []
     if solution.groups:
         total = sum(32 * group.warps * group.registers for group in solution.groups if group.warps > 1)
         yield "registers", f"{total} of {limits.registers_total} granted to the wide groups"

@@ -15,7 +15,7 @@ class Table:
 
 
 def operations(problem: Problem, solution: Solution | None, formulas: Mapping[str, str]) -> Table:
-    """Every operation by start: where it runs, what it costs, and by which formula."""
+    """Every operation by start: its place in the schedule, its costs, and the formula they come from."""
     head = ("operation", "what", "line", "start", "stage", "group", "units", "latency", "issue", "flags", "cost from")
     order = sorted(range(len(problem.operations)), key=lambda v: (solution.start[v] if solution else 0, v))
     return Table(head, tuple(_operation(problem.operations[v], v, solution, formulas) for v in order))
@@ -38,8 +38,8 @@ def units(problem: Problem, solution: Solution) -> Table:
 
 
 def values(problem: Problem, solution: Solution) -> Table:
-    """Every value that takes room: how long it lives and how much it takes where."""
-    head = ("value", "from", "lives", "registers per thread", "shared bytes", "tensor columns", "hand-over bytes")
+    """Every value with its live range and its registers, shared memory and tensor memory."""
+    head = ("value", "from", "lives", "registers per thread", "shared bytes", "tensor columns", "staging bytes")
     rows = list[tuple[str, ...]]()
     for value in problem.values:
         start, end = facts.live(problem, solution, value)
@@ -50,7 +50,7 @@ def values(problem: Problem, solution: Solution) -> Table:
 
 
 def effort(result: Result) -> Table:
-    """What was refuted, by whom, in which time."""
+    """The refuted intervals, the engine or bound that refuted each, and the time it took."""
     rows = (
         (
             f"{'up to ' if r.below else ''}{r.interval}",
