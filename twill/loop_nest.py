@@ -1,8 +1,9 @@
 """Schedules the loops of one kernel and lowers them together.
 
-Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one kernel share its warp groups.
-Where the best partition of a later loop would move a carried variable to another group, the loop is solved again with the carried
-variables pinned to their groups, and the program's notes state the cost.
+Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one
+kernel share its warp groups. Where the best partition of a later loop would move a carried variable to
+another group, the loop is solved again with the carried variables pinned to their groups, and the program's
+notes state the cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -73,9 +74,9 @@ def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solv
             pass
         else:
             return one, []
-    again = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))))
+    fitted = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))))
     alone = f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
-    return again, [f"{case.name}: interval {again.solution.interval} {alone}, so that it shares the groups of the loops before it"]
+    return fitted, [f"{case.name}: interval {fitted.solution.interval} {alone}, so that it shares the groups of the loops before it"]
 
 
 def _partition(code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:

@@ -9,7 +9,7 @@ import triton.language as tl
 
 
 @triton.jit
-def product(
+def matmul(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T."""
@@ -44,7 +44,7 @@ def batched(
 def epilogue(
     a, b, c, bias, scale, norms, peaks, M, N, K, slope, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """A product of any size with what layers do behind it, through pointers with masks."""
+    """A matrix multiplication of any size with an epilogue, through pointers with masks."""
     a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
     b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
     row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
@@ -173,7 +173,7 @@ TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
 STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K": 64, "num_warps": 4}
 
 TWILL = {
-    "product": {**HALF, **SIZES, **TILE},
+    "matmul": {**HALF, **SIZES, **TILE},
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
@@ -185,14 +185,14 @@ TWILL = {
 }
 
 VARIANTS = {
-    "product_bf16": ("product", {"a": "*bf16:16", "b": "*bf16:16", "c": "*bf16:16"}),
-    "product_e4m3": ("product", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp8e4nv:16", "BLOCK_K": 128}),
-    "product_e5m2_64": ("product", {"a": "*fp8e5:16", "b": "*fp8e4nv:16", "c": "*fp8e5:16"}),
-    "product_e4m3_32": ("product", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp32:16", "BLOCK_K": 32}),
-    "product_tf32": ("product", {"a": "*fp32:16", "b": "*fp32:16", "c": "*fp32:16", "BLOCK_K": 32}),
-    "product_narrow": ("product", {"BLOCK_N": 32, "BLOCK_K": 32}),
-    "product_bands": ("product", {"num_warps": 4}),
-    "product_across": ("product", {"BLOCK_M": 64, "BLOCK_N": 256}),
+    "matmul_bf16": ("matmul", {"a": "*bf16:16", "b": "*bf16:16", "c": "*bf16:16"}),
+    "matmul_e4m3": ("matmul", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp8e4nv:16", "BLOCK_K": 128}),
+    "matmul_e5m2_64": ("matmul", {"a": "*fp8e5:16", "b": "*fp8e4nv:16", "c": "*fp8e5:16"}),
+    "matmul_e4m3_32": ("matmul", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp32:16", "BLOCK_K": 32}),
+    "matmul_tf32": ("matmul", {"a": "*fp32:16", "b": "*fp32:16", "c": "*fp32:16", "BLOCK_K": 32}),
+    "matmul_narrow": ("matmul", {"BLOCK_N": 32, "BLOCK_K": 32}),
+    "matmul_bands": ("matmul", {"num_warps": 4}),
+    "matmul_across": ("matmul", {"BLOCK_M": 64, "BLOCK_N": 256}),
     "batched": ("batched", {}),
     "epilogue": ("epilogue", {}),
     "widened": ("widened", {}),

@@ -1,5 +1,6 @@
 # pyright: basic
-"""Compiles and schedules the kernels of `kernels.py`, schedules the examples, or those of both named; tests read what this writes.
+"""Compiles and schedules the kernels of `kernels.py`, schedules the examples, or those of both named; tests
+read what this writes.
 
 python -m tests.kernels.make_fixtures [NAME ...]
 """

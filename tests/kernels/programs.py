@@ -1,4 +1,5 @@
-"""The example kernels as warp programs, from schedules kept in `schedules/` (found by `twill schedule`, so that no test has to search)."""
+"""The example kernels as warp programs, from schedules kept in `schedules/` (found by `twill schedule`, so
+that no test has to search)."""
 
 import re
 import subprocess
@@ -16,8 +17,8 @@ from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
 FORMS = (
-    *("product_bf16", "product_e4m3", "product_e5m2_64", "product_e4m3_32", "product_tf32", "product_narrow", "product_bands"),
-    *("product_across", "batched", "epilogue", "widened", "split", "pointers"),
+    *("matmul_bf16", "matmul_e4m3", "matmul_e5m2_64", "matmul_e4m3_32", "matmul_tf32", "matmul_narrow", "matmul_bands"),
+    *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 CARRIED = ("exclusive", "recurrent", "chunked")
@@ -38,7 +39,8 @@ _HERE = Path(__file__).parent
 
 @cache
 def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
-    """The module of an example, or of one of the kernels in other forms, and its loops with their schedules."""
+    """The module of an example, or of one of the kernels in other forms, and its loops with their
+    schedules."""
     folder = "examples/ttgir" if kernel in EXAMPLES else "tests/kernels/ttgir"
     found = cases(Inputs(f"{folder}/{kernel}.sm90.ttgir", arch="sm90"))
     scheduled = list[Scheduled]()
@@ -66,8 +68,8 @@ def changed(kernel: str, options: Options) -> Program:
 
 
 def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
-    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level: names are made distinct, and what every file
-    begins with is written once."""
+    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level: names are made
+    distinct, and what every file begins with is written once."""
     instructions, texts = set[str](), list[str]()
     for kernel in kernels:
         lines = source(program(kernel)).splitlines()

@@ -40,10 +40,13 @@ def test_the_first_product_of_the_steady_state_stands_where_the_schedule_has_it(
     assert one.solution.interval < 2100
 
 
-@pytest.mark.parametrize(("kernel", "waits"), [("fa_fwd_subtiled", ("put y_10", "operands of ")), ("fa_bwd", ("get weights_18", "wait 0"))])
+@pytest.mark.parametrize(
+    ("kernel", "waits"),
+    [("fa_fwd_subtiled", ("producer_acquire y_10", "operands of ")), ("fa_bwd", ("consumer_wait weights_18", "wait 0"))],
+)
 def test_waits_are_framed_and_named(kernel: str, waits: tuple[str, ...]) -> None:
     scene = scenes(kernel)[1]
     framed = [shape for shape in scene.shapes if isinstance(shape, Rect) and shape.fill == "#ffffff" and shape.tip]
     assert {shape.stroke for shape in framed} == {CRITICAL}
     assert all(any(shape.tip.startswith(wait) for shape in framed) for wait in waits)
-    assert any(isinstance(shape, Text) and shape.color == CRITICAL and shape.text.startswith("put ") for shape in scene.shapes)
+    assert any(isinstance(shape, Text) and shape.color == CRITICAL and shape.text.startswith("producer_acquire ") for shape in scene.shapes)

@@ -11,7 +11,8 @@ Edit = Callable[[Statement], tuple[Statement, ...] | None]
 
 
 def mutants(program: Program, edit: Edit) -> Iterator[tuple[str, Program]]:
-    """The program with `edit` applied to one statement of a group's body or of a steady state, each in turn."""
+    """The program with `edit` applied to one statement of a group's body or of a steady state, each in
+    turn."""
     for position, warps in enumerate(program.groups):
         for where, body in _edited(warps.body, edit):
             groups = (*program.groups[:position], replace(warps, body=body), *program.groups[position + 1 :])
@@ -28,14 +29,15 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[tuple[str
 
 
 def swapped(program: Program, kind: type[Statement], but: type[Statement] | None = None) -> Iterator[tuple[str, Program]]:  # pyright: ignore
-    """Two statements of one kind in a steady state exchanged; or each exchanged with the statement behind it, if that is not a `but`."""
+    """Two statements of one kind in a steady state exchanged; or each exchanged with the statement behind it,
+    if that is not a `but`."""
     for position, warps in enumerate(program.groups):
         for k, loop in enumerate(warps.body):
             if not isinstance(loop, Pipelined):
                 continue
-            places = [i for i, statement in enumerate(loop.steady) if isinstance(statement, kind)]
-            neighbours = [(i, i + 1) for i in places if i + 1 < len(loop.steady) and not (but and isinstance(loop.steady[i + 1], but))]
-            pairs = neighbours if but else pairwise(places)
+            locations = [i for i, statement in enumerate(loop.steady) if isinstance(statement, kind)]
+            neighbours = [(i, i + 1) for i in locations if i + 1 < len(loop.steady) and not (but and isinstance(loop.steady[i + 1], but))]
+            pairs = neighbours if but else pairwise(locations)
             for i, j in pairs:
                 steady = list(loop.steady)
                 steady[i], steady[j] = steady[j], steady[i]

@@ -1,4 +1,5 @@
-"""Predicted cycles: against what can be worked out by hand, against what was measured, and the trace that they are drawn from."""
+"""Predicted cycles: against what can be worked out by hand, against what was measured, and the trace that
+they are drawn from."""
 
 import json
 from collections import defaultdict
@@ -20,7 +21,8 @@ COSTS = Costs.of(load("h200"))
 
 
 def predicted(kernel: str, made: Program | None = None, costs: Costs = COSTS, given: Paces | None = None) -> Steady:
-    """The steady state of an example's first loop; beside a tensor core that slows nothing down unless `given`."""
+    """The steady state of an example's first loop; beside a tensor core that slows nothing down unless
+    `given`."""
     _, scheduled = loops(kernel)
     events = simulate(made or program(kernel), scheduled, same(32, 1), costs, given)
     return steady(events, scheduled[0].loop.op.index, 32)
@@ -37,11 +39,12 @@ def test_a_matrix_product_keeps_the_tensor_core_busy() -> None:
     assert found.busy["tensor"] == pytest.approx(1.0, abs=0.001)
 
 
-def test_a_shallow_ring_exposes_the_latency_of_loads() -> None:
-    """With one spare slot a load of 5000 cycles arrives every other iteration: (5000 + handing over) / 2 a piece at least."""
+def test_a_shallow_channel_exposes_the_latency_of_loads() -> None:
+    """With one spare slot a load of 5000 cycles arrives every other iteration: (5000 + synchronization) / 2 a
+    piece at least."""
     found = predicted("gemm", changed("gemm", Options(depths={"x_y": 2})), replace(COSTS, load=5000))
     assert found.interval > 2600
-    assert any(place.startswith("get") for _, place in found.waits)
+    assert any(location.startswith("consumer_wait") for _, location in found.waits)
 
 
 @pytest.mark.parametrize("kernel", EXAMPLES)
@@ -76,7 +79,8 @@ def test_eight_warps_are_two_warpgroups_that_share_the_units() -> None:
 
 
 def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
-    """An exponential of 64 x 128 that the tensor core works beside all along takes 4/3 of the 512 cycles that it takes alone."""
+    """An exponential of 64 x 128 that the tensor core works beside all along takes 4/3 of the 512 cycles that
+    it takes alone."""
     _, scheduled = loops("fa_fwd_subtiled")
     pace = paces(scheduled)[scheduled[0].loop.op.index, "exp2.weights_20"]
     assert pace.idle.issue == 512
@@ -90,7 +94,8 @@ def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
 
 
 def test_what_is_ready_still_takes_a_look() -> None:
-    """A wait that is over already costs `poll`, at least once for each of the two Gets of an iteration, where the warps set the pace."""
+    """A wait that is over already costs `poll`, at least once for each of the two Gets of an iteration, where
+    the warps set the pace."""
     slow, slower = (predicted("fa_fwd_subtiled", costs=replace(COSTS, poll=poll)).interval for poll in (400, 600))
     assert slower >= slow + 2 * 200
     assert predicted("gemm", costs=replace(COSTS, poll=400)).interval == predicted("gemm").interval, "the tensor core does, here"
@@ -105,11 +110,11 @@ def test_a_trace_is_what_perfetto_reads() -> None:
 
 
 def test_a_report_in_words() -> None:
-    found = Steady(2317.0, {"tensor": 0.88}, {("group 1", "get z"): 55.0, ("group 1", "wait 0"): 425.0})
+    found = Steady(2317.0, {"tensor": 0.88}, {("group 1", "consumer_wait z"): 55.0, ("group 1", "wait 0"): 425.0})
     assert lines("fa/for.0", found, 2048) == [
         "fa/for.0: 2317 cycles per iteration, +13.1% of the schedule's 2048",
         "  units  tensor 88%",
-        "  group 1 waits 480 cycles of 2317: 425 wait 0, 55 get z",
+        "  group 1 waits 480 cycles of 2317: 425 wait 0, 55 consumer_wait z",
     ]
 
 

@@ -28,10 +28,10 @@ def counted(kernel: str, numbers: dict[str, int], pid: int, grid: int) -> list[i
     """Of every loop that is scheduled."""
     path = f"examples/ttgir/{kernel}.sm90.ttgir"
     module = read(Path(path).read_text(), path)
-    place = {"pid.x": pid, "pid.y": 0, "grid.x": grid, "grid.y": 1}
+    location = {"pid.x": pid, "pid.y": 0, "grid.x": grid, "grid.y": 1}
     found = [loop for loop in loops(module) if loop.schedulable]
     values = {arg.id: np.asarray(numbers[arg.name[1:]]) for arg in found[0].function.args if arg.name[1:] in numbers}
-    return [trips(loop.function, loop.op, values, place) for loop in found]
+    return [trips(loop.function, loop.op, values, location) for loop in found]
 
 
 def test_a_loop_by_itself() -> None:

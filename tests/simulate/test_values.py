@@ -24,8 +24,8 @@ def numbers(kernel: str) -> dict[str, float]:
 @pytest.mark.parametrize("kernel", EXAMPLES)
 @pytest.mark.parametrize("prefer", [(0, 1, 2), (2, 1, 0)])
 def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
-    place = grid(1, 1, (2, 2))
-    found = compare(program(kernel), numbers(kernel), place, prefer=prefer)
+    location = grid(1, 1, (2, 2))
+    found = compare(program(kernel), numbers(kernel), location, prefer=prefer)
     assert all(one.good for one in found), found
     assert {one.argument for one in found if one.changed} & {"c", "o", "dq"}
 

@@ -1,4 +1,5 @@
-"""Generated CUDA: it builds, what can not be generated is refused at its line, and the text says where it comes from."""
+"""Generated CUDA: it builds, what can not be generated is refused at its line, and the text says where it
+comes from."""
 
 import shutil
 from dataclasses import replace
@@ -45,7 +46,8 @@ def test_what_can_not_be_generated_is_refused_at_its_line() -> None:
 
 
 def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
-    """Elements of some types are computed only where a result is kept: here, of a tile that was transposed."""
+    """Elements of some types are computed only where a result is kept: here, of a tile that was
+    transposed."""
     made = program("gemm")
     op = next(op for op in made.function.walk() if op.name == "arith.truncf")
     scope = Scope(made, made.groups[1], {op.result.id: Transposed(lambda point: "x")})
@@ -73,16 +75,18 @@ def test_no_example_spills_or_has_its_products_serialized(kernel: str, tmp_path:
 @pytest.mark.parametrize("kernel", ["fa_bwd", "fa_bwd_subtiled"])
 def test_registers_of_products_are_free_when_the_loop_turns(kernel: str) -> None:
     (loop,) = (s for group in program(kernel).groups if group.warps >= 4 for s in walk(group.body) if isinstance(s, Pipelined))
-    flying = list[MmaIssue]()
+    in_flight = list[MmaIssue]()
     for statement in (*loop.steady, *loop.steady):
         match statement:
             case MmaIssue():
-                flying.append(statement)
+                in_flight.append(statement)
             case MmaWait(pending):
-                flying = flying[len(flying) - pending :]
+                in_flight = in_flight[len(in_flight) - pending :]
             case _:
                 pass
-    assert not [one.node for one in flying if {read.place for read in one.reads if isinstance(read.place, Register)} - {one.accumulator}]
+    assert not [
+        one.node for one in in_flight if {read.location for read in one.reads if isinstance(read.location, Register)} - {one.accumulator}
+    ]
 
 
 @pytest.mark.parametrize("bits", [16, 32])
@@ -91,19 +95,20 @@ def test_places_in_shared_memory_are_those_of_the_swizzle(bits: int, width: int)
     columns = 2 * width * 8 // bits
     tile, form = Shared("0", 128, columns, bits, width), Fragment((0, 1), (128, columns), 4, 1)
     for lane in range(32):
-        place = SimpleNamespace(row=16 + lane // 4, lane=lane, column=2 * (lane % 4))
+        thread = SimpleNamespace(row=16 + lane // 4, lane=lane, column=2 * (lane % 4))
         for register in range(0, form.registers, 2):
-            row, column = accumulator(form, place, register)
-            assert evaluated(shared._pair(tile, form), width, place, p=register // 2) == offset(tile, row, column)  # pyright: ignore
+            row, column = accumulator(form, thread, register)
+            assert evaluated(shared._pair(tile, form), width, thread, p=register // 2) == offset(tile, row, column)  # pyright: ignore
         for j in range(form.registers // 8 if bits == 16 else 0):
             row, column = 64 * (8 * j // form.band) + 16 + lane % 16, 8 * (8 * j % form.band) // 4 + lane // 16 * 8
-            assert evaluated(shared._matrix(tile, form), width, place, j=j) == offset(tile, row, column)  # pyright: ignore
+            assert evaluated(shared._matrix(tile, form), width, thread, j=j) == offset(tile, row, column)  # pyright: ignore
 
 
-def accumulator(form: Fragment, place: SimpleNamespace, register: int) -> tuple[int, int]:
-    """Row and column of an element (PTX ISA, wgmma.mma_async, register fragments of D), 64 rows after the other."""
+def accumulator(form: Fragment, thread: SimpleNamespace, register: int) -> tuple[int, int]:
+    """Row and column of an element (PTX ISA, wgmma.mma_async, register fragments of D), 64 rows after the
+    other."""
     band, i = divmod(register, form.band)
-    return 64 * band + place.row + 8 * (i // 2 % 2), 8 * (i // 4) + place.column + i % 2
+    return 64 * band + thread.row + 8 * (i // 2 % 2), 8 * (i // 4) + thread.column + i % 2
 
 
 def offset(tile: Shared, row: int, column: int) -> int:
@@ -113,10 +118,10 @@ def offset(tile: Shared, row: int, column: int) -> int:
     return box * tile.box + (line ^ (line >> 3 & tile.width - 16))
 
 
-def evaluated(text: str, width: int, place: SimpleNamespace, **indices: int) -> int:
+def evaluated(text: str, width: int, thread: SimpleNamespace, **indices: int) -> int:
     """An emitted expression of whole numbers."""
 
     def swizzle(at: int) -> int:
         return at ^ (at >> 3 & width - 16)
 
-    return eval(text.replace(f"swizzle<{width}>", "swizzle").replace("/", "//"), {"place": place, "swizzle": swizzle, **indices})
+    return eval(text.replace(f"swizzle<{width}>", "swizzle").replace("/", "//"), {"thread": thread, "swizzle": swizzle, **indices})

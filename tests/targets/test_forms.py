@@ -1,4 +1,5 @@
-"""Kernels in the forms that the examples do not have: values, interleavings, and one file of all their CUDA that builds."""
+"""Kernels in the forms that the examples do not have: values, interleavings, and one file of all their CUDA
+that builds."""
 
 import shutil
 from pathlib import Path

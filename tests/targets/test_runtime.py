@@ -1,4 +1,5 @@
-"""The CUDA runtime header: its operand tables, and that every word of it becomes the instruction it names."""
+"""The CUDA runtime header: its operand tables, and that every function of it becomes the instruction it
+names."""
 
 import re
 import shutil
@@ -42,8 +43,8 @@ __global__ void __launch_bounds__(256, 1)
         fence_async_shared();
         bits[0] = pack_f16(x, 1.0f); bits[1] = pack_bf16(x, 2.0f);
         bits[2] = pack_e4m3(x, 3.0f); bits[3] = pack_e5m2(x, 4.0f);
-        bool impossible = never();
-        pin(impossible, x);
+        bool opaque = opaque_false();
+        scheduling_fence(opaque, x);
         out[0] = exp2_approx(x) + log2_approx(x) + quad_max(x) + quad_min(x) + quad_sum(x);
     }
 }

@@ -1,5 +1,6 @@
 # pyright: basic
-"""Schedules with more iterations in flight: values with several instances, loops of fewer iterations than stages."""
+"""Schedules with more iterations in flight: values with several instances, loops of fewer iterations than
+stages."""
 
 from dataclasses import replace
 from random import Random
@@ -18,7 +19,8 @@ LATER = ("load.z", "trunc.acc_21", "mul.acc_24", "dot.acc_26")
 
 
 def later(kernel: str, intervals: dict[str, int]) -> Program:
-    """An example with some operations so many intervals later than need be, and room for the rings that this takes."""
+    """An example with some operations so many intervals later than need be, and room for the channels that
+    this takes."""
     module, (one,) = loops(kernel)
     solution = one.solution
     starts = tuple(
@@ -29,7 +31,7 @@ def later(kernel: str, intervals: dict[str, int]) -> Program:
 
 
 def delayed(intervals: int) -> Program:
-    """`fa_fwd`, with the product of weights and values later."""
+    """`fa_fwd`, with the MMA of weights and values later."""
     return later("fa_fwd", dict.fromkeys(LATER, intervals))
 
 

@@ -30,7 +30,7 @@ from twill.ir.program import (
     Write,
     walk,
 )
-from twill.targets.hopper.scheduling_fences import pinned
+from twill.targets.hopper.scheduling_fences import fenced
 from twill.warp.listing import text
 from twill.warp.lower import Options, TornError, lower
 from twill.warp.steady_state import Settings
@@ -53,7 +53,7 @@ def test_lowering_is_deterministic(kernel: str) -> None:
 
 
 def test_a_matrix_product_waits_once_for_the_product_before() -> None:
-    """Loads of one product share a channel; the slot of the product before is released while the next one runs."""
+    """Loads of one MMA share a channel; the slot of the MMA before is released while the next one runs."""
     steady = loop("gemm", 1).steady
     assert [type(s) for s in steady] == [ConsumerWait, MmaIssue, MmaWait, ConsumerRelease]
     wait, release = steady[2], steady[3]
@@ -76,8 +76,8 @@ def test_the_first_product_is_peeled_so_that_it_need_not_add() -> None:
 
 
 def test_a_result_leaves_between_the_parts_of_the_next_product() -> None:
-    """A product is issued in parts around the wait for the one before it where issuing holds the group, as the fastest attention kernel
-    written by hand does."""
+    """An MMA is issued in parts around the wait for the one before it where issuing holds the group, as the
+    fastest attention kernel written by hand does."""
     module, (one,) = loops("fa_bwd")
     operations = tuple(replace(op, issue=424) if op.name == "ttng.warp_group_dot" else op for op in one.problem.operations)
     made = lower(module, [replace(one, problem=replace(one.problem, operations=operations))])
@@ -117,14 +117,14 @@ def test_an_older_maximum_is_kept() -> None:
 
 @pytest.mark.parametrize(("kernel", "group"), [("fa_fwd", 1), ("fa_fwd_subtiled", 1), ("fa_fwd_subtiled", 2)])
 def test_nothing_is_in_flight_when_a_loop_turns(kernel: str, group: int) -> None:
-    """Behind the last product of an interval stands a wait for it, though what reads it comes in the next one."""
+    """Behind the last MMA of an interval stands a wait for it, though what reads it comes in the next one."""
     steady = loop(kernel, group).steady
     last = max(i for i, statement in enumerate(steady) if isinstance(statement, MmaIssue))
     assert any(isinstance(statement, MmaWait) and statement.pending == 0 for statement in steady[last:])
 
 
 def test_vectors_alone_are_no_reason_for_a_pin() -> None:
-    """The pins of an interval stand around arithmetic on tiles."""
+    """The scheduling fences of an interval stand around arithmetic on tiles."""
     vector, tile = (Tensor(shape, Scalar("f32")) for shape in ((64,), (64, 64)))
     types: dict[str, Type] = {"t": tile, "u": tile, "v": vector, "w": vector}
 
@@ -132,7 +132,7 @@ def test_vectors_alone_are_no_reason_for_a_pin() -> None:
         return Compute("", (), (Read(0, Register(read)),), (Write(0, Register(write)),))
 
     def between(middle: Compute) -> tuple[type[Statement], ...]:
-        found = pinned([compute("t", "u"), compute("u", "v"), MmaWait(1), middle, MmaWait(0), compute("w", "t")], types)
+        found = fenced([compute("t", "u"), compute("u", "v"), MmaWait(1), middle, MmaWait(0), compute("w", "t")], types)
         first, second = (i for i, statement in enumerate(found) if isinstance(statement, MmaWait))
         return tuple(type(statement) for statement in found[first + 1 : second])
 
@@ -141,7 +141,7 @@ def test_vectors_alone_are_no_reason_for_a_pin() -> None:
 
 
 def test_few_waits() -> None:
-    """Two waits for products and two slots in a steady state of two products."""
+    """Two waits for MMAs and two slots in a steady state of two MMAs."""
     steady = loop("fa_fwd_subtiled", 1).steady
     assert sum(isinstance(s, MmaWait) for s in steady) <= 2
     assert sum(isinstance(s, ConsumerWait) for s in steady) == sum(isinstance(s, ConsumerRelease) for s in steady) == 2

@@ -1,4 +1,5 @@
-"""Kernels made to walk over their grids: the same results from any number of blocks, and the loader running on."""
+"""Kernels made to walk over their grids: the same results from any number of blocks, and the loader running
+on."""
 
 from functools import cache
 from itertools import product
@@ -72,7 +73,8 @@ def test_no_interleaving_goes_wrong(kernel: str) -> None:
 
 
 def test_the_loader_runs_on_into_the_next_program() -> None:
-    """Nothing of the loader's waits for the end of a program: between two loads there are only loops and sums."""
+    """Nothing of the loader's waits for the end of a program: between two loads there are only loops and
+    sums."""
     loader = made("gemm").groups[0]
     (tiles,) = [statement for statement in loader.body if isinstance(statement, For)]
     assert any(isinstance(statement, Pipelined) for statement in tiles.body)

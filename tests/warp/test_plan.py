@@ -18,7 +18,8 @@ BOUNDS = Bounds(ResourceBound("tensor", 1), RecurrenceBound(1))
 
 
 class Solver:
-    """Answers for the two loops from files; torn, or none at all, for the second one until it is asked with a partition."""
+    """Answers for the two loops from files; torn, or none at all, for the second one until it is asked with a
+    partition."""
 
     def __init__(self, torn: bool) -> None:
         self.torn = torn

@@ -1,27 +1,31 @@
-"""Warp programs: what every group of warps does, statement by statement, and the channels that join them.
+"""Warp programs: what every group of warps does, statement by statement, and the channels between them.
 
-`codegen.lower` makes a `Program` from a module and the joint schedules of its loops; `codegen` prints CUDA from it and `simulate` runs it.
-The docstrings say what each statement means; both implement exactly that.
+`twill.warp` makes a `Program` from a module and the joint schedules of its loops; `twill.targets` prints CUDA
+from it and `twill.simulate` runs it. The docstrings define each statement; all of them implement exactly
+that.
 
-**Execution.** A thread block starts with every `Channel` empty, every `OrderBarrier` in its initial state and every
-counter 0, synchronizes once,
-and then each `WarpGroup` takes its registers and runs its `WarpProgram.body` from first to last statement. Groups run concurrently and meet
-only in Put, ConsumerWait, ConsumerRelease, OrderBarrierWait and OrderBarrierArrive. All warps of a group execute all
-statements (a group of 8 warps is two
-warpgroups, each with its 64 rows of every product).
+**Execution.** A thread block starts with every `Channel` empty, every `OrderBarrier` in its initial state and
+every counter 0, synchronizes once, and then each group takes its registers and runs its `WarpProgram.body`
+from first to last statement. Groups run concurrently and synchronize only in ProducerLoad, ProducerStore,
+ConsumerWait, ConsumerRelease, OrderBarrierWait and OrderBarrierArrive. All warps of a group execute all
+statements (a group of 8 warps is two warpgroups, each with its 64 rows of every MMA).
 
-**Iterations.** Inside a `Pipelined` loop of N iterations a statement names the iteration it works for by an `Iteration`; N and the
-induction variable (lower + iteration * step) are computed by every group from the same scalars, so all agree.
+**Iterations.** Inside a `Pipelined` loop of N iterations a statement names the iteration it works for by an
+`Iteration`; N and the induction variable (lower + iteration * step) are computed by every group from the same
+scalars, so all agree.
 
-**Registers.** A `Variable` is a tile (or scalar) that a group keeps in registers, assigned many times. Where older instances are still
-needed it has several *ages*: age 0 is the latest, age 1 the one before; `Move` shifts them before the next assignment.
+**Registers.** A `Variable` is a tile (or scalar) that a group keeps in registers, assigned many times. Where
+older instances are still needed it has several *ages*: age 0 is the latest, age 1 the one before; `Move`
+shifts them before the next assignment.
 
-**Values.** Statements name TTGIR operations by `ir.loop.Op.index` and values by `ir.loop.Value.id`. An operand of one of a statement's
-operations is, in this order: bound by the statement's `reads`; the result of an earlier operation of the same statement; an argument of the
-function; the induction variable of an enclosing loop; the result of an `arith.constant`; the result of a `tt.make_tensor_descriptor`
-(made by the host). Results named by `writes` are kept, the others are private to the statement.
+**Values.** Statements name TTGIR operations by `ir.loop.Op.index` and values by `ir.loop.Value.id`. An
+operand of one of a statement's operations is, in this order: bound by the statement's `reads`; the result of
+an earlier operation of the same statement; an argument of the function; the induction variable of an
+enclosing loop; the result of an `arith.constant`; the result of a `tt.make_tensor_descriptor` (made by the
+host). Results named by `writes` are kept, the others are private to the statement.
 
-Guarantees: every place, channel, order, buffer and variable that a statement names exists; a group only names its own variables.
+Guarantees: every location, channel, order, buffer and variable that a statement names exists; a group only
+names its own variables.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,8 +39,9 @@ from twill.ir.loop import Encoding, Function, Module, Op, Type
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """Which iteration of the enclosing pipelined loop: `first` is `offset` itself (0 is the first), `newest` is i - offset with i the
-    loop counter of the steady state, `last` is N - 1 - offset. `once`: outside of pipelined loops; `offset` is 0."""
+    """Which iteration of the enclosing pipelined loop: `first` is `offset` itself (0 is the first), `newest`
+    is i - offset with i the loop counter of the steady state, `last` is N - 1 - offset. `once`: outside of
+    pipelined loops; `offset` is 0."""
 
     base: Literal["first", "newest", "last", "once"]
     offset: int = 0
@@ -68,8 +73,9 @@ class Register:
 class Slot:
     """Tensor number `tensor` of one slot of a channel.
 
-    The slot's *sequence number* is the executing group's counter of the channel plus the iteration (0 for `once`); counters start at 0
-    and grow by `Advance`. Slot index = sequence number mod depth, phase = (sequence number div depth) mod 2.
+    The slot's *sequence number* is the executing group's counter of the channel plus the iteration (0 for
+    `once`); counters start at 0 and grow by `Advance`. Slot index = sequence number mod depth, phase =
+    (sequence number div depth) mod 2.
     """
 
     channel: str
@@ -82,11 +88,12 @@ OperandLocation: TypeAlias = Register | Slot
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """TTGIR value `value` is found at `place`. A value of register type at a `Slot` is loaded from shared memory into the layout of
-    its type (between the group's ConsumerWait and its ConsumerRelease of that slot), except by a product, which reads it where it is."""
+    """TTGIR value `value` is read from `location`. A value of register type in a `Slot` is loaded from shared
+    memory into the layout of its type (between the group's ConsumerWait and its ConsumerRelease of that
+    slot), except by an MMA, whose operand it is in shared memory."""
 
     value: int
-    place: OperandLocation
+    location: OperandLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +107,19 @@ class Write:
 # --- statements: computing --------------------------------------------------------------------------------------------
 
 SLICES = 8
-"""In how many equal parts a tile is divided at most."""
+"""How many slices a tile operation has: the finest division of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Execute `ops` in order, synchronously: arithmetic, reductions, layout changes, pointer loads and stores, atomics, whole `scf.if`.
+    """Execute `ops` in order, synchronously: arithmetic, reductions, layout changes, pointer loads and
+    stores, atomics, whole `scf.if`.
 
     Operations that write global memory are executed once (by this group alone).
 
-    A long one may be executed in several statements, in order of `begin`, with others between them: each does its share of the elements
-    that a thread holds (the tile's columns from `begin` to `end`). A reduction's result is complete with the last of them."""
+    A long one may be executed in several statements, in order of `begin`, with others between them: each
+    executes the slices `begin` to `end` of the elements that a thread holds (columns of the tile). A
+    reduction's result is complete with the last of them."""
 
     node: str
     """The graph node it belongs to; for code outside of loops the name of its last operation."""
@@ -119,16 +128,17 @@ class Compute:
     writes: tuple[Write, ...] = ()
     at: At = At()
     begin: int = 0
-    """In shares of 1 / SLICES."""
+    """In slices of 1 / SLICES."""
     end: int = SLICES
-    partial: bool = False
-    """A reduction leaves each thread with the result of its own elements; what is computed from it is partial too,
-    until a `FinalizeReduction`."""
+    deferred: bool = False
+    """Each thread keeps the reduction of its own elements; what is computed from it is deferred too, until a
+    `FinalizeReduction`."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitializeCarried:
-    """`register` = the value (an argument or constant where `source` is None): the initial value of a carried variable."""
+    """`register` = the value (an argument or constant where `source` is None): the initial value of a carried
+    variable."""
 
     value: int
     source: OperandLocation | None
@@ -138,8 +148,8 @@ class InitializeCarried:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """variable[age] = variable[age - 1]: an older instance is kept, just before age 0 is assigned. Both are complete, none is in use by an
-    asynchronous product."""
+    """variable[age] = variable[age - 1]: an older instance is kept, just before age 0 is assigned. Both are
+    complete, none is in use by an asynchronous MMA."""
 
     variable: str
     age: int
@@ -148,7 +158,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class FinalizeReduction:
-    """The partial results of the threads that share a row, in `register`, are joined by the reduction `op`; each has the whole then."""
+    """Combine the deferred results of the threads that share a row, in `register`, by the reduction `op`;
+    each thread then has the whole result."""
 
     register: Register
     op: int
@@ -157,8 +168,8 @@ class FinalizeReduction:
 
 @dataclass(frozen=True, slots=True)
 class SchedulingFence:
-    """What computes `registers` stays before, what reads them behind it: holds arithmetic on its side of an issue or a wait against the
-    compiler's scheduling. Changes nothing."""
+    """What computes `registers` stays before the fence, what reads them after it: the compiler's scheduler
+    moves no arithmetic across it. No effect on values."""
 
     registers: tuple[Register, ...]
     at: At = At()
@@ -167,19 +178,21 @@ class SchedulingFence:
 # --- statements: tensor core ------------------------------------------------------------------------------------------
 
 Accumulate: TypeAlias = Literal["always", "never", "not_first"]
-"""Whether the first step of a product adds to its accumulator: `not_first`, except in iteration 0 (its initial value is zero)."""
+"""Whether the first step of an MMA adds to its accumulator; `not_first`: except in iteration 0, whose initial
+value is zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class MmaIssue:
-    """Start elements `begin` to `end` of K of an asynchronous product into `accumulator`, and close them as one commit group.
+    """Start elements `begin` to `end` of K of an asynchronous MMA into `accumulator`, and close them as one
+    commit group.
 
-    The last of `ops` is the `ttng.warp_group_dot`, those before it change how its operands are seen (transpositions of shared memory,
-    the accumulator layout taken as that of A) and move nothing. It starts the reading of its operands and the update of its
-    accumulator; all is complete when a later `MmaWait` says so. Products of one group execute in order, so a product may be issued on
-    an accumulator that an earlier one still updates. A product that is not issued at once is issued in several statements, in order
-    of K; `accumulate` concerns the part with begin = 0, later parts always add. The registers
-    it reads are written by completed statements.
+    The last of `ops` is the `ttng.warp_group_dot`, those before it reinterpret its operands (transpositions
+    of shared memory, the accumulator layout taken as that of A) and move nothing. It starts the reading of
+    its operands and the update of its accumulator; both are complete after a later `MmaWait`. MMAs of one
+    group execute in order, so an MMA may be issued on an accumulator that an earlier one still updates. An
+    MMA that is not issued at once is issued in several statements, in order of K; `accumulate` concerns the
+    part with begin = 0, later parts always add. The registers it reads are written by completed statements.
     """
 
     node: str
@@ -194,12 +207,13 @@ class MmaIssue:
 
 @dataclass(frozen=True, slots=True)
 class MmaWait:
-    """Wait until at most `pending` of this group's latest commit groups are in flight; older ones are then complete."""
+    """Wait until at most `pending` of this group's latest commit groups are in flight; older ones are then
+    complete."""
 
     pending: int
     at: At = At()
     early: bool = False
-    """Sooner than anything depends on it: for the registers that the products read."""
+    """Sooner than anything depends on it: for the registers that the MMAs read."""
 
 
 # --- statements: channels ---------------------------------------------------------------------------------------------
@@ -207,7 +221,8 @@ class MmaWait:
 
 @dataclass(frozen=True, slots=True)
 class TileLoad:
-    """One `tt.descriptor_load` into tensor `tensor` of a slot. `ops` compute its coordinates; the load itself is the last."""
+    """One `tt.descriptor_load` into tensor `tensor` of a slot. `ops` compute its coordinates; the load itself
+    is the last."""
 
     tensor: int
     ops: tuple[int, ...]
@@ -216,8 +231,8 @@ class TileLoad:
 
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
-    """Put by TMA: wait until the slot is empty, expect `bytes` on its full barrier, start the loads. Asynchronous from there: the slot is
-    full when all bytes have arrived."""
+    """Fill a slot by TMA: wait until it is empty (producer_acquire), expect `bytes` on its full barrier,
+    start the loads. Asynchronous from there: the slot is full when all bytes have arrived."""
 
     channel: str
     loads: tuple[TileLoad, ...]
@@ -227,8 +242,9 @@ class ProducerLoad:
 
 @dataclass(frozen=True, slots=True)
 class ProducerStore:
-    """Put by the group: wait until the slot is empty, execute `ops`, write `values` into the slot's tensors in order, make them visible to
-    the asynchronous proxy, arrive on its full barrier. Synchronous. `ops` may be empty: the values are then read."""
+    """Fill a slot by threads: wait until it is empty (producer_acquire), execute `ops`, write `values` into
+    the slot's tensors in order, make them visible to the asynchronous proxy, arrive on its full barrier
+    (producer_commit). Synchronous. `ops` may be empty: the values are then read."""
 
     node: str
     """The graph node it belongs to."""
@@ -250,9 +266,10 @@ class ConsumerWait:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRelease:
-    """This group reads the slot of `at.iteration` no more: arrive on its empty barrier. A slot is empty when every consuming group has done
-    so since it was last put; before the first put it is empty. Does nothing where the iteration is negative (a release later than the
-    first turn of the steady state, for an iteration that never was)."""
+    """This group reads the slot of `at.iteration` no more: arrive on its empty barrier. A slot is empty when
+    every consuming group has done so since it was last filled, and before it is first filled. Does nothing
+    where the iteration is negative (a release later than the first iteration of the steady state, for an
+    iteration that does not exist)."""
 
     channel: str
     at: At = At()
@@ -260,7 +277,8 @@ class ConsumerRelease:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The group's counter of `channel` grows by the trip count N of the pipelined loop at operation `loop`, by 1 where that is None."""
+    """The group's counter of `channel` grows by the trip count N of the pipelined loop at operation `loop`,
+    by 1 where that is None."""
 
     channel: str
     loop: int | None = None
@@ -271,7 +289,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class OrderBarrierWait:
-    """Wait for, and take, one signal of `order`. Signals and waits of an order alternate."""
+    """Wait for one signal of `order` and consume it. Signals and waits of an ordering barrier alternate."""
 
     order: str
     at: At = At()
@@ -279,7 +297,7 @@ class OrderBarrierWait:
 
 @dataclass(frozen=True, slots=True)
 class OrderBarrierArrive:
-    """Give one signal of `order`, without waiting."""
+    """Signal `order` without waiting."""
 
     order: str
     at: At = At()
@@ -290,11 +308,12 @@ class OrderBarrierArrive:
 
 @dataclass(frozen=True, slots=True)
 class StoreTile:
-    """Write a register tile to global memory by TMA, in `parts` equal parts of its columns. For each: wait until an earlier store has
-    read `buffer`, write the part there (the layout in which the tile lies in registers does not matter), make it visible, start the
-    store (or reduction) and commit it.
+    """Write a register tile to global memory by TMA, in `parts` equal parts of its columns. For each: wait
+    until an earlier store has read `buffer`, write the part there (the layout in which the tile lies in
+    registers does not matter), make it visible, start the store (or reduction) and commit it.
 
-    The last of `ops` is the `tt.descriptor_store` or `tt.descriptor_reduce`; those before compute coordinates and tile."""
+    The last of `ops` is the `tt.descriptor_store` or `tt.descriptor_reduce`; those before compute coordinates
+    and tile."""
 
     ops: tuple[int, ...]
     reads: tuple[Read, ...]
@@ -305,7 +324,8 @@ class StoreTile:
 
 @dataclass(frozen=True, slots=True)
 class StoreWait:
-    """Wait until the stores started from `buffer` have read it: it may be overwritten, or handed on by a ConsumerRelease."""
+    """Wait until the stores started from `buffer` have read it: it may be overwritten, or released by a
+    ConsumerRelease."""
 
     buffer: str
     at: At = At()
@@ -316,11 +336,11 @@ class StoreWait:
 
 @dataclass(frozen=True, slots=True)
 class Pipelined:
-    """A scheduled loop of N iterations. With s = `stages`: if N >= s - 1, the prologue, then `steady` for i = s - 1 .. N - 1, then the
-    epilogue; otherwise `short` for every iteration, one behind the other, whose statements name theirs as `newest` 0. All groups have
-    the loop, and with the same N and s.
+    """A scheduled loop of N iterations. With s = `stages`: if N >= s - 1, the prologue, then `steady` for i =
+    s - 1 .. N - 1, then the epilogue; otherwise `short` for every iteration, one after the other, whose
+    statements name theirs as `newest` 0. All groups have the loop, and with the same N and s.
 
-    Afterwards nothing asynchronous of the products of the loop is in flight in this group.
+    Afterwards nothing asynchronous of the MMAs of the loop is in flight in this group.
     """
 
     op: int
@@ -337,12 +357,14 @@ class Pipelined:
     bounds: tuple[Read, ...] = ()
     """Where lower bound, upper bound and step are, for those that are no arguments or constants."""
     zeroed: tuple[InitializeCarried, ...] = ()
-    """Zeros for accumulators that products write without reading (`not_first`): executed where N = 0, needless otherwise."""
+    """Zeros for accumulators that MMAs write without reading (`not_first`): executed where N = 0, needless
+    otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """An `scf.for` around others (tiles of a persistent kernel), executed as it stands; `body` ends with the copies of carried values."""
+    """An `scf.for` around others (tiles of a persistent kernel), executed as it stands; `body` ends with the
+    moves of carried values."""
 
     op: int
     body: tuple["Statement", ...]
@@ -401,12 +423,13 @@ class SlotTensor:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A ring of `depth` slots, each with a full and an empty barrier.
+    """A multi-buffered channel of `depth` slots, each with a full and an empty barrier (CUTLASS: a pipeline
+    of `depth` stages).
 
-    Full barrier: one phase per put (ProducerLoad: one arrival that expects the bytes; ProducerStore: the arrivals of
-    the producing group's warps).
-    Empty barrier: one phase per round of ConsumerRelease by all `consumers`. Put of sequence number n waits for the empty phase of parity
-    ((n div depth) + 1) mod 2, ConsumerWait for the full phase of parity (n div depth) mod 2; so the first round of puts does not wait.
+    Full barrier: one phase per fill (ProducerLoad: one arrival that expects the bytes; ProducerStore: the
+    arrivals of the producing group's warps). Empty barrier: one phase per round of ConsumerRelease by all
+    `consumers`. The fill of sequence number n waits for the empty phase of parity ((n div depth) + 1) mod 2,
+    ConsumerWait for the full phase of parity (n div depth) mod 2; so the first round of fills does not wait.
     """
 
     id: str
@@ -425,7 +448,8 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class OrderBarrier:
-    """One hand-over of the tensor core between two groups: `signaller` gives, `waiter` takes (a named barrier of both groups' threads)."""
+    """A hand-off of the tensor core from group `signaller` to group `waiter` (a named barrier of both groups'
+    threads)."""
 
     id: str
     barrier: int
@@ -456,7 +480,8 @@ class SharedMemory:
     bytes: int
     """Everything, barriers included."""
     barriers: int
-    """Offset of the barriers: for each channel, in order, `depth` full ones, then `depth` empty ones, 8 bytes each."""
+    """Offset of the barriers: for each channel, in order, `depth` full ones, then `depth` empty ones, 8 bytes
+    each."""
     limit: int
     """What the machine grants."""
 
@@ -499,15 +524,16 @@ class WarpProgram:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A TMA descriptor, made by the host from the kernel's arguments. `ops` compute its shape and strides from them; the last is the
-    `tt.make_tensor_descriptor`."""
+    """A TMA descriptor, made by the host from the kernel's arguments. `ops` compute its shape and strides
+    from them; the last is the `tt.make_tensor_descriptor`."""
 
     ops: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`threads` of a thread block: all groups, and idle warps that fill up warpgroups. The grid is the caller's."""
+    """`threads` of a thread block: all groups, and idle warps that fill up warpgroups. The grid is the
+    caller's."""
 
     threads: int
     entry_registers: int

@@ -1,1 +1,2 @@
-"""Warp programs on the CPU: their values, every order in which their groups may run, and how many cycles they take."""
+"""Warp programs on the CPU: their values, every order in which their groups may run, and how many cycles they
+take."""

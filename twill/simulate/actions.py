@@ -1,6 +1,8 @@
-"""A group's program, unfolded: its statements one by one as they are executed, with their iterations and slots worked out.
+"""A group's program, unfolded: its statements one by one as they are executed, with their iterations and
+slots worked out.
 
-Takes a group's statements and the trip counts of its loops; gives `Action`s. The other parts of the simulator work on these alone.
+Takes a group's statements and the trip counts of its loops; gives `Action`s. The other parts of the simulator
+work on these alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,9 +11,9 @@ from dataclasses import dataclass
 from twill.ir.program import Advance, For, If, Iteration, Pipelined, Statement
 
 Trips = Callable[[Pipelined | For], int]
-"""How often a loop runs; asked when it is reached."""
+"""How often a loop runs; called when it is reached."""
 Taken = Callable[[If], bool]
-"""Whether the condition of an `If` holds; asked when it is reached."""
+"""Whether the condition of an `If` holds; called when it is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +59,21 @@ class _Walk:
 
 
 def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken = lambda branch: True) -> Iterator[Action]:
-    """The actions of a group, in order; trip counts are asked for as late as possible, so that values computed before are known."""
+    """The actions of a group, in order; trip counts are evaluated as late as possible, when values computed
+    before are known."""
     yield from _list(_Walk(trips, taken, {}, {}), statements, Action(statements[0]) if statements else None)
 
 
-def _list(walk: _Walk, statements: tuple[Statement, ...], place: Action | None) -> Iterator[Action]:
+def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None) -> Iterator[Action]:
     for statement in statements:
-        assert place is not None
-        here = Action(statement, tuple(sorted(walk.counters.items())), place.loop, place.newest, place.total, place.outer)
+        assert context is not None
+        here = Action(statement, tuple(sorted(walk.counters.items())), context.loop, context.newest, context.total, context.outer)
         match statement:
             case Pipelined():
                 yield from _pipelined(walk, statement, here)
             case For(op=op, body=body):
                 for k in range(walk.trips(statement)):
-                    yield from _list(walk, body, Action(statement, outer=(*place.outer, (op, k))))
+                    yield from _list(walk, body, Action(statement, outer=(*context.outer, (op, k))))
             case If(then=then, otherwise=otherwise):
                 yield from _list(walk, then if walk.taken(statement) else otherwise, here)
             case Advance(channel=channel, loop=loop):

@@ -1,7 +1,7 @@
 """A program beside the TTGIR that it was made from: the same arguments, the same memory, the same results?
 
-Takes a program and the values of its scalar arguments; gives the relative error of every array that the kernel has, for one program of
-the grid. Pointer arguments get random memory (`memory`).
+Takes a program and the values of its scalar arguments; gives the relative error of every array that the
+kernel has, for one program of the grid. Pointer arguments get random memory (`memory`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,8 @@ class Compared:
 
     argument: str
     error: float
-    """Norm of the difference by the norm of the reference; infinite where one has a NaN that the other has not."""
+    """Norm of the difference by the norm of the reference; infinite where one has a NaN that the other has
+    not."""
     changed: bool
     """The kernel wrote to it."""
     type: str
@@ -40,7 +41,8 @@ TOLERANCE: Mapping[str, float] = {"f32": 1e-4, "f64": 1e-4, "f16": 2e-3, "bf16":
 """Relative error that the order of sums may make, by what the result is stored as; integers must be equal."""
 
 LARGE, SMALL, FLOAT = 512, 2, 0.125
-"""What scalar arguments are unless told: integers that a multiple of 16 is promised for, other integers, floats."""
+"""What scalar arguments are unless told: integers that a multiple of 16 is promised for, other integers,
+floats."""
 
 
 def scalars(function: Function, given: Mapping[str, float]) -> dict[str, float]:
@@ -62,7 +64,8 @@ def _name(value: Value) -> str:
 
 
 def arguments(function: Function, numbers: Mapping[str, float], seed: int = 0) -> tuple[dict[int, Any], Memory]:
-    """The arguments by value id, and the memory behind the pointers. Raises TwillError for a type that can not be simulated."""
+    """The arguments by value id, and the memory behind the pointers. Raises TwillError for a type that can
+    not be simulated."""
     values, types = dict[int, Any](), dict[str, str]()
     for value in function.args:
         name = element(value.type.pointee if isinstance(value.type, Pointer) else value.type)
@@ -79,7 +82,8 @@ def arguments(function: Function, numbers: Mapping[str, float], seed: int = 0) -
 def compare(
     program: Program, numbers: Mapping[str, float], grid: Mapping[str, int], seed: int = 0, prefer: tuple[int, ...] = ()
 ) -> tuple[Compared, ...]:
-    """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by itself."""
+    """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by
+    itself."""
     values, expected = arguments(program.function, numbers, seed)
     interpret(program.function, values, expected, grid)
     values, found = arguments(program.function, numbers, seed)

@@ -1,8 +1,9 @@
 """Warp programs, executed on arrays.
 
-Takes a program, its arguments and a program id; changes the memory as the thread block would. Whatever is asynchronous happens as late
-as it may: tiles arrive when somebody gets them, products are computed when somebody waits for them, and until then slot and accumulator
-hold NaN; so a statement that does not wait computes with NaN.
+Takes a program, its arguments and a program id; changes the memory as the thread block would. Whatever is
+asynchronous happens as late as it may: tiles arrive when somebody gets them, MMAs are computed when somebody
+waits for them, and until then slot and accumulator hold NaN; so a statement that does not wait computes with
+NaN.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,11 +41,12 @@ from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import Scope, execute
 from twill.simulate.operations import product
-from twill.simulate.operations import run as joined
+from twill.simulate.operations import run as combined
 from twill.simulate.protocol import HazardError, Protocol, State
 
 Slots = dict[tuple[str, int, int], Any]
-"""What lies in shared memory, by channel, slot and tensor: an array, or a function that gives it when it arrives."""
+"""What lies in shared memory, by channel, slot and tensor: an array, or a function that gives it when it
+arrives."""
 
 
 @dataclass(slots=True)
@@ -65,13 +67,14 @@ class _Group:
     block: _Block
     warps: WarpProgram
     registers: dict[Register, Any] = field(default_factory=dict[Register, Any])
-    flying: list[tuple[Action, MmaIssue]] = field(default_factory=list[tuple[Action, MmaIssue]])
+    in_flight: list[tuple[Action, MmaIssue]] = field(default_factory=list[tuple[Action, MmaIssue]])
     hidden: dict[Register, Any] = field(default_factory=dict[Register, Any])
-    """Accumulators of products in flight, as they were."""
+    """Accumulators of MMAs in flight, as they were."""
 
 
 def run(program: Program, arguments: Mapping[int, Any], memory: Memory, grid: Mapping[str, int], prefer: tuple[int, ...] = ()) -> None:
-    """Execute one thread block; of the groups that can go on, the first in `prefer` does. Raises HazardError and TwillError."""
+    """Execute one thread block; of the groups that can go on, the first in `prefer` does. Raises HazardError
+    and TwillError."""
     ops = {op.index: op for op in program.function.walk()}
     block = _Block(program, lambda: Scope(ops, arguments, memory, grid), memory, grid)
     protocol = Protocol.of(program)
@@ -120,7 +123,7 @@ def _taken(group: _Group, branch: If) -> bool:
 def _act(group: _Group, action: Action) -> None:
     match action.statement:
         case Compute() as compute if compute.end - compute.begin < SLICES:
-            _share(group, action, compute)
+            _slice(group, action, compute)
         case Compute(ops=ops, reads=reads, writes=writes):
             values = _computed(group, action, ops, reads)
             group.registers.update((write.register, values[write.value]) for write in writes)
@@ -131,7 +134,7 @@ def _act(group: _Group, action: Action) -> None:
         case Move(variable=variable, age=age):
             group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
         case ProducerLoad() as put:
-            _put(group, action, put)
+            _producer_load(group, action, put)
         case ProducerStore(channel=channel, ops=ops, reads=reads, values=kept, at=at):
             slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
             values = _computed(group, action, ops, reads)
@@ -141,8 +144,8 @@ def _act(group: _Group, action: Action) -> None:
         case MmaIssue() as issue:
             _issue(group, action, issue)
         case MmaWait(pending=pending):
-            while len(group.flying) > pending:
-                _complete(group, *group.flying.pop(0))
+            while len(group.in_flight) > pending:
+                _complete(group, *group.in_flight.pop(0))
         case OrderBarrierWait() | OrderBarrierArrive():
             pass
         case _:
@@ -153,7 +156,7 @@ def _scope(group: _Group, action: Action | None, reads: Any) -> Scope:
     """What a statement finds: its reads, the arguments and the induction variables."""
     values = group.block.scope()
     for read in reads:
-        values[read.value] = _found(group, action, read.place)
+        values[read.value] = _found(group, action, read.location)
     for op, count in (*action.outer, *(((action.loop, _iteration(action)),) if action.loop is not None else ())) if action else ():
         _induct(group, values, op, count)
     return values
@@ -180,17 +183,17 @@ def _bound(group: _Group, index: int, value: int) -> Register | None:
     for statement in walk(group.warps.body):
         if isinstance(statement, Pipelined | For) and statement.op == index:
             for read in statement.bounds:
-                if read.value == value and isinstance(read.place, Register):
-                    return read.place
+                if read.value == value and isinstance(read.location, Register):
+                    return read.location
     return None
 
 
-def _found(group: _Group, action: Action | None, place: OperandLocation) -> Any:
-    if isinstance(place, Register):
-        return group.registers.get(place)
+def _found(group: _Group, action: Action | None, location: OperandLocation) -> Any:
+    if isinstance(location, Register):
+        return group.registers.get(location)
     assert action is not None
-    slot = action.sequence(place.channel, place.iteration) % group.block.program.channel(place.channel).depth
-    return _value(group, place.channel, slot, place.tensor)
+    slot = action.sequence(location.channel, location.iteration) % group.block.program.channel(location.channel).depth
+    return _value(group, location.channel, slot, location.tensor)
 
 
 def _value(group: _Group, channel: str, slot: int, tensor: int) -> Any:
@@ -207,8 +210,8 @@ def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Any) -
     return values
 
 
-def _share(group: _Group, action: Action, compute: Compute) -> None:
-    """A share of the columns of each result; a reduction joins them with what it has come to."""
+def _slice(group: _Group, action: Action, compute: Compute) -> None:
+    """Some slices of the columns of each result; a reduction combines them with its result so far."""
     values = _scope(group, action, compute.reads)
     for index in compute.ops:
         op = group.block.program.op(index)
@@ -217,13 +220,13 @@ def _share(group: _Group, action: Action, compute: Compute) -> None:
             values[source.id] = _columns(values[source.id], compute)
         execute(op, values, group.block.memory, group.block.grid)
     for write in compute.writes:
-        kept = compute.begin or any(read.place == write.register for read in compute.reads)
+        kept = compute.begin or any(read.location == write.register for read in compute.reads)
         new, old = values[write.value], group.registers.get(write.register) if kept else None
         if np.ndim(new) == 1:
             op = group.block.program.op(compute.ops[-1])
             block = op.regions[0].blocks[0]
             operands = {arg.id: value for arg, value in zip(block.args, (old, new), strict=True)}
-            group.registers[write.register] = new if old is None else joined(block.ops, operands, group.block.memory, group.block.grid)[0]
+            group.registers[write.register] = new if old is None else combined(block.ops, operands, group.block.memory, group.block.grid)[0]
         else:
             made = np.full_like(new, np.nan) if old is None else np.array(old)
             _columns(made, compute)[...] = _columns(new, compute)
@@ -231,12 +234,12 @@ def _share(group: _Group, action: Action, compute: Compute) -> None:
 
 
 def _columns(tile: Any, compute: Compute) -> Any:
-    """The share of a tile that a statement works on."""
+    """The slices of a tile that a statement works on."""
     count = tile.shape[1]
     return tile[:, count * compute.begin // SLICES : count * compute.end // SLICES]
 
 
-def _put(group: _Group, action: Action, put: ProducerLoad) -> None:
+def _producer_load(group: _Group, action: Action, put: ProducerLoad) -> None:
     slot = action.sequence(put.channel, put.at.iteration) % group.block.program.channel(put.channel).depth
 
     def tile(load: TileLoad) -> Callable[[], Any]:
@@ -254,21 +257,21 @@ def _arrive(group: _Group, channel: str, slot: int) -> None:
             group.block.slots[channel, slot, tensor] = held()
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- MMAs ---------------------------------------------------------------------------------------------------------
 
 
 def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
-    if not any(other.accumulator == issue.accumulator for _, other in group.flying):
+    if not any(other.accumulator == issue.accumulator for _, other in group.in_flight):
         group.hidden[issue.accumulator] = group.registers.get(issue.accumulator)
     shape = group.block.program.op(issue.ops[-1]).result.type
     group.registers[issue.accumulator] = np.full(getattr(shape, "shape"), np.nan, np.float32)  # noqa: B009
-    group.flying.append((action, issue))
+    group.in_flight.append((action, issue))
 
 
 def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
-    """Compute a part of a product from what its operands are now."""
+    """Compute a part of an MMA from what its operands are now."""
     dot = group.block.program.op(issue.ops[-1])
-    values = _scope(group, action, [read for read in issue.reads if read.place != issue.accumulator])
+    values = _scope(group, action, [read for read in issue.reads if read.location != issue.accumulator])
     for index in issue.ops[:-1]:
         execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
     a, b = (np.asarray(values[operand.id]) for operand in dot.operands[:2])
@@ -276,5 +279,5 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
     old = np.zeros_like(part) if fresh else group.hidden[issue.accumulator]
     group.hidden[issue.accumulator] = part + (np.nan if old is None else old)
-    if not any(other.accumulator == issue.accumulator for _, other in group.flying):
+    if not any(other.accumulator == issue.accumulator for _, other in group.in_flight):
         group.registers[issue.accumulator] = group.hidden[issue.accumulator]

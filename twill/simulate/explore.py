@@ -1,8 +1,9 @@
 """Every order in which the groups of a program may run.
 
-Takes a program and trip counts; raises `HazardError` for a deadlock, a slot overwritten before it is consumed, a read before its write, a
-wrong phase, a signal lost. What a group does between two meetings with others concerns no one else (`local` checks it), so the
-interleavings of the meetings are all there are; states are hashed, so that each is looked at once. Larger counts are run by adversaries:
+Takes a program and trip counts; raises `HazardError` for a deadlock, a slot overwritten before it is
+consumed, a read before its write, a wrong phase, a signal lost. What a group does between two
+synchronizations with others affects no other group (`local` checks it), so only the interleavings of
+synchronizations matter; states are hashed and each is visited once. Larger counts are run by adversaries:
 each order of preference among the groups, and random choices.
 """
 
@@ -19,7 +20,7 @@ from twill.simulate.protocol import HazardError, Protocol, State
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """How much was looked at."""
+    """How much was explored."""
 
     states: int
     complete: bool
@@ -34,8 +35,9 @@ def same(trips: int, outer: int = 2) -> Counts:
     return lambda loop: trips if isinstance(loop, Pipelined) else outer
 
 
-def meetings(program: Program, counts: Counts) -> tuple[tuple[int, tuple[Action, ...]], ...]:
-    """For each group, the actions in which it meets others, after its own rules have been checked. Raises HazardError."""
+def synchronizations(program: Program, counts: Counts) -> tuple[tuple[int, tuple[Action, ...]], ...]:
+    """For each group, the actions that synchronize it with others, after its own rules have been checked.
+    Raises HazardError."""
     protocol = Protocol.of(program)
     found = list[tuple[int, tuple[Action, ...]]]()
     for group in program.groups:
@@ -47,7 +49,7 @@ def meetings(program: Program, counts: Counts) -> tuple[tuple[int, tuple[Action,
 
 def explore(program: Program, counts: Counts, limit: int = 200_000) -> Explored:
     """All interleavings, up to `limit` states. Raises HazardError."""
-    protocol, groups = Protocol.of(program), meetings(program, counts)
+    protocol, groups = Protocol.of(program), synchronizations(program, counts)
     begin = (protocol.initial(), (0,) * len(groups))
     seen, todo = {begin}, [begin]
     while todo:
@@ -75,7 +77,7 @@ def _ready(protocol: Protocol, groups: Sequence[tuple[int, Sequence[Action]]], s
 
 
 def describe(action: Action) -> str:
-    """A meeting in words."""
+    """A synchronization in words."""
     statement = action.statement
     name = getattr(statement, "channel", getattr(statement, "order", ""))
     iteration = action.iteration(getattr(statement, "at").iteration)  # noqa: B009
@@ -83,8 +85,9 @@ def describe(action: Action) -> str:
 
 
 def adversaries(program: Program, counts: Counts, rounds: int = 20, seed: int = 0) -> int:
-    """Each preference among the groups, then `rounds` random runs; how many runs there were. Raises HazardError."""
-    protocol, groups = Protocol.of(program), meetings(program, counts)
+    """Each preference among the groups, then `rounds` random runs; how many runs there were. Raises
+    HazardError."""
+    protocol, groups = Protocol.of(program), synchronizations(program, counts)
     random = Random(seed)
     choices: list[Callable[[list[int]], int]] = [
         lambda ready, order=order: min(ready, key=order.index) for order in permutations(range(len(groups)))

@@ -1,7 +1,8 @@
 """Global memory behind a kernel's pointers.
 
-Every argument has memory that grows where it is touched, filled with random numbers that follow from the seed and the place alone, so
-that two runs see the same. Out-of-bounds parts of a tile read as zero and are not written, as by TMA.
+Every argument has memory that grows where it is touched, filled with random numbers that follow from the seed
+and the place alone, so that two runs see the same. Out-of-bounds parts of a tile read as zero and are not
+written, as by TMA.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A TMA descriptor: where its tensor begins, its shape and strides in elements, and the block it moves."""
+    """A TMA descriptor: where its tensor begins, its shape and strides in elements, and the block it
+    moves."""
 
     pointers: Pointers
     shape: tuple[int, ...]

@@ -18,7 +18,7 @@ IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
 
 
 class Scope(dict[int, Any]):
-    """Values by id; constants and descriptors are made when they are asked for."""
+    """Values by id; constants and descriptors are made at their first use."""
 
     def __init__(self, ops: Mapping[int, Op], arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]) -> None:
         super().__init__(arguments)

@@ -1,6 +1,8 @@
-"""What one group must not do, whatever the others do: the rules of products in flight, of registers and of borrowed slots.
+"""What one group must not do, whatever the others do: the rules of MMAs in flight, of registers and of
+acquired slots.
 
-Takes the actions of one group; raises `HazardError` at the first that breaks a rule. Shares nothing with the code that places the waits.
+Takes the actions of one group; raises `HazardError` at the first that breaks a rule. Shares nothing with the
+code that places the waits.
 """
 
 from collections.abc import Iterable
@@ -35,7 +37,7 @@ Thing = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A product in flight."""
+    """An MMA in flight."""
 
     node: str
     reads: frozenset[Thing]
@@ -44,16 +46,17 @@ class _Flight:
 
 @dataclass(slots=True)
 class _Group:
-    flying: list[_Flight] = field(default_factory=list[_Flight])
-    borrowed: dict[tuple[str, int], bool] = field(default_factory=dict[tuple[str, int], bool])
-    """Slots between ConsumerWait and ConsumerRelease, and whether they were got in a pipelined loop: those must be given back."""
+    in_flight: list[_Flight] = field(default_factory=list[_Flight])
+    acquired: dict[tuple[str, int], bool] = field(default_factory=dict[tuple[str, int], bool])
+    """Slots between ConsumerWait and ConsumerRelease, and whether they were acquired in a pipelined loop:
+    those must be released."""
     assigned: set[Thing] = field(default_factory=set[Thing])
     leaving: set[str] = field(default_factory=set[str])
     """Buffers that stores may still read."""
-    partial: set[Thing] = field(default_factory=set[Thing])
-    """Registers in which each thread has its own part of a sum."""
+    deferred: set[Thing] = field(default_factory=set[Thing])
+    """Registers in which each thread has a reduction of its own elements, not finalized yet."""
     parts: dict[str, int] = field(default_factory=dict[str, int])
-    """How far each product under way has been issued."""
+    """How far each MMA under way has been issued."""
 
 
 def check(program: Program, group: int, actions: Iterable[Action]) -> None:
@@ -61,13 +64,13 @@ def check(program: Program, group: int, actions: Iterable[Action]) -> None:
     state = _Group()
     for action in actions:
         _action(program, group, state, action)
-    if state.flying:
-        raise HazardError(f"group {group} ends with {state.flying[-1].node} in flight")
-    for (channel, number), looped in state.borrowed.items():
+    if state.in_flight:
+        raise HazardError(f"group {group} ends with {state.in_flight[-1].node} in flight")
+    for (channel, number), looped in state.acquired.items():
         if looped:
             raise HazardError(f"group {group} ends without having released tile {number} of {channel}")
     if any(state.parts.values()):
-        raise HazardError(f"group {group} ends with a product issued in part")
+        raise HazardError(f"group {group} ends with an MMA issued in part")
     if state.leaving:
         raise HazardError(f"group {group} ends while a store may still read {sorted(state.leaving)[0]}")
 
@@ -75,22 +78,28 @@ def check(program: Program, group: int, actions: Iterable[Action]) -> None:
 def _action(program: Program, group: int, state: _Group, action: Action) -> None:
     match action.statement:
         case MmaWait(pending=pending):
-            state.flying = state.flying[len(state.flying) - pending :] if pending < len(state.flying) else state.flying
-            state.flying = state.flying if pending else []
+            state.in_flight = state.in_flight[len(state.in_flight) - pending :] if pending < len(state.in_flight) else state.in_flight
+            state.in_flight = state.in_flight if pending else []
         case MmaIssue() as issue:
             _issue(program, group, state, action, issue)
         case ConsumerWait(channel=channel, at=at):
-            state.borrowed[channel, action.sequence(channel, at.iteration)] = at.iteration.base != "once"
+            state.acquired[channel, action.sequence(channel, at.iteration)] = at.iteration.base != "once"
         case ConsumerRelease(channel=channel, at=at):
             if action.iteration(at.iteration) >= 0:
-                _consumed(program, group, state, channel, action.sequence(channel, at.iteration))
+                _consumer_release(program, group, state, channel, action.sequence(channel, at.iteration))
         case Move(variable=variable, age=age):
             _use(group, state, f"the move of {variable}", [("register", variable, age - 1)], [("register", variable, age)])
         case FinalizeReduction(register=register):
-            _use(group, state, "a join", [_register(register)], [_register(register)])
-            state.partial.discard(_register(register))
+            _use(group, state, "the finalization of a reduction", [_register(register)], [_register(register)])
+            state.deferred.discard(_register(register))
         case SchedulingFence(registers=registers):
-            _use(group, state, "a pin", [_register(register) for register in registers], [_register(register) for register in registers])
+            _use(
+                group,
+                state,
+                "a scheduling fence",
+                [_register(register) for register in registers],
+                [_register(register) for register in registers],
+            )
         case Compute(node=node, reads=reads, writes=writes):
             _read(group, state, action, node, reads)
             _use(group, state, node, _things(action, reads), [_register(write.register) for write in writes])
@@ -99,8 +108,8 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
             _read(group, state, action, "a copy", [Read(0, source)] if source else [])
             _use(group, state, "a copy", [], [_register(register)])
         case ProducerStore(channel=channel, reads=reads):
-            _read(group, state, action, f"the put of {channel}", reads)
-            _use(group, state, f"the put of {channel}", _things(action, reads), [])
+            _read(group, state, action, f"the store to {channel}", reads)
+            _use(group, state, f"the store to {channel}", _things(action, reads), [])
         case ProducerLoad(loads=loads):
             for load in loads:
                 _read(group, state, action, "the address of a load", load.reads)
@@ -118,52 +127,53 @@ def _register(register: Register) -> Thing:
     return "register", register.variable, register.age
 
 
-def _thing(action: Action, place: OperandLocation) -> Thing:
-    match place:
+def _thing(action: Action, location: OperandLocation) -> Thing:
+    match location:
         case Register():
-            return _register(place)
+            return _register(location)
         case Slot(channel, _, iteration):
             return "slot", channel, action.sequence(channel, iteration)
 
 
 def _things(action: Action, reads: Iterable[Read]) -> list[Thing]:
-    return [_thing(action, read.place) for read in reads]
+    return [_thing(action, read.location) for read in reads]
 
 
 def _read(group: int, state: _Group, action: Action, what: str, reads: Iterable[Read]) -> None:
     """Everything read is there: slots between ConsumerWait and ConsumerRelease, registers assigned."""
     for kind, name, number in _things(action, reads):
-        if kind == "slot" and (name, number) not in state.borrowed:
+        if kind == "slot" and (name, number) not in state.acquired:
             raise HazardError(f"group {group}: {what} reads tile {number} of {name} outside of its ConsumerWait and ConsumerRelease")
         if kind == "register" and (kind, name, number) not in state.assigned:
             raise HazardError(f"group {group}: {what} reads {name} (age {number}) before it is assigned")
 
 
 def _use(group: int, state: _Group, what: str, reads: Iterable[Thing], writes: Iterable[Thing]) -> None:
-    """Registers are not touched while a product uses them."""
-    written, read = {flight.writes for flight in state.flying}, {thing for flight in state.flying for thing in flight.reads}
+    """Registers are not touched while an MMA uses them."""
+    written, read = {flight.writes for flight in state.in_flight}, {thing for flight in state.in_flight for thing in flight.reads}
     for thing in reads:
         if thing in written:
-            raise HazardError(f"group {group}: {what} reads {thing[1]}, which a product in flight writes")
+            raise HazardError(f"group {group}: {what} reads {thing[1]}, which an MMA in flight writes")
     for thing in writes:
         if thing in written or thing in read:
-            raise HazardError(f"group {group}: {what} overwrites {thing[1]}, which a product in flight uses")
+            raise HazardError(f"group {group}: {what} overwrites {thing[1]}, which an MMA in flight uses")
         state.assigned.add(thing)
 
 
 def _spread(group: int, state: _Group, action: Action, compute: Compute) -> None:
-    """What is computed from partial sums is one, and is not read outside of the loop before it is joined."""
-    spread = compute.partial or any(thing in state.partial for thing in _things(action, compute.reads))
-    if spread and action.loop is None:
-        raise HazardError(f"group {group}: {compute.node} reads a sum that the threads have not joined")
+    """What is computed from a deferred reduction is deferred too, and is not read outside of the loop before
+    it is finalized."""
+    deferred = compute.deferred or any(thing in state.deferred for thing in _things(action, compute.reads))
+    if deferred and action.loop is None:
+        raise HazardError(f"group {group}: {compute.node} reads a reduction that is not finalized")
     for write in compute.writes:
-        (state.partial.add if spread else state.partial.discard)(_register(write.register))
+        (state.deferred.add if deferred else state.deferred.discard)(_register(write.register))
 
 
 def _issue(program: Program, group: int, state: _Group, action: Action, issue: MmaIssue) -> None:
     accumulator = _register(issue.accumulator)
     first = issue.accumulate == "never" or (issue.accumulate == "not_first" and action.iteration(issue.at.iteration) == 0)
-    operands = [read for read in issue.reads if read.place != issue.accumulator]
+    operands = [read for read in issue.reads if read.location != issue.accumulator]
     _read(group, state, action, issue.node, operands)
     _, k = shape_of(program.op(issue.ops[-1]).operands[0].type)
     if not first and accumulator not in state.assigned:
@@ -171,27 +181,27 @@ def _issue(program: Program, group: int, state: _Group, action: Action, issue: M
     if state.parts.get(issue.node, 0) != issue.begin:
         raise HazardError(f"group {group}: {issue.node} is issued from {issue.begin}, but it has come to {state.parts.get(issue.node, 0)}")
     things = _things(action, operands)
-    for flight in state.flying:
+    for flight in state.in_flight:
         if flight.writes in things or accumulator in flight.reads:
             raise HazardError(f"group {group}: {issue.node} is issued while {flight.node} uses its registers")
     state.parts[issue.node] = issue.end % k
-    state.flying.append(_Flight(issue.node, frozenset(things), accumulator))
+    state.in_flight.append(_Flight(issue.node, frozenset(things), accumulator))
     state.assigned.add(accumulator)
 
 
-def _consumed(program: Program, group: int, state: _Group, channel: str, number: int) -> None:
-    for flight in state.flying:
+def _consumer_release(program: Program, group: int, state: _Group, channel: str, number: int) -> None:
+    for flight in state.in_flight:
         if ("slot", channel, number) in flight.reads:
             raise HazardError(f"group {group} releases tile {number} of {channel} while {flight.node} reads it")
     for buffer in program.buffers:
         if buffer.overlays == channel and buffer.id in state.leaving:
             raise HazardError(f"group {group} releases {channel} while a store reads {buffer.id}, which lies in it")
-    state.borrowed.pop((channel, number), None)
+    state.acquired.pop((channel, number), None)
 
 
 def _stage(program: Program, group: int, state: _Group, name: str) -> None:
     buffer = next(buffer for buffer in program.buffers if buffer.id == name)
-    for flight in state.flying:
+    for flight in state.in_flight:
         if buffer.overlays and any(thing[:2] == ("slot", buffer.overlays) for thing in flight.reads):
             raise HazardError(f"group {group} stages in {buffer.overlays} while {flight.node} reads it")
     state.leaving.add(name)

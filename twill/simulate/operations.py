@@ -1,7 +1,8 @@
-"""What every TTGIR operation computes, in NumPy: the one place that both the direct execution and the warp programs use.
+"""What every TTGIR operation computes, in NumPy: the one place that both the direct execution and the warp
+programs use.
 
-Takes an operation with the values of its operands; gives the values of its results. Tiles are arrays of their shape (layouts do not
-matter), scalars arrays of no dimensions, pointers `Pointers`, descriptors `Descriptor`.
+Takes an operation with the values of its operands; gives the values of its results. Tiles are arrays of their
+shape (layouts do not matter), scalars arrays of no dimensions, pointers `Pointers`, descriptors `Descriptor`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +94,8 @@ def constant(op: Op) -> Array:
 
 
 def evaluate(op: Op, operands: Sequence[Any], memory: Memory, program: Mapping[str, int]) -> Values:
-    """The results of one operation without regions (a `tt.reduce` excepted). `program` has `pid.x`, `grid.x`, ...
+    """The results of one operation without regions (a `tt.reduce` excepted). `program` has `pid.x`, `grid.x`,
+    ...
 
     Raises TwillError for an operation that is not known.
     """

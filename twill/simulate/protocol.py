@@ -1,7 +1,8 @@
-"""The state of channels and orders, and what Put, ConsumerWait, ConsumerRelease, OrderBarrierWait and OrderBarrierArrive do to it.
+"""The state of channels and orders, and what each synchronizing statement does to it.
 
-Barriers are modelled as the hardware has them: a phase bit that flips when all arrivals are in, and waits for a parity. What a slot really
-holds and who has still to read it is kept beside them, so that a wait that passes when it should not is found out.
+Barriers are modelled as the hardware has them: a phase bit that flips when all arrivals are in, and waits for
+a parity. What a slot really holds and who has still to read it is kept beside them, so that a wait that
+passes when it should not is found out.
 """
 
 from collections.abc import Mapping
@@ -25,8 +26,9 @@ class HazardError(Exception):
     """A program does what it must not; the message says what, where and in which iteration."""
 
 
-ChannelPlan = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
-"""For each slot: completed phases of full; groups that arrived on empty; completed phases of empty; groups that read what it holds."""
+SlotStates = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
+"""For each slot: completed phases of its full barrier; groups that arrived on its empty barrier; completed
+phases of the empty barrier; groups that read what it holds."""
 
 _FRESH = (0, frozenset[int](), 0, frozenset[int]())
 
@@ -35,11 +37,11 @@ _FRESH = (0, frozenset[int](), 0, frozenset[int]())
 class State:
     """Where all channels and orders stand; hashable."""
 
-    rings: tuple[ChannelPlan, ...]
+    slots: tuple[SlotStates, ...]
     holds: tuple[tuple[int, ...], ...]
     """Sequence number that each slot of each channel holds; -1 before the first put."""
     signals: tuple[bool, ...]
-    """Which orders have a signal that nobody has taken."""
+    """Which ordering barriers have a signal that is not consumed yet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,9 +58,9 @@ class Protocol:
 
     def initial(self) -> State:
         channels = [channel for _, channel in self.channels.values()]
-        rings = tuple((_FRESH,) * channel.depth for channel in channels)
+        slots = tuple((_FRESH,) * channel.depth for channel in channels)
         holds = tuple((-1,) * channel.depth for channel in channels)
-        return State(rings, holds, tuple(order.signalled for _, order in self.orders.values()))
+        return State(slots, holds, tuple(order.signalled for _, order in self.orders.values()))
 
     def concerns(self, action: Action) -> bool:
         """Whether an action waits for, or changes, what groups share."""
@@ -72,11 +74,11 @@ class Protocol:
         """Whether an action need not wait."""
         match action.statement:
             case ProducerLoad(channel=name) | ProducerStore(channel=name):
-                number, slot, ring, channel = self._slot(state, name, action)
-                return ring[slot][2] % 2 != (number // channel.depth + 1) % 2
+                number, slot, slots, channel = self._slot(state, name, action)
+                return slots[slot][2] % 2 != (number // channel.depth + 1) % 2
             case ConsumerWait(channel=name):
-                number, slot, ring, channel = self._slot(state, name, action)
-                return ring[slot][0] % 2 != number // channel.depth % 2
+                number, slot, slots, channel = self._slot(state, name, action)
+                return slots[slot][0] % 2 != number // channel.depth % 2
             case OrderBarrierWait(order=name):
                 return state.signals[self.orders[name][0]]
             case _:
@@ -86,30 +88,30 @@ class Protocol:
         """The state after an action that is ready. Raises HazardError."""
         match action.statement:
             case ProducerLoad(channel=name) | ProducerStore(channel=name):
-                return self._put(state, group, name, action)
+                return self._producer_load(state, group, name, action)
             case ConsumerWait(channel=name):
-                return self._get(state, group, name, action)
+                return self._consumer_wait(state, group, name, action)
             case ConsumerRelease(channel=name):
-                return self._consumed(state, group, name, action)
+                return self._consumer_release(state, group, name, action)
             case OrderBarrierWait(order=name):
                 return self._signal(state, name, False)
             case OrderBarrierArrive(order=name):
                 if state.signals[self.orders[name][0]]:
-                    raise HazardError(f"group {group} signals {name} twice before it is taken")
+                    raise HazardError(f"group {group} signals {name} twice before it is consumed")
                 return self._signal(state, name, True)
             case _:
                 return state
 
-    def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, ChannelPlan, Channel]:
+    def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, SlotStates, Channel]:
         position, channel = self.channels[name]
         number = action.sequence(name, action.statement.at.iteration)  # pyright: ignore
-        return number, number % channel.depth, state.rings[position], channel
+        return number, number % channel.depth, state.slots[position], channel
 
-    def _put(self, state: State, group: int, name: str, action: Action) -> State:
-        number, slot, ring, channel = self._slot(state, name, action)
+    def _producer_load(self, state: State, group: int, name: str, action: Action) -> State:
+        number, slot, slots, channel = self._slot(state, name, action)
         position = self.channels[name][0]
         held = state.holds[position][slot]
-        full, arrived, empty, readers = ring[slot]
+        full, arrived, empty, readers = slots[slot]
         unread = sorted(set(channel.consumers) - arrived) if held >= 0 and empty * channel.depth <= held else []
         if unread or readers:
             who = ", ".join(map(str, sorted({*unread, *readers})))
@@ -118,35 +120,37 @@ class Protocol:
             raise HazardError(f"group {group} puts tile {number} of {name} where tile {held + channel.depth} belongs")
         return self._changed(state, position, slot, (full + 1, arrived, empty, readers), number)
 
-    def _get(self, state: State, group: int, name: str, action: Action) -> State:
-        number, slot, ring, channel = self._slot(state, name, action)
+    def _consumer_wait(self, state: State, group: int, name: str, action: Action) -> State:
+        number, slot, slots, channel = self._slot(state, name, action)
         position = self.channels[name][0]
         held = state.holds[position][slot]
         if held != number:
             what = "nothing" if held < 0 else f"tile {held}"
-            raise HazardError(f"group {group} gets tile {number} of {name}, but the slot holds {what}: read before its write")
-        full, arrived, empty, readers = ring[slot]
+            raise HazardError(f"group {group} acquires tile {number} of {name}, but the slot holds {what}: read before its write")
+        full, arrived, empty, readers = slots[slot]
         if group in readers or group in arrived or group not in channel.consumers:
-            raise HazardError(f"group {group} gets tile {number} of {name} twice, or is no consumer of it")
+            raise HazardError(f"group {group} acquires tile {number} of {name} twice, or is no consumer of it")
         return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
 
-    def _consumed(self, state: State, group: int, name: str, action: Action) -> State:
-        number, slot, ring, channel = self._slot(state, name, action)
+    def _consumer_release(self, state: State, group: int, name: str, action: Action) -> State:
+        number, slot, slots, channel = self._slot(state, name, action)
         position = self.channels[name][0]
-        full, arrived, empty, readers = ring[slot]
+        full, arrived, empty, readers = slots[slot]
         if group not in readers or state.holds[position][slot] != number:
-            raise HazardError(f"group {group} releases tile {number} of {name} without having got it")
+            raise HazardError(f"group {group} releases tile {number} of {name} without having acquired it")
         arrived = arrived | {group}
         if arrived == frozenset(channel.consumers):
             arrived, empty = frozenset[int](), empty + 1
         return self._changed(state, position, slot, (full, arrived, empty, readers - {group}), number)
 
-    def _changed(self, state: State, position: int, slot: int, ring: tuple[int, frozenset[int], int, frozenset[int]], held: int) -> State:
-        rings, holds = list(state.rings), list(state.holds)
-        rings[position] = (*rings[position][:slot], ring, *rings[position][slot + 1 :])
+    def _changed(
+        self, state: State, position: int, slot: int, changed: tuple[int, frozenset[int], int, frozenset[int]], held: int
+    ) -> State:
+        slots, holds = list(state.slots), list(state.holds)
+        slots[position] = (*slots[position][:slot], changed, *slots[position][slot + 1 :])
         holds[position] = (*holds[position][:slot], held, *holds[position][slot + 1 :])
-        return State(tuple(rings), tuple(holds), state.signals)
+        return State(tuple(slots), tuple(holds), state.signals)
 
     def _signal(self, state: State, name: str, value: bool) -> State:
         position = self.orders[name][0]
-        return State(state.rings, state.holds, (*state.signals[:position], value, *state.signals[position + 1 :]))
+        return State(state.slots, state.holds, (*state.signals[:position], value, *state.signals[position + 1 :]))

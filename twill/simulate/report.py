@@ -1,6 +1,8 @@
-"""What a timed run says: cycles per iteration, how busy the units are, where groups wait; and a trace for Perfetto.
+"""What a timed run says: cycles per iteration, how busy the units are, where groups wait; and a trace for
+Perfetto.
 
-Takes the events of `timed.simulate`; gives numbers, lines of text, and the Chrome trace event format (a microsecond stands for a cycle).
+Takes the events of `timed.simulate`; gives numbers, lines of text, and the Chrome trace event format (a
+microsecond stands for a cycle).
 """
 
 import json

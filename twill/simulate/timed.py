@@ -1,10 +1,12 @@
 """How many cycles a warp program takes, and where its groups wait.
 
-Takes a program with the problems of its loops (costs in units of time), a few costs of hand-over, and how fast operations are beside an
-idle and a busy tensor core; gives every statement with its time. Warpgroups execute their statements in order (a group of 8 warps is two
-of them, each with its half of every tile). An operation starts when its warpgroup has come to it and its operands are there (the delays of
-the problem's edges), and goes on in small steps, each as fast as the tensor core lets it and when its unit is free; the tensor core and TMA
-work on while the warpgroup goes on, the issue of a product holds it once it is too far ahead. Code outside of the loops takes no time.
+Takes a program with the problems of its loops (costs in units of time), a few costs of synchronization, and
+how fast operations are beside an idle and under a busy tensor core; gives every statement with its time.
+Warpgroups execute their statements in order (a group of 8 warps is two of them, each with its half of every
+tile). An operation starts when its warpgroup has come to it and its operands are there (the delays of the
+problem's edges), and goes on in small steps, each as fast as the tensor core lets it and when its unit is
+free; the tensor core and TMA work on while the warpgroup goes on, the issue of an MMA holds it once it is too
+far ahead. Code outside of the loops takes no time.
 """
 
 import heapq
@@ -36,7 +38,7 @@ from twill.warp.dataflow import DOT, LOAD
 from twill.warp.tasks import Scheduled
 
 STEP = 32.0
-"""Cycles of an operation that are done at once: finer than anything they meet."""
+"""Cycles of an operation that are done at once: finer than any interaction with the tensor core."""
 
 WARPGROUP = 4
 """Warps."""
@@ -49,21 +51,21 @@ class Costs:
     barrier: int
     """From an arrival to the end of a wait for it."""
     order: int
-    """The same where groups take turns."""
+    """The same of an ordering barrier."""
     poll: int
     """Of a wait that is over already."""
     load: int
     """From the end of a load's occupancy of TMA to its arrival."""
     launch: int
-    """Issuing a product at least."""
+    """Issuing an MMA at least."""
     ahead: int
-    """How far the issue of a product runs ahead of the tensor core."""
+    """How far the issue of an MMA runs ahead of the tensor core."""
 
     @staticmethod
     def of(machine: Machine) -> "Costs":
         """What a machine file says; 0 for what it lacks."""
-        product, load, handover = machine.cost(DOT), machine.cost(LOAD), machine.handover
-        launch, ahead = (product.issue, product.queue or 0) if product else (0, 0)
+        mma, load, handover = machine.cost(DOT), machine.cost(LOAD), machine.handover
+        launch, ahead = (mma.issue, mma.queue or 0) if mma else (0, 0)
         return Costs(handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead)
 
 
@@ -105,8 +107,8 @@ class _Group:
     actions: list[Action]
     done: int = 0
     now: float = 0.0
-    flying: list[float] = field(default_factory=list[float])
-    """When the products in flight complete."""
+    in_flight: list[float] = field(default_factory=list[float])
+    """When the MMAs in flight complete."""
     left: float = 1.0
     """The part of the operation that is still to be done."""
     began: float = 0.0
@@ -127,11 +129,11 @@ class _Clock:
     costs: Costs
     paces: Paces
     k: Mapping[int, int]
-    """K of products, by operation."""
+    """K of MMAs, by operation."""
     nodes: Mapping[int, str]
     """The operation of the problem that a TTGIR operation belongs to."""
     free: dict[str, float] = field(default_factory=dict[str, float])
-    products: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    mmas: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     """When the tensor core works."""
     ended: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict[tuple[int | None, str, int, int], float])
     """By loop, operation, iteration and warpgroup."""
@@ -146,10 +148,11 @@ class _Clock:
 
 
 def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None) -> tuple[Event, ...]:
-    """Every statement of the loops with its time, by time. Raises HazardError where the program stands still."""
+    """Every statement of the loops with its time, by time. Raises HazardError where the program stands
+    still."""
     protocol = Protocol.of(program)
-    products = [op for op in program.function.walk() if op.name == DOT]
-    k = {op.index: getattr(op.operands[0].type, "shape")[-1] for op in products}  # noqa: B009
+    mmas = [op for op in program.function.walk() if op.name == DOT]
+    k = {op.index: getattr(op.operands[0].type, "shape")[-1] for op in mmas}  # noqa: B009
     nodes = {index: node.id for one in loops for node in one.graph.nodes for index in node.ops}
     problems: dict[int | None, Problem] = {one.loop.op.index: one.problem for one in loops}
     intervals: dict[int | None, float] = {
@@ -165,7 +168,8 @@ def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs
 
 
 def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
-    """Whoever is earliest goes on; who is not let on by the protocol tries again whenever another one has."""
+    """The earliest warpgroup goes on; one that the protocol holds back tries again whenever another one has
+    gone on."""
     queue, parked = [(0.0, i) for i in range(len(groups))], set[int]()
     while queue:
         _, i = heapq.heappop(queue)
@@ -187,7 +191,8 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
 
 
 def _pass(clock: _Clock, group: _Group, action: Action) -> None:
-    """On to the next statement. A group has got something with its first warpgroup that has, given or released it with its last."""
+    """On to the next statement. A group has got something with its first warpgroup that has, given or
+    released it with its last."""
     before = clock.passed[group.id, group.done]
     clock.passed[group.id, group.done] += 1
     deciding = before == 0 if isinstance(action.statement, ConsumerWait | OrderBarrierWait) else before == group.members - 1
@@ -201,27 +206,27 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
     came, costs = group.now, clock.costs
     match action.statement:
         case MmaWait(pending=pending, at=at):
-            while len(group.flying) > pending:
-                group.now = max(group.now, group.flying.pop(0))
+            while len(group.in_flight) > pending:
+                group.now = max(group.now, group.in_flight.pop(0))
             _note(clock, group, action, f"wait {pending}", came, at.cycle)
         case ProducerLoad(channel=name):
             _room(clock, group, action, name)
-            _put(clock, group, action, name)
+            _producer_load(clock, group, action, name)
         case ProducerStore(channel=name, ops=ops, node=node):
             if group.left == 1.0:
                 _room(clock, group, action, name)
             if ops and action.loop is not None and not _work(clock, group, action, node):
                 return False
-            _put(clock, group, action, name)
+            _producer_load(clock, group, action, name)
         case ConsumerWait(channel=name, at=at):
             group.now = max(group.now + costs.poll, clock.full[name, action.sequence(name, at.iteration)] + costs.barrier)
-            _note(clock, group, action, f"get {name}", came, at.cycle)
+            _note(clock, group, action, f"consumer_wait {name}", came, at.cycle)
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
             clock.empty[slot] = max(group.now, clock.empty.get(slot, 0.0))
         case OrderBarrierWait(order=name, at=at):
             group.now = max(group.now, clock.signalled.get(name, -costs.order) + costs.order)
-            _note(clock, group, action, f"take {name}", came, at.cycle)
+            _note(clock, group, action, f"wait {name}", came, at.cycle)
         case OrderBarrierArrive(order=name):
             clock.signalled[name] = group.now
         case Compute(node=node) if action.loop is not None:
@@ -249,10 +254,10 @@ def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     depth = clock.protocol.channels[name][1].depth
     if number >= depth:
         group.now = max(came + clock.costs.poll, clock.empty[name, number - depth] + clock.costs.barrier)
-    _note(clock, group, action, f"put {name}", came, at.cycle)
+    _note(clock, group, action, f"producer_acquire {name}", came, at.cycle)
 
 
-def _put(clock: _Clock, group: _Group, action: Action, name: str) -> None:
+def _producer_load(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Tiles on their way: TMA is taken, then they arrive."""
     at, arrival = getattr(action.statement, "at"), group.now  # noqa: B009
     number = action.sequence(name, at.iteration)
@@ -277,8 +282,8 @@ def _scale(clock: _Clock, action: Action) -> float:
 
 
 def _shared(clock: _Clock, action: Action, op: Operation, ready: float, part: float = 1.0) -> float:
-    """Take a part of an operation's share of aggregate units; when it starts. Of such a unit so much is left as the schedule's interval
-    has: only what goes beyond makes an operation wait."""
+    """Take a part of an operation's fraction of aggregate units; when it starts. Of such a unit so much is
+    left as the schedule's interval has: only what goes beyond makes an operation wait."""
     problem, scale = clock.problems[action.loop], _scale(clock, action)
     shared = {unit.name: unit.capacity for unit in problem.units if unit.aggregate}
     taken = [r for r in op.reservations if r.unit in shared]
@@ -306,7 +311,7 @@ def _take(clock: _Clock, action: Action, unit: str, node: str, begin: float, end
 
 
 def _tensor_works(clock: _Clock, time: float) -> bool:
-    return any(begin <= time < end for begin, end in reversed(clock.products[-8:]))
+    return any(begin <= time < end for begin, end in reversed(clock.mmas[-8:]))
 
 
 # --- operations -----------------------------------------------------------------------------------------------------------
@@ -315,11 +320,11 @@ def _tensor_works(clock: _Clock, time: float) -> bool:
 def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
     problem = clock.problems[action.loop]
-    op, scale, share = problem.operation(node), _scale(clock, action), _part(action.statement) / group.members
+    op, scale, fraction = problem.operation(node), _scale(clock, action), _part(action.statement) / group.members
     iteration = action.iteration(getattr(action.statement, "at").iteration)  # noqa: B009
     if group.left == 1.0:
         came = group.now
-        group.now = _shared(clock, action, op, max([came, *_operands(clock, group, action, problem, node, iteration)]), share)
+        group.now = _shared(clock, action, op, max([came, *_operands(clock, group, action, problem, node, iteration)]), fraction)
         group.began = group.now
         if group.now > came:
             clock.events.append(Event(group.track, f"operands of {node}", came, group.now, iteration, group.now - came, action.loop))
@@ -327,11 +332,11 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     units = _exclusive(clock, action, op)
     begin = max([group.now, *(clock.free.get(unit, 0.0) for unit in units)])
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
-    part = min(group.left, STEP / (chosen.issue * scale * share)) if chosen.issue else group.left
-    group.now = begin + chosen.issue * scale * share * part
+    part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left
+    group.now = begin + chosen.issue * scale * fraction * part
     for r in chosen.reservations:
         if r.unit in units:
-            _take(clock, action, r.unit, node, begin, begin + r.cycles * scale * share * part, iteration)
+            _take(clock, action, r.unit, node, begin, begin + r.cycles * scale * fraction * part, iteration)
     group.left -= part
     if group.left > 1e-9:
         return False
@@ -347,7 +352,7 @@ def _part(statement: Statement) -> float:
 
 
 def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) -> None:
-    """A product, or a part of one."""
+    """An MMA, or a part of one."""
     problem, came = clock.problems.get(action.loop), group.now
     if problem is None:
         return
@@ -359,14 +364,15 @@ def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) ->
     taken = max((r.cycles for r in op.reservations if r.unit in units), default=0) * scale
     for unit in units:
         _take(clock, action, unit, statement.node, begin, begin + taken * part, iteration)
-    clock.products.append((begin, begin + taken * part))
-    group.flying.append(begin + taken * part + op.latency * scale - taken)
+    clock.mmas.append((begin, begin + taken * part))
+    group.in_flight.append(begin + taken * part + op.latency * scale - taken)
     group.now = max(ready + clock.costs.launch, begin + taken * part - clock.costs.ahead)
     clock.events.append(Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop))
 
 
 def _operands(clock: _Clock, group: _Group, action: Action, problem: Problem, node: str, iteration: int) -> list[float]:
-    """When what an operation reads from its own warpgroup's registers is there; products are waited for by statements."""
+    """When what an operation reads from its own warpgroup's registers is there; MMAs are waited for by
+    statements."""
     scale, found = problem.resolution.cycles_per_unit, list[float]()
     for edge in problem.edges:
         ended = clock.ended.get((action.loop, edge.src, iteration - edge.distance, group.member)) if edge.dst == node else None
@@ -376,7 +382,8 @@ def _operands(clock: _Clock, group: _Group, action: Action, problem: Problem, no
 
 
 def held(op: Operation) -> Operation:
-    """The steps of a reduction wait for each other, which leaves its units to others but holds its warps until the last."""
+    """The steps of a reduction wait for each other, which leaves its units to others but holds its warps
+    until the last."""
     return replace(op, issue=op.latency) if op.name == "tt.reduce" else op
 
 

@@ -1,7 +1,8 @@
-"""How often a loop goes round, from scalar arguments alone.
+"""Trip counts of a loop, from scalar arguments alone.
 
-Takes a function, its loop and the values of its arguments; gives the iterations that one program of the grid executes, those of loops
-around it counted. Raises TwillError where that depends on memory, on a branch or on what iterations carry.
+Takes a function, its loop and the values of its arguments; gives the iterations that one program of the grid
+executes, those of loops around it counted. Raises TwillError where that depends on memory, on a branch or on
+what iterations carry.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,17 +27,17 @@ def trips(function: Function, loop: Op, arguments: Mapping[int, Any], program: M
 
 def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: Mapping[str, int]) -> int:
     loop, *inside = loops
-    turns = range(*(int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3]))
+    iterations = range(*(int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3]))
     if not inside:
-        return len(turns)
+        return len(iterations)
     induction = loop.regions[0].blocks[0].args[0].id
-    return sum(_trips(ops, inside, {**values, induction: np.asarray(turn, np.int32)}, program) for turn in turns)
+    return sum(_trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program) for iteration in iterations)
 
 
 def _value(ops: Mapping[int, Op], value: Value, values: Values, program: Mapping[str, int], loop: Op) -> Any:
     if value.id in values:
         return values[value.id]
     if value.producer is None or ops[value.producer].regions:
-        raise TwillError("how often this loop goes round is not known from the arguments alone", loop.location)
+        raise TwillError("the trip count of this loop is not known from the arguments alone", loop.location)
     op = ops[value.producer]
     return evaluate(op, [_value(ops, operand, values, program, loop) for operand in op.operands], Memory({}), program)[value.position]

@@ -1,7 +1,8 @@
 """Numbers as a GPU has them, in NumPy.
 
-Takes TTGIR element types; gives NumPy types and rounding. f16, f32, f64 and the integers are NumPy's own; bf16 and the 8-bit floats are
-float32 arrays whose values are rounded to what the type can hold, to nearest even.
+Takes TTGIR element types; gives NumPy types and rounding. f16, f32, f64 and the integers are NumPy's own;
+bf16 and the 8-bit floats are float32 arrays whose values are rounded to what the type can hold, to nearest
+even.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,8 @@ _NATIVE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A float of less than 16 bits of precision: stored bits of the fraction, least normal exponent, largest value."""
+    """A float of less than 16 bits of precision: stored bits of the fraction, least normal exponent, largest
+    value."""
 
     fraction: int
     least: int

@@ -1,9 +1,9 @@
-"""Channels: which values pass from group to group through shared memory, and how deep their rings are.
+"""Channels: which values pass from group to group through shared memory, and how many slots they have.
 
-Takes the tasks of the loops and the loads outside of them; gives `ChannelPlan`s (channels without addresses). The
-loads of one product share a
-ring, so that one barrier tells that all its operands are there; loops that move the same tiles between the same groups share rings, so
-that the loader runs on from one loop into the next. `deepen` gives every ring the slots that shared memory allows.
+Takes the tasks of the loops and the loads outside of them; gives `ChannelPlan`s (channels without addresses).
+The loads of one MMA share a channel: one barrier covers all its operands. Loops that move the same tiles
+between the same groups share channels: the loader runs on from one loop into the next. `deepen` gives every
+channel the slots that shared memory allows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +18,13 @@ from twill.warp.dataflow import ALLOC, DOT, LOAD, Code, identifier
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
 ALIGNMENT = 1024
-"""Of a tile in shared memory, bytes: the pattern of the 128-byte swizzle repeats after so many (PTX ISA, shared memory matrix layout)."""
+"""Of a tile in shared memory, bytes: the pattern of the 128-byte swizzle repeats after so many (PTX ISA,
+shared memory matrix layout)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelPlan:
-    """A channel to be, with the values that its slots hold in each place where it is used."""
+    """A channel without addresses, with the values that its slots hold wherever it is used."""
 
     id: str
     producer: int
@@ -32,7 +33,7 @@ class ChannelPlan:
     by_tma: bool
     depth: int
     sources: tuple[tuple[Value, ...], ...]
-    """For each loop (or place outside of loops) that uses it: the value of every tensor."""
+    """For each use (a loop, or a load outside of loops): the value of every tensor."""
     once: bool = False
     """Put outside of pipelined loops: one slot, not more."""
 
@@ -43,7 +44,7 @@ class ChannelPlan:
 
     def holds(self, value: Value) -> int | None:
         """Which tensor of a slot is this value; None where it is none."""
-        return next((i for place in self.sources for i, held in enumerate(place) if held.id == value.id), None)
+        return next((i for use in self.sources for i, held in enumerate(use) if held.id == value.id), None)
 
 
 def _aligned(bytes: int) -> int:
@@ -85,16 +86,16 @@ def _tile(value: Value) -> tuple[tuple[int, ...], Type]:
 
 
 def _encoding(code: Code, value: Value) -> Encoding | None:
-    """As TMA writes it, as the buffer has it that it is or is copied to, or as a product reads it that takes it for a tile in registers;
-    None for one that goes from registers to registers."""
+    """As TMA writes it, as the buffer has it that it is or is copied to, or as an MMA reads it that takes it
+    for a tile in registers; None for one that goes from registers to registers."""
     maker = code.maker(value)
     match value.type:
         case MemDesc(encoding=encoding):
             return encoding
         case Tensor(shape, dtype, DotOperand()) if maker is not None:
-            turned = _turned(code, value)
-            line = shape[0 if turned else -1] * bits(dtype) // 8
-            return NvmmaShared(min(128, line & -line), turned, bits(dtype), False)
+            transposed = _transposed(code, value)
+            line = shape[0 if transposed else -1] * bits(dtype) // 8
+            return NvmmaShared(min(128, line & -line), transposed, bits(dtype), False)
         case _ if maker is not None and maker.name == LOAD and isinstance(maker.operands[0].type, TensorDesc):
             return maker.operands[0].type.encoding
         case _:
@@ -102,59 +103,60 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
             return next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
 
 
-def _turned(code: Code, value: Value) -> bool:
+def _transposed(code: Code, value: Value) -> bool:
     """Whether a tile is seen with rows and columns exchanged, compared to what was computed."""
-    maker, turned = code.maker(value), False
+    maker, transposed = code.maker(value), False
     while maker is not None and maker.name in ("ttg.convert_layout", "tt.trans"):
-        turned ^= maker.name == "tt.trans"
+        transposed ^= maker.name == "tt.trans"
         maker = code.maker(maker.operands[0])
-    return turned
+    return transposed
 
 
-# --- rings of one loop ------------------------------------------------------------------------------------------------
+# --- channels of one loop ------------------------------------------------------------------------------------------------
 
 
 def of_loop(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> tuple[ChannelPlan, ...]:
-    """Rings for everything in a loop that another group reads, in the order of the text. Raises TwillError for a carried value."""
-    return (*_load_rings(code, scheduled, tasks), *_tile_rings(code, scheduled, tasks))
+    """Channels for everything in a loop that another group reads, in the order of the text. Raises TwillError
+    for a carried value."""
+    return (*_load_channels(code, scheduled, tasks), *_tile_channels(code, scheduled, tasks))
 
 
 def _readers(tasks: tuple[Task, ...], value: Value) -> list[tuple[Task, Leaf]]:
     return [(task, leaf) for task in tasks for leaf in task.leaves if leaf.source.id == value.id]
 
 
-def _load_rings(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
+def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
     loads = [task for task in tasks if any(code.ops[index].name == LOAD for index in task.ops)]
     facts = [_load_facts(code, task, tasks) for task in loads]
-    for members in _sharing([(groups, products) for _, groups, products in facts]):
+    for members in _sharing([(groups, mmas) for _, groups, mmas in facts]):
         values = [facts[i][0] for i in members]
         if not facts[members[0]][1]:
             continue
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
-        depth = max(_copies(scheduled, loads[i].id) for i in members)
+        depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
         name = "_".join(identifier(value.name) for value in values)
         yield ChannelPlan(name, first.group, consumers, tensors(code, values), True, depth, (tuple(values),))
 
 
 def _load_facts(code: Code, load: Task, tasks: tuple[Task, ...]) -> tuple[Value, frozenset[int], frozenset[str]]:
-    """The tile, the groups that read it, the products that read it."""
+    """The tile, the groups that read it, the MMAs that read it."""
     value = next(code.ops[index].result for index in load.ops if code.ops[index].name == LOAD)
     readers = _readers(tasks, value)
-    products = frozenset(task.id for task, _ in readers if code.ops[task.ops[-1]].name == DOT)
-    return value, frozenset(task.group for task, _ in readers), products
+    mmas = frozenset(task.id for task, _ in readers if code.ops[task.ops[-1]].name == DOT)
+    return value, frozenset(task.group for task, _ in readers), mmas
 
 
 def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str]]]) -> list[list[int]]:
-    """Loads read by the same groups, of which each feeds a product that another one feeds too."""
+    """Loads read by the same groups, of which each feeds an MMA that another one feeds too."""
     sets: list[list[int]] = []
-    for i, (groups, products) in enumerate(facts):
-        friends = [s for s in sets if any(facts[j][0] == groups and facts[j][1] & products for j in s)]
+    for i, (groups, mmas) in enumerate(facts):
+        friends = [s for s in sets if any(facts[j][0] == groups and facts[j][1] & mmas for j in s)]
         sets = [s for s in sets if s not in friends] + [sorted([i, *(j for s in friends for j in s)])]
     return sorted(sets)
 
 
-def _copies(scheduled: Scheduled, node: str) -> int:
+def _slots_needed(scheduled: Scheduled, node: str) -> int:
     """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
     held = [value for value in scheduled.problem.values if value.src == node]
     interval, begin = scheduled.solution.interval, scheduled.start(node)
@@ -163,7 +165,7 @@ def _copies(scheduled: Scheduled, node: str) -> int:
     return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
 
 
-def _tile_rings(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
+def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
     shared = staged(code, scheduled.graph)
     for task in tasks:
         for value in task.writes:
@@ -171,55 +173,57 @@ def _tile_rings(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> It
             if not readers:
                 continue
             if any(leaf.distance for _, leaf in readers):
-                raise code.refuse(f"{value.name}, carried round the loop, would pass from group to group", code.ops[task.ops[-1]])
+                raise code.refuse(f"{value.name}, carried around the loop, would pass from group to group", code.ops[task.ops[-1]])
             groups = tuple(sorted({reader.group for reader, _ in readers}))
-            depth = _copies(scheduled, task.id)
+            depth = _slots_needed(scheduled, task.id)
             yield ChannelPlan(identifier(value.name), task.group, groups, tensors(code, [value]), False, depth, ((value,),))
 
 
-# --- rings of a kernel ------------------------------------------------------------------------------------------------
+# --- channels of a kernel ------------------------------------------------------------------------------------------------
 
 
 def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
-    """Rings of several loops that move the same tiles between the same groups become one; ids made distinct."""
+    """Channels of several loops that move the same tiles between the same groups become one; ids made
+    distinct."""
     found: list[ChannelPlan] = []
-    for rings in loops:
+    for channels in loops:
         free = list(range(len(found)))
-        for ring in rings:
-            match = next((i for i in free if _kind(found[i]) == _kind(ring)), None)
+        for channel in channels:
+            match = next((i for i in free if _kind(found[i]) == _kind(channel)), None)
             if match is None:
-                taken = sum(other.id.split(".")[0] == ring.id for other in found)
-                found.append(replace(ring, id=f"{ring.id}.{taken}" if taken else ring.id))
+                taken = sum(other.id.split(".")[0] == channel.id for other in found)
+                found.append(replace(channel, id=f"{channel.id}.{taken}" if taken else channel.id))
             else:
                 free.remove(match)
                 other = found[match]
-                found[match] = replace(other, depth=max(other.depth, ring.depth), sources=(*other.sources, *ring.sources))
+                found[match] = replace(other, depth=max(other.depth, channel.depth), sources=(*other.sources, *channel.sources))
     return tuple(found)
 
 
-def _kind(ring: ChannelPlan) -> tuple[object, ...]:
-    """What rings that could be one have in common."""
-    return ring.producer, ring.consumers, ring.by_tma, ring.once, tuple((t.shape, t.dtype, t.encoding) for t in ring.tensors)
+def _kind(channel: ChannelPlan) -> tuple[object, ...]:
+    """What channels that could be one have in common."""
+    return channel.producer, channel.consumers, channel.by_tma, channel.once, tuple((t.shape, t.dtype, t.encoding) for t in channel.tensors)
 
 
-def deepen(rings: tuple[ChannelPlan, ...], room: int, given: Mapping[str, int], most: int) -> tuple[ChannelPlan, ...]:
-    """Slots for every ring used in a loop, one by one in turn while `room` bytes last, up to `most`; or as many as given.
+def deepen(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int) -> tuple[ChannelPlan, ...]:
+    """Slots for every channel used in a loop, one after the other while `available` bytes last, up to `most`;
+    or as many as given.
 
     Raises TwillError where not even the slots that the schedule needs fit.
     """
     for name in given:
-        if name not in {ring.id for ring in rings}:
-            raise TwillError(f"there is no channel {name!r}", help=f"the channels: {', '.join(ring.id for ring in rings)}")
-    depths = {ring.id: given.get(ring.id, ring.depth) for ring in rings}
-    strides = {ring.id: ring.stride for ring in rings}
+        if name not in {channel.id for channel in channels}:
+            raise TwillError(f"there is no channel {name!r}", help=f"the channels: {', '.join(channel.id for channel in channels)}")
+    depths = {channel.id: given.get(channel.id, channel.depth) for channel in channels}
+    strides = {channel.id: channel.stride for channel in channels}
     used = sum(depths[name] * strides[name] for name in depths)
-    if used > room:
-        raise TwillError(f"the channels need {used} bytes of shared memory, {room} are left", help="smaller tiles, or fewer slots")
-    growing = [ring.id for ring in rings if ring.id not in given and ring.by_tma and not ring.once]
+    if used > available:
+        raise TwillError(f"the channels need {used} bytes of shared memory, {available} are left", help="smaller tiles, or fewer slots")
+    growing = [channel.id for channel in channels if channel.id not in given and channel.by_tma and not channel.once]
     while growing:
         for name in tuple(growing):
-            if used + strides[name] > room or depths[name] >= most:
+            if used + strides[name] > available or depths[name] >= most:
                 growing.remove(name)
             else:
                 depths[name], used = depths[name] + 1, used + strides[name]
-    return tuple(replace(ring, depth=depths[ring.id]) for ring in rings)
+    return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)

@@ -1,7 +1,8 @@
-"""The code of a function as lowering sees it: who makes a value, what must be computed for one, and under which name it is kept.
+"""The code of a function as lowering sees it: who makes a value, what must be computed for one, and under
+which name it is kept.
 
-Takes a `Function`; gives cones (the operations behind some operands, down to values that have a place), registers' names, and refusals
-that point at the operation. Nothing here knows of schedules.
+Takes a `Function`; gives cones (the operations behind some operands, down to values that have a location),
+registers' names, and refusals that point at the operation. Nothing here knows of schedules.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ STORES = frozenset({"tt.descriptor_store", "tt.descriptor_reduce"})
 EFFECTS = STORES | {"tt.store", "tt.atomic_rmw"}
 """Operations that write global memory: executed exactly once."""
 IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
-"""Their results need no place: see `ir.program`."""
+"""Their results need no location: see `ir.program`."""
 _VIEWS = frozenset({"ttg.memdesc_trans", "tt.expand_dims", "tt.broadcast", "tt.splat", ALLOC})
 _PURE = _VIEWS | {
     *("tt.make_range", "tt.addptr", "tt.get_program_id", "tt.get_num_programs", "tt.reduce", "ttg.convert_layout"),
@@ -60,13 +61,14 @@ def pure(op: Op) -> bool:
 
 
 def cheap(op: Op) -> bool:
-    """It moves nothing, or computes scalars: a reader executes it again instead of being handed its result."""
+    """It moves nothing, or computes scalars: a reader rematerializes its result."""
     scalar = pure(op) and not op.regions and op.name != "tt.load" and all(not _tile(value) for value in op.results)
     return op.name in _VIEWS or scalar
 
 
 def addressing(op: Op) -> bool:
-    """Tiles of integers, conditions or pointers, computed from others: each reader computes the few that its threads need."""
+    """Tiles of integers, conditions or pointers, computed from others: each reader computes the few that its
+    threads need."""
     known = pure(op) and not op.regions and op.name != "tt.load"
     return known and all(_tile(value) and not _number(value.type) for value in op.results)
 
@@ -89,10 +91,11 @@ def captured(op: Op) -> tuple[Value, ...]:
     return tuple({value.id: value for value in used if value.id not in inside}.values())
 
 
-def cone(code: Code, roots: Iterable[Op], placed: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
-    """Everything to execute, in the order of the text, for `roots`, and the values with a place of their own that it reads.
+def cone(code: Code, roots: Iterable[Op], located: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+    """Everything to execute, in the order of the text, for `roots`, and the values with a location of their
+    own that it reads.
 
-    Raises TwillError where something needed can not be computed again.
+    Raises TwillError where something needed can not be rematerialized.
     """
     todo, ops, leaves = list(roots), dict[int, Op](), dict[int, Value]()
     ops.update((op.index, op) for op in todo)
@@ -101,7 +104,7 @@ def cone(code: Code, roots: Iterable[Op], placed: Callable[[Value], bool]) -> tu
             maker = code.maker(value)
             if maker is not None and maker.index in ops:
                 continue
-            if placed(value):
+            if located(value):
                 leaves[value.id] = value
             elif maker is not None and maker.name not in IMPLICIT:
                 if not pure(maker):
@@ -112,7 +115,8 @@ def cone(code: Code, roots: Iterable[Op], placed: Callable[[Value], bool]) -> tu
 
 
 def loaded(code: Code, value: Value) -> Op | None:
-    """The `tt.descriptor_load` that brought a value to shared memory: of a tile as loaded, or the buffer it was to be copied to."""
+    """The `tt.descriptor_load` that brought a value to shared memory: of a tile as loaded, or the buffer it
+    was to be copied to."""
     maker = code.maker(value)
     if maker is not None and maker.name == ALLOC and maker.operands:
         maker = code.maker(maker.operands[0])
@@ -149,7 +153,8 @@ def blocks(function: Function) -> Mapping[int, Block]:
 
 
 def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
-    """The variable that keeps each value, by value id: values updated in place and carried round a loop share one."""
+    """The variable that keeps each value, by value id: values updated in place and carried around a loop
+    share one."""
     values = [value for op in code.ops.values() for value in (*op.results, *(arg for r in op.regions for b in r.blocks for arg in b.args))]
     values += code.function.args
     leader = {value.id: value.id for value in values}
@@ -159,7 +164,7 @@ def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
             value = leader[value]
         return value
 
-    for one, other in _joined(code, tuple(loops)):
+    for one, other in _combined(code, tuple(loops)):
         leader[find(other.id)] = find(one.id)
     members: dict[int, list[Value]] = {}
     for value in sorted(values, key=lambda value: value.id):
@@ -167,7 +172,7 @@ def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
     return _named(members.values())
 
 
-def _joined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]]:
+def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]]:
     results = {carried.result.id for loop in loops for carried in loop.carried}
     for loop in loops:
         for carried in loop.carried:

@@ -1,7 +1,9 @@
-"""Sums that each thread keeps of its own elements while a loop runs, and where the threads join them.
+"""Deferred reductions: each thread reduces its own elements while a loop runs; the threads combine their
+results after it.
 
-Takes the loops, in order, with their tasks; gives which reductions leave their result spread over threads and, behind each loop, the
-variables to join. A sum begins spread only at zero, or where the loop before it left it so; any other one is joined in every iteration.
+Takes the loops, in order, with their tasks; gives which reductions are deferred and, after each loop, the
+variables to finalize. A reduction is deferred only if it starts at zero, or where the loop before deferred
+it; any other one is finalized in every iteration.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,28 +15,28 @@ from twill.warp.tasks import Scheduled, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The spread sums of one loop."""
+class DeferredReductions:
+    """The deferred reductions of one loop."""
 
     tasks: frozenset[str]
     """The reductions."""
-    joined: Mapping[int, int]
-    """By the id of a result of the loop that is joined behind it: the reduction's operation."""
+    finalized: Mapping[int, int]
+    """By the id of a result of the loop that is finalized after it: the reduction's operation."""
 
 
-def spread(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> tuple[Spread, ...]:
+def deferred_reductions(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> tuple[DeferredReductions, ...]:
     """For each loop."""
-    found = list[Spread]()
+    found = list[DeferredReductions]()
     for one, tasks in loops:
-        found.append(_begun(code, one, tasks, [value for other in found for value in other.joined]))
+        found.append(_begun(code, one, tasks, [value for other in found for value in other.finalized]))
     inits = {
-        carry.init.id for (one, _), own in zip(loops, found, strict=True) for carry in one.loop.carried if carry.result.id in own.joined
+        carry.init.id for (one, _), own in zip(loops, found, strict=True) for carry in one.loop.carried if carry.result.id in own.finalized
     }
-    return tuple(Spread(own.tasks, {value: op for value, op in own.joined.items() if value not in inits}) for own in found)
+    return tuple(DeferredReductions(own.tasks, {value: op for value, op in own.finalized.items() if value not in inits}) for own in found)
 
 
-def _begun(code: Code, one: Scheduled, tasks: tuple[Task, ...], before: Sequence[int]) -> Spread:
-    chosen, joined = set[str](), dict[int, int]()
+def _begun(code: Code, one: Scheduled, tasks: tuple[Task, ...], before: Sequence[int]) -> DeferredReductions:
+    chosen, finalized = set[str](), dict[int, int]()
     for task in tasks:
         if not task.node.partial:
             continue
@@ -42,8 +44,8 @@ def _begun(code: Code, one: Scheduled, tasks: tuple[Task, ...], before: Sequence
         for carry in one.loop.carried:
             if carry.yielded in total.writes and (zero(code, carry.init) or _handed_on(code, carry.init, before)):
                 chosen.add(task.id)
-                joined[carry.result.id] = next(index for index in reversed(task.ops) if code.ops[index].name == "tt.reduce")
-    return Spread(frozenset(chosen), joined)
+                finalized[carry.result.id] = next(index for index in reversed(task.ops) if code.ops[index].name == "tt.reduce")
+    return DeferredReductions(frozenset(chosen), finalized)
 
 
 def _handed_on(code: Code, init: Value, before: Sequence[int]) -> bool:

@@ -1,7 +1,7 @@
-"""The whole body of each group: what it does outside of pipelined loops, with these in their places.
+"""The whole body of each group: the pipelined loops and the code around them.
 
-Takes an `Outside`, the rings and, per group, the `Pipelined` statement of every loop; gives the statements of the group, following the
-structure of the function.
+Takes a `NonLoopCode`, the channels and, per group, the `Pipelined` statement of every loop; gives the
+statements of the group, following the structure of the function.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from twill.ir.program import (
 )
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, loaded, zero
-from twill.warp.non_loop_code import Outside
+from twill.warp.non_loop_code import NonLoopCode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,28 +42,28 @@ class Body:
 
     code: Code
     group: int
-    outside: Outside
-    rings: tuple[ChannelPlan, ...]
+    non_loop: NonLoopCode
+    channels: tuple[ChannelPlan, ...]
     names: Mapping[int, str]
     loops: Mapping[int, tuple[Loop, Pipelined]]
     """By the index of the loop's operation."""
     buffers: Mapping[int, tuple[str, int]]
     """Staging buffer and parts, by the index of a store."""
     overlaid: Mapping[str, tuple[str, ...]]
-    """Buffers that lie in the slots of a ring, by its id."""
-    joins: Mapping[int, int]
-    """The reduction that joins what a loop leaves spread over threads, by the id of its result."""
+    """Buffers that lie in the slots of a channel, by its id."""
+    finalizers: Mapping[int, int]
+    """The reduction to finalize after a loop, by the id of the loop's result."""
 
     @property
     def needs(self) -> frozenset[int]:
-        return self.outside.needs[self.group]
+        return self.non_loop.needs[self.group]
 
-    def place(self, value: Value) -> OperandLocation:
-        """Where this group finds a value outside of pipelined loops."""
+    def location(self, value: Value) -> OperandLocation:
+        """Where this group reads a value outside of pipelined loops."""
         load = loaded(self.code, value)
         if load is not None:
-            ring = next(ring for ring in self.rings if ring.holds(load.result) is not None)
-            return Slot(ring.id, 0, ONCE)
+            channel = next(channel for channel in self.channels if channel.holds(load.result) is not None)
+            return Slot(channel.id, 0, ONCE)
         return Register(self.names[value.id])
 
 
@@ -108,7 +108,7 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
     ops, leaves = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
     kept = [value for op in run for value in op.results if any(user.index not in executed for user in body.code.users.get(value.id, ()))]
     writes = tuple(Write(value.id, Register(body.names[value.id])) for value in kept if value.id in body.needs)
-    reads = tuple(Read(value.id, body.place(value)) for value in leaves)
+    reads = tuple(Read(value.id, body.location(value)) for value in leaves)
     yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
 
 
@@ -117,7 +117,7 @@ def _special(body: Body, op: Op) -> Iterable[Statement]:
         yield from _loop(body, op)
     elif op.name == LOAD:
         yield from _load(body, op)
-    elif op.name in EFFECTS and body.outside.owner[op.index] == body.group:
+    elif op.name in EFFECTS and body.non_loop.owner[op.index] == body.group:
         yield _effect(body, op)
     elif op.name == "scf.for":
         yield For(op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3]))
@@ -133,19 +133,19 @@ def _branch(body: Body, op: Op) -> Iterable[Statement]:
 
 
 def _found(body: Body, values: Iterable[Value]) -> tuple[Read, ...]:
-    return tuple(Read(value.id, body.place(value)) for value in values if value.id in body.needs)
+    return tuple(Read(value.id, body.location(value)) for value in values if value.id in body.needs)
 
 
 def _load(body: Body, op: Op) -> Iterable[Statement]:
-    ring = next((ring for ring in body.rings if ring.holds(op.result) is not None), None)
-    if ring is None:
+    channel = next((channel for channel in body.channels if channel.holds(op.result) is not None), None)
+    if channel is None:
         return
-    if ring.producer == body.group:
+    if channel.producer == body.group:
         ops, leaves = cone(body.code, [op], lambda value: value.id in body.needs)
-        reads = tuple(Read(value.id, body.place(value)) for value in leaves)
-        yield ProducerLoad(ring.id, (TileLoad(0, ops, reads),), ring.tensors[0].bytes)
-    if body.group in ring.consumers:
-        yield ConsumerWait(ring.id)
+        reads = tuple(Read(value.id, body.location(value)) for value in leaves)
+        yield ProducerLoad(channel.id, (TileLoad(0, ops, reads),), channel.tensors[0].bytes)
+    if body.group in channel.consumers:
+        yield ConsumerWait(channel.id)
 
 
 def _effect(body: Body, op: Op) -> Statement:
@@ -153,7 +153,7 @@ def _effect(body: Body, op: Op) -> Statement:
     if op.name in STORES:
         root = [op, *_converted(body, op)]
     ops, leaves = cone(body.code, root, lambda value: value.id in body.needs and body.code.maker(value) not in root)
-    reads = tuple(Read(value.id, body.place(value)) for value in leaves)
+    reads = tuple(Read(value.id, body.location(value)) for value in leaves)
     if op.name in STORES:
         return StoreTile(ops, reads, *body.buffers[op.index])
     return Compute(op.name.split(".")[-1], ops, reads)
@@ -173,28 +173,29 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
     for carried in loop.carried:
         register = Register(body.names[carried.arg.id])
         same = body.names[carried.init.id] == register.variable
-        if body.outside.holders[carried.result.id] == body.group and register.variable not in unread and not same:
+        if body.non_loop.holders[carried.result.id] == body.group and register.variable not in unread and not same:
             maker = body.code.maker(carried.init)
             constant = maker is None or maker.name in IMPLICIT or zero(body.code, carried.init)
-            yield InitializeCarried(carried.init.id, None if constant else body.place(carried.init), register)
+            yield InitializeCarried(carried.init.id, None if constant else body.location(carried.init), register)
     yield pipelined
     for carried in loop.carried:
-        if carried.result.id in body.joins and body.outside.holders[carried.result.id] == body.group:
-            yield FinalizeReduction(Register(body.names[carried.result.id]), body.joins[carried.result.id])
+        if carried.result.id in body.finalizers and body.non_loop.holders[carried.result.id] == body.group:
+            yield FinalizeReduction(Register(body.names[carried.result.id]), body.finalizers[carried.result.id])
     values = {value.id for inner in loop.body.walk() for value in inner.results}
-    for ring in body.rings:
-        if body.group in (ring.producer, *ring.consumers) and any(v.id in values for place in ring.sources for v in place):
-            yield Advance(ring.id, op.index)
+    for channel in body.channels:
+        if body.group in (channel.producer, *channel.consumers) and any(v.id in values for use in channel.sources for v in use):
+            yield Advance(channel.id, op.index)
 
 
 def _ends(body: Body, block: Block) -> Iterable[Statement]:
-    """At the end of a repeated block: slots put in it are given back, once what was staged in them has left."""
+    """At the end of a repeated block: slots filled in it are released, once what was staged in them has been
+    stored."""
     made = {op.result.id for op in block.ops if op.name == LOAD}
-    for ring in body.rings:
-        if not any(value.id in made for place in ring.sources for value in place):
+    for channel in body.channels:
+        if not any(value.id in made for use in channel.sources for value in use):
             continue
-        if body.group in ring.consumers:
-            yield from (StoreWait(buffer) for buffer in body.overlaid.get(ring.id, ()))
-            yield ConsumerRelease(ring.id)
-        if body.group in (ring.producer, *ring.consumers):
-            yield Advance(ring.id)
+        if body.group in channel.consumers:
+            yield from (StoreWait(buffer) for buffer in body.overlaid.get(channel.id, ()))
+            yield ConsumerRelease(channel.id)
+        if body.group in (channel.producer, *channel.consumers):
+            yield Advance(channel.id)

@@ -1,6 +1,7 @@
 """Warp programs as text: one line per statement, for people and for goldens.
 
-Takes a `Program`; gives lines with the iteration, the cycle of the schedule, the statement and what it reads and writes.
+Takes a `Program`; gives lines with the iteration, the cycle of the schedule, the statement and what it reads
+and writes.
 """
 
 from collections.abc import Iterable
@@ -67,15 +68,15 @@ def iteration(it: Iteration) -> str:
 
 def _what(statement: Statement) -> str:
     reads: tuple[Read, ...] = getattr(statement, "reads", ())
-    sources = " ".join(_place(read.place) for read in reads)
+    sources = " ".join(_location(read.location) for read in reads)
     match statement:
         case Compute(node=node, writes=writes, begin=begin, end=end):
-            share = "" if end - begin == SLICES else f" share {begin}..{end}"
-            return f"{node}{share} {sources} -> {' '.join(_place(write.register) for write in writes)}"
+            slices = "" if end - begin == SLICES else f" slices {begin}..{end}"
+            return f"{node}{slices} {sources} -> {' '.join(_location(write.register) for write in writes)}"
         case MmaIssue(node=node, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator):
-            return f"{node} k {begin}..{end} accumulate {accumulate} {sources} -> {_place(accumulator)}"
+            return f"{node} k {begin}..{end} accumulate {accumulate} {sources} -> {_location(accumulator)}"
         case SchedulingFence(registers):
-            return " ".join(map(_place, registers))
+            return " ".join(map(_location, registers))
         case ProducerLoad(channel=channel, bytes=size):
             return f"{channel} {size} bytes"
         case ProducerStore(node=node, channel=channel):
@@ -85,10 +86,10 @@ def _what(statement: Statement) -> str:
         case _:
             names = ("channel", "order", "buffer", "pending", "variable", "age")
             found = [str(getattr(statement, name)) for name in names if hasattr(statement, name)]
-            return " ".join([*found, *([_place(getattr(statement, "register"))] if hasattr(statement, "register") else [])])  # noqa: B009
+            return " ".join([*found, *([_location(getattr(statement, "register"))] if hasattr(statement, "register") else [])])  # noqa: B009
 
 
-def _place(place: OperandLocation) -> str:
-    if isinstance(place, Register):
-        return place.variable + "'" * place.age
-    return f"{place.channel}.{place.tensor}[{iteration(place.iteration)}]"
+def _location(location: OperandLocation) -> str:
+    if isinstance(location, Register):
+        return location.variable + "'" * location.age
+    return f"{location.channel}.{location.tensor}[{iteration(location.iteration)}]"

@@ -1,8 +1,8 @@
 """From loops with their joint schedules to a program for every group of warps.
 
-Takes a module and its scheduled loops (of one function); gives a `Program` (`ir.program` says what it means). Everything follows from the
-schedules: the order of statements from the start times, channels from the groups, waits from the dependences. Raises TwillError, with the
-operation and its line, for what can not be lowered.
+Takes a module and its scheduled loops (of one function); gives a `Program` (`ir.program` says what it means).
+Everything follows from the schedules: the order of statements from the start times, channels from the groups,
+waits from the dependences. Raises TwillError, with the operation and its line, for what can not be lowered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,13 +33,13 @@ from twill.ir.schedule import Group as Granted
 from twill.targets.hopper.fragments import scratch
 from twill.warp.channels import merged, of_loop
 from twill.warp.dataflow import STORES, Code, cone, read, variables
-from twill.warp.deferred_reductions import Spread, spread
+from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
-from twill.warp.non_loop_code import Outside, plan
+from twill.warp.non_loop_code import NonLoopCode, plan
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import pipelined, shifted
 from twill.warp.shared_memory import SharedMemoryPlan, layout
-from twill.warp.steady_state import Group, Settings, is_product
+from twill.warp.steady_state import Group, Settings, is_mma
 from twill.warp.tasks import Scheduled, Task, tasks
 
 
@@ -70,16 +70,16 @@ def lower(module: Module, loops: Sequence[Scheduled], options: Options | None = 
     granted = _granted(parts)
     loader = _loader(parts)
     inside = [(part.scheduled, part.tasks) for part in parts]
-    outside = plan(code, inside, [group.id for group in granted], loader)
-    rings = (*outside.rings, *merged(of_loop(code, *pair) for pair in inside))
+    non_loop = plan(code, inside, [group.id for group in granted], loader)
+    channels = (*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside))
     stored = {task.ops[-1]: task.group for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES}
-    rooms = {group.id: _scratch(code, parts, outside, group.id) for group in granted}
-    memory = layout(code, rings, outside, stored, rooms, _limit(loops[0]), options.depths, options.most)
-    sums = spread(code, inside)
-    groups = [_groups(code, part, granted, memory, names, options.settings, own) for part, own in zip(parts, sums, strict=True)]
+    scratch_bytes = {group.id: _scratch(code, parts, non_loop, group.id) for group in granted}
+    memory = layout(code, channels, non_loop, stored, scratch_bytes, _limit(loops[0]), options.depths, options.most)
+    deferred = deferred_reductions(code, inside)
+    groups = [_groups(code, part, granted, memory, names, options.settings, own) for part, own in zip(parts, deferred, strict=True)]
     lowered = [pipelined(own) for own in groups]
-    joins = {value: op for own in sums for value, op in own.joined.items()}
-    programs = [_warps(code, group, outside, memory, names, parts, lowered, granted, joins) for group in granted]
+    finalizers = {value: op for own in deferred for value, op in own.finalized.items()}
+    programs = [_warps(code, group, non_loop, memory, names, parts, lowered, granted, finalizers) for group in granted]
     launch = _launch(granted, loops[0])
     programs = _registers(programs, launch, loops[0])
     notes = tuple(_notes(parts, memory))
@@ -101,14 +101,14 @@ def _loops(code: Code, loops: Sequence[Scheduled]) -> tuple[_Loop, ...]:
     found = list[_Loop]()
     for one in loops:
         made = tasks(code, one)
-        passed = hand_offs(one, tuple(task for task in made if is_product(code, task)))
+        passed = hand_offs(one, tuple(task for task in made if is_mma(code, task)))
         begin = sum(len(other.hand_offs) for other in found)
-        found.append(_Loop(one, made, tuple((f"turn{begin + i}", hand_off) for i, hand_off in enumerate(passed))))
+        found.append(_Loop(one, made, tuple((f"hand_off{begin + i}", hand_off) for i, hand_off in enumerate(passed))))
     return tuple(found)
 
 
 def _granted(parts: Sequence[_Loop]) -> tuple[Granted, ...]:
-    """The groups of all loops, with the most registers that any of them asks for."""
+    """The groups of all loops, with the most registers that any of them needs."""
     found = dict[int, Granted]()
     for group in (group for part in parts for group in part.scheduled.solution.groups):
         old = found.get(group.id, group)
@@ -116,13 +116,13 @@ def _granted(parts: Sequence[_Loop]) -> tuple[Granted, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def _scratch(code: Code, parts: Sequence[_Loop], outside: Outside, group: int) -> int:
-    """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that is only changed on the way to
-    shared memory or into it costs nothing."""
+def _scratch(code: Code, parts: Sequence[_Loop], non_loop: NonLoopCode, group: int) -> int:
+    """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that
+    is only changed on the way to shared memory or into it costs nothing."""
     inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
     tasks = [task for part in parts for task in part.tasks if task.group == group and task.node.kind != "shared_store"]
     ops = [code.ops[index] for task in tasks for index in task.ops]
-    ops += [op for op in code.ops.values() if op.index not in inside and any(value.id in outside.needs[group] for value in op.results)]
+    ops += [op for op in code.ops.values() if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)]
     ops += [inner for op in ops if op.name != "scf.for" for inner in op.inner()]
     leaving = {maker.index for op in code.ops.values() if op.name in STORES for value in op.operands if (maker := code.maker(value))}
     return max((scratch(op) for op in ops if op.index not in leaving), default=0)
@@ -134,7 +134,8 @@ def _loader(parts: Sequence[_Loop]) -> int:
 
 
 def _limit(one: Scheduled) -> int:
-    """Bytes of shared memory that a thread block may have; the problem's limit is without the tiles that stay during the loop."""
+    """Bytes of shared memory that a thread block may have; the problem's limit is without the tiles that stay
+    during the loop."""
     resident = sum(invariant.tile.bytes for invariant in one.graph.invariants if invariant.tile.place == "shared")
     return one.problem.limits.shared + resident
 
@@ -196,11 +197,12 @@ def _groups(
     memory: SharedMemoryPlan,
     names: Mapping[int, str],
     settings: Settings,
-    sums: Spread,
+    deferred: DeferredReductions,
 ) -> list[Group]:
-    """The groups in a loop, each with its interval begun where it is best, if the signals between them allow that."""
+    """The groups in a loop, each with its interval begun where it is best, if the signals between them allow
+    that."""
     groups = [
-        Group(code, part.scheduled, part.tasks, group.id, memory.rings, part.hand_offs, names, memory.stores, settings, sums.tasks)
+        Group(code, part.scheduled, part.tasks, group.id, memory.plans, part.hand_offs, names, memory.stores, settings, deferred.tasks)
         for group in granted
     ]
     found = [shifted(group) for group in groups]
@@ -211,17 +213,17 @@ def _groups(
 def _warps(
     code: Code,
     group: Granted,
-    outside: Outside,
+    non_loop: NonLoopCode,
     memory: SharedMemoryPlan,
     names: Mapping[int, str],
     parts: Sequence[_Loop],
     lowered: Sequence[tuple[Pipelined, ...]],
     granted: Sequence[Granted],
-    joins: Mapping[int, int],
+    finalizers: Mapping[int, int],
 ) -> WarpProgram:
     position = list(granted).index(group)
     loops = {part.scheduled.loop.op.index: (part.scheduled.loop, made[position]) for part, made in zip(parts, lowered, strict=True)}
-    body = statements(Body(code, group.id, outside, memory.rings, names, loops, memory.stores, memory.overlaid, joins))
+    body = statements(Body(code, group.id, non_loop, memory.plans, names, loops, memory.stores, memory.overlaid, finalizers))
     return WarpProgram(group.id, group.warps, _first_warp(group, granted), group.registers, _variables(code, names, body), body)
 
 
@@ -258,13 +260,13 @@ def _variables(code: Code, names: Mapping[int, str], body: tuple[Statement, ...]
 def _registers_of(statement: Statement) -> Iterable[Register]:
     match statement:
         case Compute(reads=reads, writes=writes):
-            yield from (read.place for read in reads if isinstance(read.place, Register))
+            yield from (read.location for read in reads if isinstance(read.location, Register))
             yield from (write.register for write in writes)
         case MmaIssue(reads=reads, accumulator=accumulator):
-            yield from (read.place for read in reads if isinstance(read.place, Register))
+            yield from (read.location for read in reads if isinstance(read.location, Register))
             yield accumulator
         case StoreTile(reads=reads) | ProducerStore(reads=reads) | Pipelined(bounds=reads):
-            yield from (read.place for read in reads if isinstance(read.place, Register))
+            yield from (read.location for read in reads if isinstance(read.location, Register))
         case InitializeCarried(register=register) | FinalizeReduction(register=register):
             yield register
         case Move(variable=variable, age=age):

@@ -1,7 +1,9 @@
-"""Code around the loops: which group executes what, what each must compute for itself, and the loads outside of pipelined loops.
+"""Code around the loops: which group executes what, what each must compute for itself, and the loads outside
+of pipelined loops.
 
-Takes the tasks of all loops; gives an `Outside`. Arithmetic is repeated in every group that needs it. What writes memory is executed by
-the one group that holds the results it writes; loads through descriptors by the group that loads in the loops.
+Takes the tasks of all loops; gives an `Outside`. Arithmetic is repeated in every group that needs it. What
+writes memory is executed by the one group that holds the results it writes; loads through descriptors by the
+group that loads in the loops.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,21 +16,22 @@ from twill.warp.tasks import Scheduled, Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outside:
+class NonLoopCode:
     """Who does what outside of the scheduled loops."""
 
     needs: Mapping[int, frozenset[int]]
-    """By group: ids of the values that it computes or finds in a place of its own."""
+    """By group: ids of the values that it computes, or reads from a location of its own."""
     owner: Mapping[int, int]
     """By the index of an operation that writes memory: its group."""
-    rings: tuple[ChannelPlan, ...]
+    channels: tuple[ChannelPlan, ...]
     """For loads outside of pipelined loops."""
     holders: Mapping[int, int]
     """By value id: the group that holds a loop's result."""
 
 
-def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> Outside:
-    """Raises TwillError where what is stored is spread over several groups, or something can not be generated."""
+def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> NonLoopCode:
+    """Raises TwillError where what is stored is spread over several groups, or something can not be
+    generated."""
     scheduled = {one.loop.op.index for one, _ in loops}
     inside = {op.index for one, _ in loops for op in one.loop.op.inner()}
     around = {one.loop.op.index: one.loop for one, _ in loops}
@@ -39,10 +42,10 @@ def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups
     owner = {op.index: _owner(code, op, holders, computing[0]) for op in plain if op.name in EFFECTS}
     needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
     loads = [op for op in plain if op.name == LOAD]
-    rings = tuple(ring for op in loads for ring in _ring(code, op, loader, needs))
+    channels = tuple(channel for op in loads for channel in _channel(code, op, loader, needs))
     feeding = {op.index for op in loads}
     addresses = _closed(code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders)
-    return Outside({**needs, loader: needs[loader] | addresses}, owner, rings, holders)
+    return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders)
 
 
 def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> None:
@@ -119,9 +122,9 @@ def _needs(
     return _closed(code, roots, holders)
 
 
-def _ring(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:
-    copies = [user.result for user in code.users.get(load.result.id, ()) if loaded(code, user.results[0] if user.results else load.result)]
-    named = {load.result.id, *(value.id for value in copies)}
+def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:
+    buffers = [user.result for user in code.users.get(load.result.id, ()) if loaded(code, user.results[0] if user.results else load.result)]
+    named = {load.result.id, *(value.id for value in buffers)}
     consumers = tuple(sorted(group for group, values in needs.items() if values & named))
     if not consumers:
         return
@@ -132,6 +135,6 @@ def _ring(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]
 
 def home(code: Code) -> Mapping[int, int | None]:
     """The operation in whose region each operation stands; None at the top."""
-    places = blocks(code.function)
+    locations = blocks(code.function)
     parents = {id(block): op.index for op in code.ops.values() for region in op.regions for block in region.blocks}
-    return {index: parents.get(id(block)) for index, block in places.items()}
+    return {index: parents.get(id(block)) for index, block in locations.items()}

@@ -1,7 +1,8 @@
-"""In which order the groups take the tensor core, and how an order that nothing else forces is kept.
+"""Ordering barriers: in which order the groups use the tensor core, where no dependence enforces that order.
 
-Takes the products of a loop as tasks; gives the `HandOff`s between turns, a turn being consecutive products of one group. In every
-interval the last product of a turn is followed by a signal and the first of the next turn preceded by a wait.
+Takes the MMAs of a loop as tasks; gives the `HandOff`s of the tensor core between runs, a run being
+consecutive MMAs of one group. In every interval the last MMA of a run is followed by a signal and the first
+of the next run preceded by a wait.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from twill.warp.tasks import Scheduled, Task
 
 @dataclass(frozen=True, slots=True)
 class HandOff:
-    """After product `after`, group `signaller` lets group `waiter` issue `before`."""
+    """After MMA `after`, group `signaller` signals group `waiter`, which then issues `before`."""
 
     after: str
     before: str
@@ -24,36 +25,38 @@ class HandOff:
     """The wait belongs to the interval after that of the signal."""
 
 
-def hand_offs(scheduled: Scheduled, products: tuple[Task, ...]) -> tuple[HandOff, ...]:
-    """Between the first turns of the groups, round the interval; those that dependences force are left out. None where one group has all
-    products. One turn an interval keeps the groups apart; further ones find their places in the tensor core's queue (measured: four
-    turns instead of two cost a tenth, benchmarks/notebook.md)."""
+def hand_offs(scheduled: Scheduled, mmas: tuple[Task, ...]) -> tuple[HandOff, ...]:
+    """Between the first runs of the groups, around the interval; those that dependences enforce are left out.
+    None where one group has all MMAs. One run per interval and group keeps the groups apart; the tensor
+    core's queue orders further ones (measured: four hand-offs instead of two cost a tenth,
+    benchmarks/notebook.md)."""
     interval = scheduled.solution.interval
-    ordered = sorted(products, key=lambda task: (task.start % interval, task.group))
-    turns: list[list[Task]] = []
+    ordered = sorted(mmas, key=lambda task: (task.start % interval, task.group))
+    runs: list[list[Task]] = []
     for task in ordered:
-        if turns and turns[-1][-1].group == task.group:
-            turns[-1].append(task)
+        if runs and runs[-1][-1].group == task.group:
+            runs[-1].append(task)
         else:
-            turns.append([task])
-    if len(turns) > 1 and turns[0][0].group == turns[-1][0].group:
-        turns[0] = [*turns.pop(), *turns[0]]
-    taken = list({turn[0].group: turn for turn in reversed(turns)}.values())[::-1]
+            runs.append([task])
+    if len(runs) > 1 and runs[0][0].group == runs[-1][0].group:
+        runs[0] = [*runs.pop(), *runs[0]]
+    taken = list({run[0].group: run for run in reversed(runs)}.values())[::-1]
     if len(taken) < 2:
         return ()
     pairs = zip(taken, [*taken[1:], taken[0]], strict=True)
-    found = (_handover(scheduled, one[-1], other[0]) for one, other in pairs)
+    found = (_hand_off(scheduled, one[-1], other[0]) for one, other in pairs)
     return tuple(hand_off for hand_off in found if not _forced(scheduled, hand_off))
 
 
-def _handover(scheduled: Scheduled, after: Task, before: Task) -> HandOff:
+def _hand_off(scheduled: Scheduled, after: Task, before: Task) -> HandOff:
     interval = scheduled.solution.interval
     wraps = before.start % interval <= after.start % interval
     return HandOff(after.id, before.id, after.group, before.group, wraps)
 
 
 def ahead(scheduled: Scheduled, hand_off: HandOff, shifts: Mapping[int, Time]) -> int:
-    """How many intervals of the waiter after that of the signaller the wait for a signal stands, where intervals begin at `shifts`."""
+    """How many intervals of the waiter after that of the signaller the wait for a signal stands, where
+    intervals begin at `shifts`."""
     interval = scheduled.solution.interval
     given, taken = (
         (scheduled.start(node) - shifts[group]) % interval + shifts[group]
@@ -63,7 +66,8 @@ def ahead(scheduled: Scheduled, hand_off: HandOff, shifts: Mapping[int, Time]) -
 
 
 def _forced(scheduled: Scheduled, hand_off: HandOff) -> bool:
-    """A path of dependences leads from the one to the other, of no more iterations than lie between them in the schedule."""
+    """A path of dependences leads from the one to the other, of no more iterations than lie between them in
+    the schedule."""
     interval = scheduled.solution.interval
     apart = scheduled.start(hand_off.after) // interval - scheduled.start(hand_off.before) // interval + hand_off.wraps
     todo, seen = deque([(hand_off.after, 0)]), {(hand_off.after, 0)}

@@ -1,7 +1,7 @@
 """A scheduled loop, as each of its groups executes it.
 
-Takes the tasks of the loop, the kernel's rings and settings; gives a `Pipelined` statement per group. All groups share the number of
-stages: the most that any of them needs, the release of its slots included.
+Takes the tasks of the loop, the kernel's channels and settings; gives a `Pipelined` statement per group. All
+groups share the number of stages: the most that any of them needs, the release of its slots included.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from twill.ir.loop import Type
 from twill.ir.problem import Time
 from twill.ir.program import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, Read, Register
 from twill.targets.hopper.mma_waits import Parts, crossing, pending, straight, with_waits
-from twill.targets.hopper.scheduling_fences import pinned
+from twill.targets.hopper.scheduling_fences import fenced
 from twill.warp.slices import divided
 from twill.warp.steady_state import (
     Event,
@@ -20,7 +20,7 @@ from twill.warp.steady_state import (
     epilogue,
     events,
     filled,
-    is_product,
+    is_mma,
     ordered,
     overwritten,
     prologue,
@@ -38,11 +38,12 @@ def pipelined(groups: Sequence[Group]) -> tuple[Pipelined, ...]:
 
 
 def shifted(group: Group) -> Group:
-    """The group with its interval begun where no product is in flight, if there is such a place: what is in flight when a loop turns,
-    the compiler does not let arithmetic touch inside of it (it serializes all products, C7514)."""
-    products = sorted({task.start % group.scheduled.solution.interval for task in group.own if is_product(group.code, task)})
+    """The group with its interval begun where no MMA is in flight, if there is such a point: ptxas serializes
+    all MMAs (C7514) where arithmetic of the loop touches registers of one that is in flight across the back
+    edge."""
+    mmas = sorted({task.start % group.scheduled.solution.interval for task in group.own if is_mma(group.code, task)})
     earliest = min((event.time for event in (*events(group), *releases(group))), default=0)
-    for shift in (0, *(time for time in products if 0 < time <= earliest)):
+    for shift in (0, *(time for time in mmas if 0 < time <= earliest)):
         found = replace(group, shift=shift)
         flat = _flat(steps(found, _sequence(found)))
         if not crossing(group.code, _parts(found, flat, 1 + max((step.stage for step in flat), default=0))):
@@ -55,8 +56,8 @@ def _flat(parts: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 
 
 def _stages(sequence: Sequence[Step]) -> int:
-    """How many intervals an iteration takes to start everything. Releases do not count, except that one after the only interval peels the
-    first iteration, whose products then know that they are the first."""
+    """How many intervals an iteration takes to start everything. Releases do not count, except that one after
+    the only interval peels the first iteration, whose MMAs then know that they are the first."""
     started = 1 + max((step.stage for step in sequence if not isinstance(step.statement, ConsumerRelease)), default=0)
     return max(started, min(2, 1 + max((step.stage for step in sequence), default=0)))
 
@@ -65,7 +66,7 @@ def _pipelined(group: Group, sequence: tuple[Step, ...], stages: int) -> Pipelin
     parts = _parts(group, sequence, stages)
     first, steady, last = with_waits(group.code, parts)
     loop = group.scheduled.loop
-    steady = pinned(steady, _types(group))
+    steady = fenced(steady, _types(group))
     interval = round(group.scheduled.solution.interval * group.scale)
     short = _short(group) if stages > 2 else ()
     return Pipelined(loop.op.index, loop.path, stages, interval, first, steady, last, short, bounds(group), zeroed(group))
@@ -104,8 +105,8 @@ def zeroed(group: Group) -> tuple[InitializeCarried, ...]:
 
 
 def _sequence(group: Group) -> list[Event]:
-    """The group's events with its releases, each at the first wait that covers it anyway (before the product, if one waits), or behind the
-    next product, if the ring's slots allow that delay."""
+    """The group's events with its releases, each at the first wait that covers it anyway (before the MMA, if
+    one waits), or behind the next MMA, if the channel's slots allow that delay."""
     found = ordered(group, divided(group, events(group)))
     made = steps(group, found)
     owner = [i for i, part in enumerate(made) for _ in part]
@@ -120,7 +121,7 @@ def _release(
     group: Group, event: Event, found: Sequence[Event], flat: Sequence[Step], owner: Sequence[int], waits: Mapping[int, int]
 ) -> Event:
     task = group.tasks[event.index]
-    if not is_product(group.code, task):
+    if not is_mma(group.code, task):
         return event
     interval = group.scheduled.solution.interval
     issued = max(i for i, step in enumerate(flat) if isinstance(step.statement, MmaIssue) and step.statement.node == task.id)
@@ -137,19 +138,23 @@ def _release(
 
 
 def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], began: Time) -> Event:
-    """A release with a wait of its own stands behind the group's next product, which keeps the tensor core busy meanwhile."""
+    """A release with a wait of its own stands behind the group's next MMA, which keeps the tensor core busy
+    meanwhile."""
     interval = group.scheduled.solution.interval
-    products = [(began + ((other.time - began) % interval or interval)) for other in found if other.span is not None and not other.span[0]]
-    after = min(products) + 1
+    mmas = [(began + ((other.time - began) % interval or interval)) for other in found if other.span is not None and not other.span[0]]
+    after = min(mmas) + 1
     return replace(event, time=after) if event.time <= after <= _latest(group, event, task) else event
 
 
 def _latest(group: Group, event: Event, task: Task) -> Time:
-    """When a slot must be released: so that what is loaded into it next arrives in time for its first reader, and before the loader comes
-    to that load, which would hold up the loads behind it (in the order of the schedule, what is waited for comes before the wait).
+    """When a slot must be released: so that what is loaded into it next arrives in time for its first reader,
+    and before the loader comes to that load, which would hold up the loads behind it (in the order of the
+    schedule, what is waited for comes before the wait).
     """
-    assert event.ring is not None
-    readers = [other.start for other in group.own for leaf in other.leaves if (place := group.ring(leaf)) and place[0] == event.ring]
-    puts = [other.start for other in group.tasks if filled(group, other) == event.ring]
-    again = event.ring.depth * group.scheduled.solution.interval
-    return min([min(readers) + again - int(group.scheduled.machine.loads.arrival / group.scale), *(put + again for put in puts)])
+    assert event.channel is not None
+    readers = [
+        other.start for other in group.own for leaf in other.leaves if (location := group.channel(leaf)) and location[0] == event.channel
+    ]
+    fills = [other.start for other in group.tasks if filled(group, other) == event.channel]
+    again = event.channel.depth * group.scheduled.solution.interval
+    return min([min(readers) + again - int(group.scheduled.machine.loads.arrival / group.scale), *(fill + again for fill in fills)])

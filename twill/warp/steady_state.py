@@ -1,7 +1,8 @@
 """One interval of the steady state of one group: its statements in schedule order.
 
-Takes the tasks of a loop, its rings and hand-overs; gives `Step`s. From them `parts` makes the prologue (the steps of iterations that have
-begun), the steady state and the epilogue (those of iterations that have not ended), and `waits` puts in the waits for products.
+Takes the tasks of a loop, its channels and hand-offs; gives `Step`s. From them follow the prologue (the steps
+of iterations that have begun), the steady state and the epilogue (those of iterations that have not ended),
+without waits for MMAs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,12 +51,12 @@ class Step:
     time: Time = 0
     """From the beginning of the interval to when it starts."""
     done: Time = 0
-    """The same of when the result of a product is there."""
+    """The same of when the result of an MMA is there."""
     through: Time = 0
     """The same of when the tensor core is through with it."""
     sources: tuple[tuple[int, int | None], ...] = ()
-    """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many intervals back its iteration began;
-    None for one from outside of the loop."""
+    """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many
+    intervals back its iteration began; None for one from outside of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Settings:
     """How statements are placed; times in cycles."""
 
     split: bool = True
-    """Issue a product in parts where others of its group wait meanwhile."""
+    """Issue an MMA in parts where others of its group wait meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +76,7 @@ class Group:
     tasks: tuple[Task, ...]
     """Of the whole loop."""
     id: int
-    rings: tuple[ChannelPlan, ...]
+    channels: tuple[ChannelPlan, ...]
     """Of the whole kernel."""
     hand_offs: tuple[tuple[str, HandOff], ...]
     """With the ids of their orders."""
@@ -84,10 +85,10 @@ class Group:
     buffers: Mapping[int, tuple[str, int]]
     """Staging buffer and parts, by the index of a store."""
     settings: Settings
-    partial: frozenset[str] = frozenset()
-    """Tasks that leave a sum spread over threads."""
+    deferred: frozenset[str] = frozenset()
+    """Tasks whose reduction is deferred."""
     flat: bool = False
-    """One iteration at a time: no overlap, no order of groups."""
+    """One iteration at a time: no overlap, no ordering barriers."""
     shift: Time = 0
     """Where the group's interval begins in that of the schedule."""
 
@@ -103,12 +104,12 @@ class Group:
         """Stage, and time in the group's interval."""
         return (0, time) if self.flat else divmod(time - self.shift, self.scheduled.solution.interval)
 
-    def ring(self, leaf: Leaf) -> tuple[ChannelPlan, int] | None:
+    def channel(self, leaf: Leaf) -> tuple[ChannelPlan, int] | None:
         """Where this group finds a value of another group, or one that was loaded."""
-        for ring in self.rings:
-            tensor = ring.holds(leaf.source)
-            if tensor is not None and (ring.by_tma or self.id in ring.consumers):
-                return ring, tensor
+        for channel in self.channels:
+            tensor = channel.holds(leaf.source)
+            if tensor is not None and (channel.by_tma or self.id in channel.consumers):
+                return channel, tensor
         return None
 
 
@@ -121,26 +122,27 @@ class Event:
     index: int
     task: Task | None = None
     span: tuple[int, int] | None = None
-    """Of K, for a part of a product."""
-    ring: ChannelPlan | None = None
+    """Of K, for a part of an MMA."""
+    channel: ChannelPlan | None = None
     """Of which a slot is released (no task) or filled (task)."""
     computes: bool = True
-    """False for a put of what is computed already, or loaded by TMA."""
-    share: tuple[int, int] = (0, SLICES)
+    """False for a channel's fill with what is computed already, or loaded by TMA."""
+    slices: tuple[int, int] = (0, SLICES)
     """Of a tile, for a part of an operation on it."""
     late: bool = False
     """Behind what else happens at its time."""
 
 
 def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
-    """By place in the interval; of what happens at once, products first, then older iterations, then the order of the text."""
+    """By time in the interval; of what happens at once, MMAs first, then older iterations, then the order of
+    the text."""
     events = list(events)
     busy = {(group.when(event.time)[1], name) for event in events if event.task and event.span is None for name in _uses(group, event.task)}
 
     def key(event: Event) -> tuple[int, int, int, int, int, int]:
         stage, cycle = group.when(event.time)
         issued = event.span is not None and event.task is not None and not any((cycle, name) in busy for name in _uses(group, event.task))
-        return cycle, 2 * event.late - issued, -stage, event.rank, event.index, event.span[0] if event.span else event.share[0]
+        return cycle, 2 * event.late - issued, -stage, event.rank, event.index, event.span[0] if event.span else event.slices[0]
 
     return sorted(events, key=key)
 
@@ -161,47 +163,47 @@ def events(group: Group) -> list[Event]:
 
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
-    ring = filled(group, task)
-    if ring is not None and ring.by_tma:
-        first = min(other.start for other in group.tasks if filled(group, other) == ring)
-        if task == next(other for other in group.tasks if filled(group, other) == ring):
-            yield Event(first, 0, index, task, ring=ring, computes=False)
+    channel = filled(group, task)
+    if channel is not None and channel.by_tma:
+        first = min(other.start for other in group.tasks if filled(group, other) == channel)
+        if task == next(other for other in group.tasks if filled(group, other) == channel):
+            yield Event(first, 0, index, task, channel=channel, computes=False)
         return
-    if is_product(group.code, task):
+    if is_mma(group.code, task):
         yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
-    elif ring is not None and puts_at_once(group, task):
-        yield Event(task.start, 0, index, task, ring=ring)
+    elif channel is not None and stores_at_once(group, task):
+        yield Event(task.start, 0, index, task, channel=channel)
         return
     else:
         yield Event(task.start, 0, index, task)
-    if ring is not None:
+    if channel is not None:
         latency = group.scheduled.problem.operation(task.id).latency
-        yield Event(task.start + latency, 1, index, task, ring=ring, computes=False)
+        yield Event(task.start + latency, 1, index, task, channel=channel, computes=False)
 
 
-def is_product(code: Code, task: Task) -> bool:
+def is_mma(code: Code, task: Task) -> bool:
     return code.ops[task.ops[-1]].name == DOT
 
 
 def filled(group: Group, task: Task) -> ChannelPlan | None:
-    """The ring in which a task's result goes to other groups."""
+    """The channel in which a task's result goes to other groups."""
     made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
-    for ring in group.rings:
-        if not ring.once and ring.producer == task.group and any(value.id in made for place in ring.sources for value in place):
-            return ring
+    for channel in group.channels:
+        if not channel.once and channel.producer == task.group and any(value.id in made for use in channel.sources for value in use):
+            return channel
     return None
 
 
-def puts_at_once(group: Group, task: Task) -> bool:
-    """Nobody reads its result but in the ring: it need not be kept in registers."""
+def stores_at_once(group: Group, task: Task) -> bool:
+    """Only the channel's readers use its result: it need not be kept in registers."""
     values = {value.id for value in task.writes}
     kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
     readers = [leaf for other in group.own for leaf in other.leaves if leaf.source.id in values]
-    return not is_product(group.code, task) and not values & kept and all(group.ring(leaf) is not None for leaf in readers)
+    return not is_mma(group.code, task) and not values & kept and all(group.channel(leaf) is not None for leaf in readers)
 
 
 def depth_of(group: Group, task: Task) -> tuple[int, int]:
-    """K of a product, and of one instruction of it."""
+    """K of an MMA, and of one instruction of it."""
     (_, _, k) = task.node.work[-1].mnk or (0, 0, 16)
     result = root(group.code, task.node).result.type
     step = result.encoding.instr_shape[2] if isinstance(result, Tensor) and isinstance(result.encoding, NvidiaMma) else 16
@@ -209,7 +211,8 @@ def depth_of(group: Group, task: Task) -> tuple[int, int]:
 
 
 def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
-    """The parts of a product with their times: cut where another operation of the group waits for an earlier product meanwhile."""
+    """The parts of an MMA with their times: cut where another operation of the group waits for an earlier MMA
+    meanwhile."""
     k, step = depth_of(group, task)
     problem = group.scheduled.problem
     operation, unit = problem.operation(task.id), problem.unit(problem.operation(task.id))
@@ -225,44 +228,45 @@ def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
 
 
 def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
-    """How long after a product starts others of the group start that are the first to wait for another product, while it is under way."""
+    """How long after an MMA starts others of the group start that are the first to wait for another MMA,
+    while it is under way."""
     interval = group.scheduled.solution.interval
-    offsets = {(other.start - task.start) % interval for product, other in first_readers(group).items() if product != task.id}
+    offsets = {(other.start - task.start) % interval for mma, other in first_readers(group).items() if mma != task.id}
     return sorted(offset for offset in offsets if 0 < offset < taken)
 
 
 def first_readers(group: Group) -> Mapping[str, Task]:
-    """The operation of a group that is the first to wait for each of its products, by product."""
+    """The operation of a group that is the first to wait for each of its MMAs, by MMA."""
     interval, found = group.scheduled.solution.interval, dict[str, Task]()
-    tasks = {task.id: task for task in group.own if not is_product(group.code, task)}
-    for product in (task for task in group.own if is_product(group.code, task)):
-        edges = [edge for edge in group.scheduled.problem.edges if edge.src == product.id and edge.blocking and edge.dst in tasks]
+    tasks = {task.id: task for task in group.own if not is_mma(group.code, task)}
+    for mma in (task for task in group.own if is_mma(group.code, task)):
+        edges = [edge for edge in group.scheduled.problem.edges if edge.src == mma.id and edge.blocking and edge.dst in tasks]
         for edge in sorted(edges, key=lambda edge: tasks[edge.dst].start + edge.distance * interval)[:1]:
-            found[product.id] = tasks[edge.dst]
+            found[mma.id] = tasks[edge.dst]
     return found
 
 
 def releases(group: Group) -> list[Event]:
-    """When the group needs a slot of each ring of the loop no more."""
+    """When the group needs a slot of each channel of the loop no more."""
     holds = {(use.op, value.src): use.hold for value in group.scheduled.problem.values for use in value.uses}
     sources = {value.id: task for task in group.tasks for index in task.node.ops for value in group.code.ops[index].results}
     found: dict[str, Event] = {}
     for index, task in enumerate(group.tasks):
         for leaf in task.leaves if task.group == group.id else ():
-            place = group.ring(leaf)
-            if place is None or leaf.distance is None:
+            location = group.channel(leaf)
+            if location is None or leaf.distance is None:
                 continue
             end = task.start + max(holds.get((task.id, sources[leaf.source.id].id), 0), group.scheduled.problem.operation(task.id).issue)
-            if place[0].id not in found or found[place[0].id].time < end:
-                found[place[0].id] = Event(end, 2, index, ring=place[0])
-    return [found[ring] for ring in sorted(found)]
+            if location[0].id not in found or found[location[0].id].time < end:
+                found[location[0].id] = Event(end, 2, index, channel=location[0])
+    return [found[channel] for channel in sorted(found)]
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
-    """The statements of each of a sequence of events, waits for products excepted."""
+    """The statements of each of a sequence of events, waits for MMAs excepted."""
     parts = sorted(enumerate(sequence), key=lambda part: part[1].time, reverse=True)
     firsts = {event.task.id: i for i, event in parts if event.task and event.computes}
     writers = {value.id: task for task in group.own for value in task.writes}
@@ -288,33 +292,33 @@ def _statements(
 ) -> Iterable[Step]:
     event, stage = sequence[i], at.stage
     if event.task is None:
-        assert event.ring is not None
-        yield Step(ConsumerRelease(event.ring.id, at), stage)
+        assert event.channel is not None
+        yield Step(ConsumerRelease(event.channel.id, at), stage)
         return
     yield from _before(group, event, at)
-    yield from _gets(group, sequence, i, at)
+    yield from _consumer_waits(group, sequence, i, at)
     yield from _moves(group, event, at, i, sequence, firsts, writers)
-    places = {leaf.value.id: _place(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
-    yield _step(group, event, at, places)
+    locations = {leaf.value.id: _location(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
+    yield _step(group, event, at, locations)
     yield from _after(group, event, at)
 
 
-def _gets(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[Step]:
-    """Gets of the slots of which an event is the first reader in time."""
-    for ring in sorted(_borrowed(group, sequence[i])):
-        readers = [k for k, event in enumerate(sequence) if ring in _borrowed(group, event)]
+def _consumer_waits(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[Step]:
+    """Waits for the slots of which an event is the first reader in time."""
+    for channel in sorted(_acquired(group, sequence[i])):
+        readers = [k for k, event in enumerate(sequence) if channel in _acquired(group, event)]
         if i == min(readers, key=lambda k: (sequence[k].time, k)):
-            yield Step(ConsumerWait(ring, at), at.stage)
+            yield Step(ConsumerWait(channel, at), at.stage)
 
 
-def _borrowed(group: Group, event: Event) -> set[str]:
-    """The rings of which an event reads a slot, those of tiles from outside of the loop excepted."""
+def _acquired(group: Group, event: Event) -> set[str]:
+    """The channels of which an event reads a slot, except for tiles from outside of the loop."""
     if not event.computes or event.task is None:
         return set()
-    return {place[0].id for leaf in event.task.leaves if leaf.distance is not None and (place := group.ring(leaf))}
+    return {location[0].id for leaf in event.task.leaves if leaf.distance is not None and (location := group.channel(leaf))}
 
 
-def _place(
+def _location(
     group: Group,
     leaf: Leaf,
     position: int,
@@ -324,13 +328,13 @@ def _place(
     sequence: Sequence[Event],
 ) -> tuple[OperandLocation, tuple[int, int | None]]:
     """Where a leaf is found by an event of `stage` at `position`, and where it comes from."""
-    ring = group.ring(leaf)
+    channel = group.channel(leaf)
     if leaf.distance is None:
-        place = Slot(ring[0].id, ring[1], ONCE) if ring else Register(group.names[leaf.source.id])
-        return place, (leaf.source.id, None)
+        location = Slot(channel[0].id, channel[1], ONCE) if channel else Register(group.names[leaf.source.id])
+        return location, (leaf.source.id, None)
     back = stage + leaf.distance
-    if ring is not None:
-        return Slot(ring[0].id, ring[1], Iteration("newest", back)), (leaf.source.id, back)
+    if channel is not None:
+        return Slot(channel[0].id, channel[1], Iteration("newest", back)), (leaf.source.id, back)
     writer = writers[leaf.source.id]
     defined = firsts[writer.id]
     made, _ = group.when(sequence[defined].time)
@@ -357,26 +361,26 @@ def _moves(
         oldest = 0
         for i, other in enumerate(sequence):
             for leaf in other.task.leaves if other.task and other.computes else ():
-                if leaf.source.id == value.id and group.ring(leaf) is None:
+                if leaf.source.id == value.id and group.channel(leaf) is None:
                     stage, _ = group.when(other.time)
-                    place, _ = _place(group, leaf, i, stage, firsts, writers, sequence)
-                    oldest = max(oldest, place.age if isinstance(place, Register) else 0)
+                    location, _ = _location(group, leaf, i, stage, firsts, writers, sequence)
+                    oldest = max(oldest, location.age if isinstance(location, Register) else 0)
         yield from (Step(Move(group.names[value.id], age, at), at.stage) for age in range(oldest, 0, -1))
 
 
-def _step(group: Group, event: Event, at: At, places: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]]) -> Step:
+def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]]) -> Step:
     assert event.task is not None
-    task, reads = event.task, tuple(Read(value, place) for value, (place, _) in places.items())
-    sources = tuple(source for _, source in places.values())
+    task, reads = event.task, tuple(Read(value, location) for value, (location, _) in locations.items())
+    sources = tuple(source for _, source in locations.values())
     last = group.code.ops[task.ops[-1]]
-    if event.ring is not None and event.ring.by_tma:
-        return _load(group, event.ring, at)
-    if event.ring is not None:
-        value = next(value for place in event.ring.sources for value in place if value in task.writes)
+    if event.channel is not None and event.channel.by_tma:
+        return _load(group, event.channel, at)
+    if event.channel is not None:
+        value = next(value for use in event.channel.sources for value in use if value in task.writes)
         if event.computes:
-            return Step(ProducerStore(task.id, event.ring.id, task.ops, reads, (value.id,), at), at.stage, sources=sources)
+            return Step(ProducerStore(task.id, event.channel.id, task.ops, reads, (value.id,), at), at.stage, sources=sources)
         read = Read(value.id, Register(group.names[value.id]))
-        return Step(ProducerStore(task.id, event.ring.id, (), (read,), (value.id,), at), at.stage, sources=((value.id, at.stage),))
+        return Step(ProducerStore(task.id, event.channel.id, (), (read,), (value.id,), at), at.stage, sources=((value.id, at.stage),))
     if event.span is not None:
         accumulator = Register(group.names[last.result.id])
         return Step(MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at), at.stage, sources=sources)
@@ -384,18 +388,18 @@ def _step(group: Group, event: Event, at: At, places: Mapping[int, tuple[Operand
         buffer, parts = group.buffers[last.index]
         return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
-    return Step(Compute(task.id, task.ops, reads, writes, at, *event.share, task.id in group.partial), at.stage, sources=sources)
+    return Step(Compute(task.id, task.ops, reads, writes, at, *event.slices, task.id in group.deferred), at.stage, sources=sources)
 
 
-def _load(group: Group, ring: ChannelPlan, at: At) -> Step:
+def _load(group: Group, channel: ChannelPlan, at: At) -> Step:
     loads = list[TileLoad]()
     for task in group.tasks:
         op = next((group.code.ops[index] for index in task.ops if group.code.ops[index].name == LOAD), None)
-        tensor = ring.holds(op.result) if op else None
+        tensor = channel.holds(op.result) if op else None
         if tensor is not None:
             reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
             loads.append(TileLoad(tensor, task.ops, reads))
-    return Step(ProducerLoad(ring.id, tuple(loads), sum(tensor.bytes for tensor in ring.tensors), at), at.stage)
+    return Step(ProducerLoad(channel.id, tuple(loads), sum(tensor.bytes for tensor in channel.tensors), at), at.stage)
 
 
 def _accumulate(group: Group, task: Task) -> Accumulate:
@@ -409,14 +413,14 @@ def overwritten(group: Group, task: Task) -> Carried | None:
     iteration before left there. None where there is none."""
     dot = root(group.code, task.node)
     for carried in group.scheduled.loop.carried:
-        accumulator = is_product(group.code, task) and carried.arg.id == dot.operands[2].id
+        accumulator = is_mma(group.code, task) and carried.arg.id == dot.operands[2].id
         if accumulator and zero(group.code, carried.init) and group.code.users[carried.arg.id] == (dot,):
             return carried
     return None
 
 
 def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
-    """Waits for the group's turn."""
+    """Waits for the ordering barriers in front of an MMA."""
     if event.span is None or event.span[0] or group.flat or event.task is None:
         return
     for order, hand_off in group.hand_offs:
@@ -441,7 +445,8 @@ def prologue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
 
 
 def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
-    """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases may come later than all."""
+    """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases
+    may come later than all."""
     last = max([stages - 1, *(step.stage for step in sequence)])
     return tuple(_rebased(step, "last", t) for t in range(last) for step in sequence if (t < stages - 1 if step.always else step.stage > t))
 
@@ -454,7 +459,7 @@ def _rebased(step: Step, base: str, t: int) -> Step:
             return it
         return Iteration("first", t - it.offset) if base == "first" else Iteration("last", it.offset - 1 - t)
 
-    def place(p: OperandLocation, back: int | None) -> OperandLocation:
+    def location(p: OperandLocation, back: int | None) -> OperandLocation:
         match p:
             case Slot(channel, tensor, it):
                 return Slot(channel, tensor, iteration(it))
@@ -466,6 +471,6 @@ def _rebased(step: Step, base: str, t: int) -> Step:
     statement = step.statement
     at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
     if isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
-        reads = tuple(Read(r.value, place(r.place, b)) for r, (_, b) in zip(statement.reads, step.sources, strict=True))
+        reads = tuple(Read(r.value, location(r.location, b)) for r, (_, b) in zip(statement.reads, step.sources, strict=True))
         return replace(step, statement=replace(statement, at=at, reads=reads))
     return replace(step, statement=replace(statement, at=at))  # pyright: ignore

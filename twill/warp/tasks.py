@@ -1,7 +1,8 @@
 """What each scheduled operation of a loop executes, reads and keeps.
 
-Takes a loop with its graph, problem and solution (`Scheduled`); gives one `Task` per graph node: the TTGIR operations it executes (views
-and scalars of other nodes executed again), the values it reads from places, with their distance, and those it keeps for readers.
+Takes a loop with its graph, problem and solution (`Scheduled`); gives one `Task` per graph node: the TTGIR
+operations it executes (views and scalars of other nodes rematerialized), the values it reads from locations,
+with their distance, and those it keeps for readers.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,12 +35,13 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """A value that a task reads from a place."""
+    """A value that a task reads from a location."""
 
     value: Value
     """As the operation names it."""
     source: Value
-    """What is in the place: the loaded tile, the result of the iteration `distance` before, or a value from outside of the loop."""
+    """What the location holds: the loaded tile, the result of the iteration `distance` before, or a value
+    from outside of the loop."""
     distance: int | None
     """Iterations back; None for a value from outside."""
 
@@ -61,19 +63,20 @@ class Task:
 
 
 def root(code: Code, node: Node) -> Op:
-    """The operation that gave a node its place: the last of that name."""
+    """The operation that a node is named after: the last of that name."""
     return next(code.ops[index] for index in reversed(node.ops) if code.ops[index].name == node.op)
 
 
 def staged(code: Code, graph: Graph) -> frozenset[int]:
-    """The values, by id, that a node of their own writes to shared memory, where whoever reads them finds them."""
+    """The values, by id, that a node of their own writes to shared memory, where all readers find them."""
     return frozenset(code.ops[node.ops[-1]].result.id for node in graph.nodes if node.kind == "shared_store")
 
 
 def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
-    """The tasks of a loop, in the order of its nodes. Raises TwillError where an operation or a carried value is not supported."""
-    placed = _placed(code, scheduled)
-    cones = {node.id: _cone(code, node, placed) for node in scheduled.graph.nodes}
+    """The tasks of a loop, in the order of its nodes. Raises TwillError where an operation or a carried value
+    is not supported."""
+    located = _located(code, scheduled)
+    cones = {node.id: _cone(code, node, located) for node in scheduled.graph.nodes}
     read = {leaf.source.id for _, leaves in cones.values() for leaf in _leaves(code, scheduled.loop, leaves)}
     read |= {carried.yielded.id for carried in scheduled.loop.carried}
 
@@ -86,7 +89,7 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
     return tuple(task(node) for node in scheduled.graph.nodes)
 
 
-def _cone(code: Code, node: Node, placed: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+def _cone(code: Code, node: Node, located: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
     own = [code.ops[index] for index in node.ops]
     executed = [op for op in own if not (op.name == ALLOC and op.operands and loaded(code, op.result))]
     for op in executed:
@@ -94,17 +97,17 @@ def _cone(code: Code, node: Node, placed: Callable[[Value], bool]) -> tuple[tupl
             raise code.refuse(f"{op.name} in a loop can not be generated", op)
     inside = {value.id for op in executed for value in op.results}
     roots = [op for op in executed if not cheap(op) or op.index == node.ops[-1]] or executed[-1:]
-    return cone(code, roots, lambda value: value.id not in inside and placed(value))
+    return cone(code, roots, lambda value: value.id not in inside and located(value))
 
 
-def _placed(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
-    """Whether a reader finds a value in a place, instead of computing it again."""
+def _located(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
+    """Whether a reader reads a value from a location, instead of rematerializing it."""
     loop, shared = scheduled.loop, staged(code, scheduled.graph)
     carried = {carry.arg.id for carry in loop.carried}
     inside = {op.index for op in loop.body.walk()}
     roots = {root(code, node).index for node in scheduled.graph.nodes}
 
-    def placed(value: Value) -> bool:
+    def located(value: Value) -> bool:
         maker = code.maker(value)
         if maker is None:
             return value.id in carried
@@ -114,7 +117,7 @@ def _placed(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
             return not addressing(maker) and maker.name not in IMPLICIT
         return not cheap(maker) and (maker.index in roots or not addressing(maker))
 
-    return placed
+    return located
 
 
 def _leaves(code: Code, loop: Loop, values: tuple[Value, ...]) -> tuple[Leaf, ...]:

@@ -1,7 +1,8 @@
 """What goes from thread to thread of a group: reductions, and tiles that change their layout.
 
-Takes elements in registers and the group's scratch room in shared memory; gives C. The room is used between two meetings of the group's
-warps: the first so that nobody still reads what lay there, the second so that everything is written.
+Takes elements in registers and the group's scratch buffer in shared memory; gives C. Two group barriers
+enclose its use: before the first, other warps may still read what lay there; after the second, all is
+written.
 """
 
 from twill.ir.loop import Op
@@ -12,18 +13,18 @@ from twill.targets.cuda.shared_tiles import UNROLL
 from twill.targets.hopper.fragments import Fragment
 
 ColumnRange = tuple[int, int]
-"""Which share of the elements of tiles, in 1 / SLICES."""
+"""Which slices of the elements of tiles: begin and end, in 1 / SLICES."""
 WHOLE: ColumnRange = (0, SLICES)
 
 
 def each(count: int, span: ColumnRange = WHOLE) -> str:
-    """A loop over a share of `count` registers or words."""
+    """A loop over some slices of `count` registers or words."""
     return f"for (int i_ = {count * span[0] // SLICES}; i_ < {count * span[1] // SLICES}; ++i_)"
 
 
 def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: ColumnRange) -> list[str]:
-    """A share of a reduction into the variable `name`, each thread by itself. Raises ValueError for one that joins elements otherwise than
-    by a single operation."""
+    """Reduce some slices into the variable `name`, each thread by itself. Raises ValueError for one that
+    combines elements otherwise than by a single operation."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine.name)
     if start is None or len(op.regions[0].blocks[0].ops) != 2 or len(op.results) != 1 or source.axes != (0, 1):
@@ -31,29 +32,30 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
     one = point(source, "i_")
     vector = one.along((0 if op.attributes["axis"] == 1 else 1,))
     begin = [UNROLL, f"{each(vector.layout.registers)} {name}[i_] = {start};"] if span[0] == 0 else []
-    return [*begin, UNROLL, f"{each(source.registers, span)} {_joined(combine, f'{name}[{vector.register}]', elements(one))}"]
+    return [*begin, UNROLL, f"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]', elements(one))}"]
 
 
-def exchanged(op: Op, name: str, source: Fragment, scratch: str, meet: str) -> list[str]:
-    """The rest of it: among the lanes that share a row (1 and 2 apart) or a column (4, 8 and 16), then among the warps that do."""
+def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: str) -> list[str]:
+    """Finalize a reduction: among the lanes that share a row (1 and 2 apart) or a column (4, 8 and 16), then
+    among the warps that do."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine.name)
     kept, lanes, sharing = (0, (1, 2), source.across) if op.attributes["axis"] == 1 else (1, (4, 16), source.down)
     vector, kind = point(source, "i_").along((kept,)), c_type(combine.result.type)
     count = vector.layout.registers
     lines = [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)", f"    for (int lanes = {lanes[0]}; lanes <= {lanes[1]}; lanes *= 2)"]
-    lines.append(f"        {_joined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], lanes)')}")
+    lines.append(f"        {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], lanes)')}")
     if sharing == 1:
         return lines
-    warp = f"place.row / {16 * source.down}" if kept == 0 else f"place.row / 16 % {source.down}"
-    first = "place.lane % 4 == 0" if kept == 0 else "place.lane < 4"
+    warp = f"thread.row / {16 * source.down}" if kept == 0 else f"thread.row / 16 % {source.down}"
+    first = "thread.lane % 4 == 0" if kept == 0 else "thread.lane < 4"
     index = f"{vector.layout.shape[0]} + {Point(vector.layout, 'i_').coordinate()}"
-    lines += [meet, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)"]
+    lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)"]
     lines.append(f"    if ({first}) shared_at<{kind}>({scratch} + ({warp} * {index}) * sizeof({kind})) = {name}[i_];")
-    lines += [meet, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
+    lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
     found = f"shared_at<{kind}>({scratch} + (warp * {index}) * sizeof({kind}))"
-    return [*lines, f"    for (int warp = 0; warp < {sharing}; ++warp) {_joined(combine, f'{name}[i_]', found)}", "}"]
+    return [*lines, f"    for (int warp = 0; warp < {sharing}; ++warp) {_combined(combine, f'{name}[i_]', found)}", "}"]
 
 
-def _joined(combine: Op, one: str, other: str) -> str:
+def _combined(combine: Op, one: str, other: str) -> str:
     return f"{one} = {expression(combine, [one, other])};"

@@ -1,7 +1,8 @@
-"""The whole CUDA file of a program: tensor maps, shared memory, one role per group, and a launcher with a C interface.
+"""The whole CUDA file of a program: tensor maps, shared memory, one role per group, and a launcher with a C
+interface.
 
-Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. Raises TwillError, with the operation and its line, for what
-can not be generated.
+Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. Raises TwillError, with the
+operation and its line, for what can not be generated.
 """
 
 from twill.diagnostics import TwillError
@@ -112,7 +113,7 @@ def _among(first: int, warps: int) -> str:
 
 
 def _role(program: Program, group: WarpProgram) -> list[str]:
-    lines = [f"// ---- group {group.id}: {group.warps} warps", f"ThreadCoordinates place({group.first_warp});"]
+    lines = [f"// ---- group {group.id}: {group.warps} warps", f"ThreadCoordinates thread({group.first_warp});"]
     used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
     lines += [f"uint32_t n_{channel} = 0;" for channel in used] + [f"int32_t n{loop} = 0;" for loop in loops]
@@ -121,12 +122,12 @@ def _role(program: Program, group: WarpProgram) -> list[str]:
             raise _kept(program, one.id)
         lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
-        lines.append("const bool impossible = never();")
+        lines.append("const bool opaque = opaque_false();")
     emitter = Emitter(program, group)
     for order in program.orders:
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
-    return [*lines, *emitter.all(group.body), "if (place.leader) tma_wait<0>();"]
+    return [*lines, *emitter.all(group.body), "if (thread.leader) tma_wait<0>();"]
 
 
 def _kept(program: Program, name: str) -> TwillError:

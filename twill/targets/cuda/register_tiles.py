@@ -1,6 +1,7 @@
 """Tiles in registers as C: declarations, and the element that a register holds as an expression.
 
-Tiles of 16 and 8 bits are packed in pairs, four words for 16 columns, which is how wgmma takes 16-bit A from registers.
+Tiles of 16 and 8 bits are packed in pairs, four words for 16 columns, which is how wgmma takes 16-bit A from
+registers.
 """
 
 from collections.abc import Callable
@@ -52,10 +53,11 @@ class Point:
     layout: Fragment
     register: str
     at: tuple[str, ...] = ()
-    """Row and column (or the place in a vector, twice) where the register alone does not tell."""
+    """Row and column (or the position in a vector, twice) where the register alone does not tell."""
 
     def along(self, axes: tuple[int, ...]) -> "Point":
-        """The element of a vector along `axes` that an element of a tile is in. Raises ValueError for one that does not run so."""
+        """The element of a vector along `axes` that an element of a tile is in. Raises ValueError for one
+        that does not run so."""
         whole, i = self.layout, self.register
         if axes == whole.axes:
             return self
@@ -75,17 +77,17 @@ class Point:
             return f"int32_t({self.at[form.axes[0]]})"
         if form.axes == (0,):
             band = f" + ({i}) / 2 * {16 * form.down}" if form.bands > 1 else ""
-            row = f"place.row % {16 * form.down}" if form.across > 1 else "place.row"
+            row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
             return f"int32_t({row} + 8 * (({i}) % 2){band})" if band else f"int32_t({row} + 8 * ({i}))"
-        part = f" + place.row / {16 * form.down} * {form.shape[0] // form.across}" if form.across > 1 else ""
-        return f"int32_t(place.column + 8 * (({i}) / 2) + ({i}) % 2{part})"
+        part = f" + thread.row / {16 * form.down} * {form.shape[0] // form.across}" if form.across > 1 else ""
+        return f"int32_t(thread.column + 8 * (({i}) / 2) + ({i}) % 2{part})"
 
 
 def point(form: Fragment, register: str) -> Point:
     """The element that a thread holds in a register."""
     if not form.threads:
         return Point(form, register)
-    index = f"(place.lane + {form.threads} * ({register}))"
+    index = f"(thread.lane + {form.threads} * ({register}))"
     return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
 
 
@@ -118,7 +120,8 @@ def declaration(type: Type, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The elements of a tile kept in a variable, one by one or packed in pairs, four words for sixteen columns."""
+    """The elements of a tile kept in a variable, one by one or packed in pairs, four words for sixteen
+    columns."""
 
     name: str
     layout: Fragment

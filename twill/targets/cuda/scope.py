@@ -1,7 +1,8 @@
 """What the text of one statement is made in: where its operands are, and the lines written so far.
 
-Takes a program, one of its groups and a statement's reads and writes; executes TTGIR operations by appending C. Scalars, indices and
-pointers stay expressions; tiles of numbers become arrays, which the compiler takes apart into registers.
+Takes a program, one of its groups and a statement's reads and writes; executes TTGIR operations by appending
+C. Scalars, indices and pointers stay expressions; tiles of numbers become arrays, which the compiler takes
+apart into registers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +52,8 @@ def sequence(channel: str, where: Iteration) -> str:
 
 
 def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHOLE) -> list[str]:
-    """Assign a share of the elements of a tile in registers. Raises ValueError where another thread has them."""
+    """Assign some slices of the elements of a tile in registers. Raises ValueError where another thread has
+    them."""
     form = layout(type)
     pack = packed(type)
     if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
@@ -86,12 +88,12 @@ def once(form: Fragment) -> str:
     """Which of the threads that hold the same element stores it."""
     if form.threads:
         count = prod(form.shape)
-        return f"place.lane + {form.threads} * i_ < {count}" if count % form.threads else "true"
+        return f"thread.lane + {form.threads} * i_ < {count}" if count % form.threads else "true"
     match form.axes:
         case (0,):
-            return "place.lane % 4 == 0" + (f" && place.row < {16 * form.down}" if form.across > 1 else "")
+            return "thread.lane % 4 == 0" + (f" && thread.row < {16 * form.down}" if form.across > 1 else "")
         case (1,):
-            return f"place.row % {16 * form.down} == 0" if form.across > 1 else "place.row == 0"
+            return f"thread.row % {16 * form.down} == 0" if form.across > 1 else "thread.row == 0"
         case _:
             return "true"
 
@@ -107,9 +109,9 @@ class Scope:
     """Variables that results are written to at once, by value id."""
     lines: list[str] = field(default_factory=list[str])
     span: ColumnRange = WHOLE
-    """Which share of the elements of tiles."""
-    partial: bool = False
-    """Threads keep their own results of reductions."""
+    """Which slices of the elements of tiles."""
+    deferred: bool = False
+    """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 
     def bind(self, reads: Iterable[Read]) -> None:
         for read in reads:
@@ -117,7 +119,7 @@ class Scope:
 
     def _found(self, read: Read) -> Form:
         value = _values(self.program)[read.value]
-        match read.place:
+        match read.location:
             case Register() as register:
                 name = variable(register)
                 return held(name, value.type) if isinstance(value.type, Tensor) else name
@@ -158,28 +160,29 @@ class Scope:
         return name
 
     def put(self, value: int, tensor: SlotTensor, address: str) -> None:
-        """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be torn."""
+        """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be
+        torn."""
         found, form = _values(self.program)[value], self.values[value]
         if isinstance(form, str) and not isinstance(found.type, Tensor):
-            self.lines.append(f"if (place.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
+            self.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
             return
         maker = self.program.op(found.producer) if found.producer is not None else None
         kind = maker.operands[0].type if maker is not None and isinstance(found.type, MemDesc) else found.type
         assert isinstance(kind, Tensor)
-        turned, elements = isinstance(form, Transposed), self.elements(found)
+        transposed, elements = isinstance(form, Transposed), self.elements(found)
         source = form.source if isinstance(form, Transposed) else elements
-        spread = source.layout if isinstance(source, Held) else self.layout(kind)
+        fragment = source.layout if isinstance(source, Held) else self.layout(kind)
         if tensor.encoding is None:
-            one = point(spread, "i_")
-            body = f"if ({once(spread)}) {plain(kind, address, one)} = {cast(kind, elements(one))};"
-            self.lines += [unrolled(spread), f"for (int i_ = 0; i_ < {spread.registers}; ++i_)", f"    {body}"]
+            one = point(fragment, "i_")
+            body = f"if ({once(fragment)}) {plain(kind, address, one)} = {cast(kind, elements(one))};"
+            self.lines += [unrolled(fragment), f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)", f"    {body}"]
             return
         tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
-        tile = replace(tile, transposed=tile.transposed != turned)
+        tile = replace(tile, transposed=tile.transposed != transposed)
         if isinstance(source, Held) and not tile.transposed:
             self.lines += stored(source, tile)
         else:
-            self.lines += scattered(source, spread, tile, c_type(kind))
+            self.lines += scattered(source, fragment, tile, c_type(kind))
 
     @property
     def narrow(self) -> bool:
@@ -203,7 +206,7 @@ class Scope:
         maker = self.program.op(value.producer) if value.producer is not None else None
         if maker is not None and maker.name == "arith.constant":
             return self._constant(maker)
-        raise TwillError(f"{value.name} has no place", maker.location if maker else None)
+        raise TwillError(f"{value.name} has no location", maker.location if maker else None)
 
     def _constant(self, op: Op) -> Form:
         try:
@@ -278,8 +281,8 @@ class Scope:
         if op.result.id not in self.targets:
             self.lines.append(declaration(result, name))
         self.lines += gathered(op, name, layout(source), elements, self.span)
-        if self.span[1] == SLICES and not self.partial:
-            self.lines += exchanged(op, name, layout(source), self.scratch, self.meet())
+        if self.span[1] == SLICES and not self.deferred:
+            self.lines += exchanged(op, name, layout(source), self.scratch, self.group_barrier())
         self.values[op.result.id] = held(name, result)
 
     def _convert(self, op: Op) -> None:
@@ -291,26 +294,27 @@ class Scope:
             return
         assert isinstance(source, Tensor)
         assert isinstance(result, Tensor)
-        name, one, spread = self.name(op.result), point(layout(source), "i_"), layout(source)
-        self.lines += [self.meet(), UNROLL, f"for (int i_ = 0; i_ < {spread.registers}; ++i_)"]
-        self.lines.append(f"    if ({once(spread)}) {plain(source, self.scratch, one)} = {cast(source, form(one))};")
-        self.lines += [self.meet(), *([] if op.result.id in self.targets else [declaration(result, name)])]
+        name, one, fragment = self.name(op.result), point(layout(source), "i_"), layout(source)
+        self.lines += [self.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
+        self.lines.append(f"    if ({once(fragment)}) {plain(source, self.scratch, one)} = {cast(source, form(one))};")
+        self.lines += [self.group_barrier(), *([] if op.result.id in self.targets else [declaration(result, name)])]
         self.lines += written(result, name, lambda one: number(result, plain(result, self.scratch, one)))
         self.values[op.result.id] = held(name, result)
 
     @property
     def scratch(self) -> str:
-        """Where the group's scratch room is."""
+        """Where the group's scratch buffer is."""
         buffer = next((buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None)
         return f"memory + {buffer.offset}" if buffer else "memory"
 
-    def meet(self) -> str:
+    def group_barrier(self) -> str:
         """All warps of the group."""
         barrier = 1 + len(self.program.orders) + [group.id for group in self.program.groups].index(self.group.id)
         return f"named_barrier_sync({barrier}, {32 * self.group.warps});"
 
     def _atomic(self, op: Op) -> None:
-        """By one of the threads that hold an element, and with no thread behind the fence if others are to see what came before."""
+        """By one of the threads that hold an element, and with no thread behind the fence if others are to
+        see what came before."""
         kind, (pointers, value, *masks) = str(op.attributes["atomic_rmw_op"]), op.operands
         word = ATOMICS.get(kind)
         if word is None or any(result.id in _read(self.program) for result in op.results):
@@ -319,7 +323,7 @@ class Scope:
             self.lines.append("__threadfence();")
         if not isinstance(value.type, Tensor):
             mask = "".join(f" && {self.scalar(one)}" for one in masks)
-            self.lines.append(f"if (place.leader{mask}) {word}({self.scalar(pointers)}, {cast(value.type, self.scalar(value))});")
+            self.lines.append(f"if (thread.leader{mask}) {word}({self.scalar(pointers)}, {cast(value.type, self.scalar(value))});")
             return
         form = self.layout(value.type)
         one = point(form, "i_")
@@ -360,7 +364,7 @@ class Scope:
     def _store(self, op: Op) -> None:
         value = op.operands[1]
         if not isinstance(value.type, Tensor):
-            self.lines.append(f"if (place.leader) *{self.scalar(op.operands[0])} = {self.scalar(value)};")
+            self.lines.append(f"if (thread.leader) *{self.scalar(op.operands[0])} = {self.scalar(value)};")
             return
         form = self.layout(value.type)
         one = point(form, "i_")
@@ -370,7 +374,8 @@ class Scope:
         self.lines.append(f"    if ({once(form)}{mask}) *{target} = {source};")
 
     def assign(self, writes: Iterable[Write]) -> None:
-        """Keep results that are not in their variables yet. Raises TwillError, with its line, for one whose elements can not be had."""
+        """Keep results that are not in their variables yet. Raises TwillError, with its line, for one whose
+        elements can not be had."""
         for write in writes:
             if write.value in self.targets and not callable(self.values[write.value]):
                 continue
@@ -441,7 +446,7 @@ def _reshape(scope: Scope, op: Op) -> Form:
     return scope.form(op.operands[0])
 
 
-def _turn(scope: Scope, op: Op) -> Form:
+def _transpose_registers(scope: Scope, op: Op) -> Form:
     form = scope.form(op.operands[0])
     if isinstance(form, Shared | str):
         raise refuse(scope.program, op, "can not be generated")
@@ -450,7 +455,7 @@ def _turn(scope: Scope, op: Op) -> Form:
 
 VIEWS = {
     "tt.reshape": _reshape,
-    "tt.trans": _turn,
+    "tt.trans": _transpose_registers,
     "ttg.local_alloc": _same,
     "tt.broadcast": _same,
     "tt.splat": _splat,

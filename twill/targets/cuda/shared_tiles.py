@@ -1,7 +1,8 @@
 """How tiles lie in shared memory, and how they get from and to registers.
 
-Takes a tile's place, shape and swizzle; gives C. A tile is cut into boxes of as many columns as fill a line of the swizzle pattern (128, 64
-or 32 bytes), all rows of one box before the next, which is how TMA moves it and wgmma reads it (PTX ISA, shared memory matrix layout).
+Takes a tile's address, shape and swizzle; gives C. A tile is cut into boxes of as many columns as fill a line
+of the swizzle pattern (128, 64 or 32 bytes), all rows of one box before the next, which is how TMA moves it
+and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
 from dataclasses import dataclass
@@ -51,12 +52,13 @@ def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding
 
 
 def _matrix(tile: Shared, form: Fragment) -> str:
-    """Bytes to this lane's row of sixteen columns of 16 bits, number j of a thread's registers, for stmatrix and ldmatrix."""
+    """Bytes to this lane's row of sixteen columns of 16 bits, number j of a thread's registers, for stmatrix
+    and ldmatrix."""
     per, line = tile.width // 32, form.band // 8
     j = f"j % {line}" if form.bands > 1 else "j"
-    row = _row("place.row - place.lane / 4 + place.lane % 16", form)
+    row = _row("thread.row - thread.lane / 4 + thread.lane % 16", form)
     first = f"{_first(form, tile)}{j} / {per} * {tile.box}{_band(tile, form, f'j / {line}')}"
-    return f"{first} + {_swizzled(tile, row, 'place.lane / 16 * 16', f'{j} % {per} * 32')}"
+    return f"{first} + {_swizzled(tile, row, 'thread.lane / 16 * 16', f'{j} % {per} * 32')}"
 
 
 def _pair(tile: Shared, form: Fragment) -> str:
@@ -65,17 +67,18 @@ def _pair(tile: Shared, form: Fragment) -> str:
     per, line = tile.width // (8 * size), form.band // 2
     p = f"p % {line}" if form.bands > 1 else "p"
     first = f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + {p} % 2 * {8 * tile.width}{_band(tile, form, f'p / {line}')}"
-    return f"{first} + {_swizzled(tile, _row('place.row', form), f'place.column * {size}', f'{p} / 2 % {per} * {8 * size}')}"
+    return f"{first} + {_swizzled(tile, _row('thread.row', form), f'thread.column * {size}', f'{p} / 2 % {per} * {8 * size}')}"
 
 
 def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
-    """Bytes to a place in a box. Eight rows are a whole pattern, and `chunk`, a multiple of what `column` stays below, only turns bits.
-    Both stay outside of the swizzle, so that a thread's places all follow from one number."""
+    """Bytes to an element of a box. Eight rows are a whole pattern, and `chunk`, a multiple of what `column`
+    stays below, only flips bits. Both stay outside of the swizzle, so that a thread's addresses all follow
+    from one number."""
     return f"(swizzle<{tile.width}>(({row}) * {tile.width} + {column}) ^ {chunk})"
 
 
 def _row(row: str, form: Fragment) -> str:
-    return row.replace("place.row", f"place.row % {16 * form.down}") if form.across > 1 else row
+    return row.replace("thread.row", f"thread.row % {16 * form.down}") if form.across > 1 else row
 
 
 def _band(tile: Shared, form: Fragment, band: str) -> str:
@@ -89,7 +92,7 @@ def _first(form: Fragment, tile: Shared) -> str:
     part = form.shape[1] // form.across * tile.bits // 8
     if part % tile.width:
         raise ValueError("is cut inside a line of the swizzle pattern")
-    return f"place.row / {16 * form.down} * {part // tile.width * tile.box} + "
+    return f"thread.row / {16 * form.down} * {part // tile.width * tile.box} + "
 
 
 def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
@@ -105,7 +108,8 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
 
 
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
-    """Write the columns of a tile in registers from `first` on, as many as the place has. Raises ValueError as `loaded`."""
+    """Write the columns of a tile in registers from `first` on, as many as the tile has. Raises ValueError as
+    `loaded`."""
     whole = source.layout
     part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
     if tile.bits == 16:
@@ -138,7 +142,7 @@ def unrolled(form: Fragment) -> str:
 
 
 def _from(index: str, whole: Fragment, part: Fragment, unit: int, first: int) -> str:
-    """The number of the word, of `unit` registers, that goes to place `index` of a part of a tile."""
+    """The number of the word, of `unit` registers, that goes to position `index` of a part of a tile."""
     begin = f"{first // 2 // unit} + " if first else ""
     if whole.bands == 1 or whole.shape == part.shape:
         return f"{begin}{index}"

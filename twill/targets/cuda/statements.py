@@ -1,7 +1,7 @@
 """One recipe for each kind of statement of a warp program.
 
-Takes a `Program`, a group and a statement; gives lines of C++. Every statement begins with a comment: its cycle, its stage and the TTGIR
-line of its operation.
+Takes a `Program`, a group and a statement; gives lines of C++. Every statement begins with a comment: its
+cycle, its stage and the TTGIR line of its operation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,9 +49,10 @@ NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f3
 """Of operand types in the words for wgmma."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
 """How a tile leaves, by the kind of reduction."""
-REMATERIALIZED = ("place.lane", "place.row", "place.column")
-"""What `Place::again` of the runtime finds again. A loop that speaks of none goes without: to know its lane anew delays every arrival."""
-Flying = tuple[str, ...]
+REMATERIALIZED = ("thread.lane", "thread.row", "thread.column")
+"""What `ThreadCoordinates::rematerialize` of the runtime computes. A loop that uses none of it omits the
+call: computing the lane again delays every arrival."""
+InFlight = tuple[str, ...]
 """Accumulators of the commit groups in flight, oldest first."""
 
 
@@ -61,13 +62,13 @@ class Emitter:
 
     program: Program
     group: WarpProgram
-    flying: Flying = ()
+    in_flight: InFlight = ()
     inductions: dict[int, str] | None = None
 
     def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None, span: ColumnRange = WHOLE) -> Scope:
         """Results go straight to their variables where these are not read by the same statement."""
         reads = tuple(reads)
-        read = {read.place.variable for read in reads if isinstance(read.place, Register)}
+        read = {read.location.variable for read in reads if isinstance(read.location, Register)}
         targets = {write.value: variable(write.register) for write in writes if write.register.variable not in read}
         scope = Scope(self.program, self.group, {}, targets, span=span)
         for value, text in (self.inductions or {}).items():
@@ -87,21 +88,21 @@ class Emitter:
             case Move(name, age):
                 return self._move(name, age)
             case FinalizeReduction(register, op):
-                return self._join(register, self.program.op(op))
+                return self._finalize(register, self.program.op(op))
             case SchedulingFence(registers):
-                return [f"pin(impossible, {', '.join(map(variable, registers))});"]
+                return [f"scheduling_fence(opaque, {', '.join(map(variable, registers))});"]
             case MmaIssue():
                 return self._issue(statement)
             case MmaWait(pending):
                 return self._wait(pending)
             case ProducerLoad():
-                return self._put(statement)
+                return self._producer_load(statement)
             case ProducerStore():
-                return self._put_tile(statement)
+                return self._producer_store(statement)
             case ConsumerWait(channel, at):
                 return [f"{channel}.consumer_wait({sequence(channel, at.iteration)});"]
             case ConsumerRelease(channel, at):
-                return self._consumed(channel, at)
+                return self._consumer_release(channel, at)
             case Advance(channel, loop):
                 return [f"n_{channel} += {'1' if loop is None else f'n{loop}'};"]
             case OrderBarrierWait(order):
@@ -111,7 +112,7 @@ class Emitter:
             case StoreTile():
                 return self._store(statement)
             case StoreWait():
-                return ["if (place.leader) tma_wait_read<0>();", self.scope().meet()]
+                return ["if (thread.leader) tma_wait_read<0>();", self.scope().group_barrier()]
             case Pipelined():
                 return self._pipelined(statement)
             case For(op, body, bounds):
@@ -129,13 +130,13 @@ class Emitter:
 
     def _compute(self, it: Compute) -> list[str]:
         scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end))
-        scope.partial = it.partial
+        scope.deferred = it.deferred
         for index in it.ops:
             scope.execute(self.program.op(index))
         scope.assign(it.writes)
         return [self._comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
 
-    def _join(self, register: Register, op: Op) -> list[str]:
+    def _finalize(self, register: Register, op: Op) -> list[str]:
         source = op.operands[0].type
         assert isinstance(source, Tensor)
         return exchanged(op, variable(register), layout(source), "", "")
@@ -158,10 +159,10 @@ class Emitter:
 
     def _issue(self, it: MmaIssue) -> list[str]:
         dot = self.program.op(it.ops[-1])
-        scope = self.scope((read for read in it.reads if isinstance(read.place, Register)), at=it.at)
+        scope = self.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
         for read in it.reads:
-            if isinstance(read.place, Slot):
-                scope.values[read.value] = scope.operand(read, read.place)
+            if isinstance(read.location, Slot):
+                scope.values[read.value] = scope.operand(read, read.location)
         for index in it.ops[:-1]:
             op = self.program.op(index)
             if not isinstance(op.result.type, Tensor):
@@ -199,22 +200,22 @@ class Emitter:
                     per = left.type.shape[1] // step
                     one = f"{self._registers(it, dot)}[{band * per + k // step}]"
                 lines.append(f"    {word}{choice}({into}, {one}, {other}, {add});")
-        self.flying = (*self.flying, variable(it.accumulator))
+        self.in_flight = (*self.in_flight, variable(it.accumulator))
         return [*lines, "    wgmma_commit();", "}"]
 
     def _form(self, dot: Op) -> Fragment:
-        """How the group shares the result of a product."""
+        """How the group shares the result of an MMA."""
         assert isinstance(dot.result.type, Tensor)
         form = layout(dot.result.type)
         columns = form.shape[1] // form.across
         if form.down * form.across != self.group.warps or form.shape[0] % (16 * form.down) or columns > 256 or columns % 8:
-            raise refuse(self.program, dot, f"a product of {form.shape} for {self.group.warps} warps can not be generated")
+            raise refuse(self.program, dot, f"an MMA of {form.shape} for {self.group.warps} warps can not be generated")
         return form
 
     def _first(self, dot: Op, tile: Shared, form: Fragment) -> str:
         """The matrix descriptor of A: each warpgroup has its rows."""
         groups, apart = form.down // 4, _rows(tile)
-        group = f"place.warpgroup % {groups}" if form.across > 1 else "place.warpgroup"
+        group = f"thread.warpgroup % {groups}" if form.across > 1 else "thread.warpgroup"
         return _descriptor(tile, tile.transposed, f"{tile.address} + {group} * {apart}" if groups > 1 else tile.address)
 
     def _second(self, dot: Op, tile: Shared, form: Fragment) -> str:
@@ -225,30 +226,30 @@ class Emitter:
         apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
         if not tile.transposed and columns * tile.bits // 8 % tile.width:
             raise refuse(self.program, dot, "its columns are cut inside a line of the swizzle pattern")
-        return _descriptor(tile, not tile.transposed, f"{tile.address} + place.warpgroup / {form.down // 4} * {apart}")
+        return _descriptor(tile, not tile.transposed, f"{tile.address} + thread.warpgroup / {form.down // 4} * {apart}")
 
     def _registers(self, it: MmaIssue, dot: Op) -> str:
         """The variable that holds A."""
         accumulator = dot.operands[2].id
         for read in it.reads:
-            if isinstance(read.place, Register) and read.value != accumulator:
-                return variable(read.place)
+            if isinstance(read.location, Register) and read.value != accumulator:
+                return variable(read.location)
         raise refuse(self.program, dot, "its left operand is in no register")
 
     def _wait(self, pending: int) -> list[str]:
-        done = self.flying[: len(self.flying) - pending] if pending else self.flying
-        self.flying = self.flying[len(done) :]
-        left = set(self.flying)
+        done = self.in_flight[: len(self.in_flight) - pending] if pending else self.in_flight
+        self.in_flight = self.in_flight[len(done) :]
+        left = set(self.in_flight)
         return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
 
     # --- channels -------------------------------------------------------------------------------------------------
 
-    def _put(self, it: ProducerLoad) -> list[str]:
+    def _producer_load(self, it: ProducerLoad) -> list[str]:
         n = sequence(it.channel, it.at.iteration)
         lines = [line for load in it.loads for line in self._tile(it, load)]
         expect = f"mbarrier_arrive_expect({it.channel}.full({n}), {it.bytes});"
         head = self._comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-        return [head, f"{it.channel}.producer_acquire({n});", "if (place.leader) {", *indented([expect, *lines]), "}"]
+        return [head, f"{it.channel}.producer_acquire({n});", "if (thread.leader) {", *indented([expect, *lines]), "}"]
 
     def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
         scope = self.scope(load.reads, at=it.at)
@@ -267,7 +268,7 @@ class Emitter:
             scope.lines.append(f"tma_load({tile.address}{_plus(box * tile.box)}, &{map_name(op)}, {it.channel}.full({n}), {at});")
         return ["{", *indented(scope.lines), "}"]
 
-    def _put_tile(self, it: ProducerStore) -> list[str]:
+    def _producer_store(self, it: ProducerStore) -> list[str]:
         n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
         for index in it.ops:
             scope.execute(self.program.op(index))
@@ -280,7 +281,7 @@ class Emitter:
         filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{it.channel}.producer_commit({n});"]
         return [head, f"{it.channel}.producer_acquire({n});", *filled]
 
-    def _consumed(self, channel: str, at: At) -> list[str]:
+    def _consumer_release(self, channel: str, at: At) -> list[str]:
         text = f"{channel}.consumer_release({sequence(channel, at.iteration)});"
         late = at.iteration.base == "newest" and at.iteration.offset
         return [f"if ({iteration(at.iteration)} >= 0) {text}" if late else text]
@@ -327,8 +328,17 @@ class Emitter:
             group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
             at = _coordinates(corner, (group * parts + part) * piece + inside)
             boxes.append(f"    {word}(&{map_name(op)}, {tile.address}{_plus(box * tile.box)}, {at});")
-        free = ["if (place.leader) tma_wait_read<0>();", self.scope().meet()]
-        return [*free, *filled, "fence_async_shared();", self.scope().meet(), "if (place.leader) {", *boxes, "    tma_commit();", "}"]
+        free = ["if (thread.leader) tma_wait_read<0>();", self.scope().group_barrier()]
+        return [
+            *free,
+            *filled,
+            "fence_async_shared();",
+            self.scope().group_barrier(),
+            "if (thread.leader) {",
+            *boxes,
+            "    tma_commit();",
+            "}",
+        ]
 
     # --- structure ------------------------------------------------------------------------------------------------
 
@@ -348,10 +358,10 @@ class Emitter:
         self._settle(it.steady)
         steady = self.all(it.steady)
         wide = self.group.warps >= 4 and any(member in line for line in steady for member in REMATERIALIZED)
-        again = ["place.rematerialize();"] if wide else []
-        lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*again, *steady]), "}"])
+        rematerialize = ["thread.rematerialize();"] if wide else []
+        lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*rematerialize, *steady]), "}"])
         lines += indented(self.all(it.epilogue))
-        self.flying = ()
+        self.in_flight = ()
         short = self.all(it.short)
         lines += ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"]), "}"] if short else ["}"]
         if it.zeroed:
@@ -359,7 +369,7 @@ class Emitter:
         return [f"n{it.op} = max(0, ({upper} - {lower} + {step} - 1) / {step});", "{", *indented(lines), "}"]
 
     def _settle(self, steady: Sequence[Statement]) -> None:
-        """What is in flight when the loop turns, rather than when it is entered."""
+        """What is in flight at the back edge of a loop, rather than when it is entered."""
         self.all(steady)
 
     def _for(self, op: Op, body: Sequence[Statement], bounds: Sequence[Read]) -> list[str]:
@@ -387,7 +397,8 @@ def map_name(op: Op) -> str:
 
 
 def line_bytes(type: TensorDesc) -> int:
-    """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of none."""
+    """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of
+    none."""
     return shared("", type.shape, type.dtype, type.encoding).width
 
 

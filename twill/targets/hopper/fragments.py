@@ -1,12 +1,13 @@
-"""Who holds which elements of a tile in registers: as wgmma leaves its accumulator, so that most layout conversions move nothing.
+"""Who holds which elements of a tile in registers: as wgmma leaves its accumulator, so that most layout
+conversions move nothing.
 
-Takes TTGIR types; gives `Fragment`s. A warpgroup holds 64 rows. Thread t has, in register 4*j + i of a tile of rows and columns, row
-16*(t/32) + t%32/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, register fragments of wgmma). A vector of rows takes 2 registers, a
-vector of columns a quarter of the columns.
+Takes TTGIR types; gives `Fragment`s. A warpgroup holds 64 rows. Thread t has, in register 4*j + i of a tile
+of rows and columns, row 16*(t/32) + t%32/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, register
+fragments of wgmma). A vector of rows takes 2 registers, a vector of columns a quarter of the columns.
 
-The warps of a group share a tile, `down` of them along its rows and `across` along its columns; where the rows are more than 16 * `down`,
-each thread has a band of registers for every 16 * `down` of them. In a group of less than four warps, which only moves data, a thread has
-every so many-th element.
+The warps of a group share a tile, `down` of them along its rows and `across` along its columns; where the
+rows are more than 16 * `down`, each thread has a band of registers for every 16 * `down` of them. In a group
+of less than four warps, which only moves data, a thread has every so many-th element.
 """
 
 from dataclasses import dataclass
@@ -133,7 +134,8 @@ def moves(source: Type, result: Type) -> bool:
 
 
 def scratch(op: Op) -> int:
-    """Bytes of shared memory that a group needs while it executes an operation: words of 8 bytes, whatever they hold."""
+    """Bytes of shared memory that a group needs while it executes an operation: words of 8 bytes, whatever
+    they hold."""
     source = op.operands[0].type if op.operands else None
     if not isinstance(source, Tensor) or op.name not in ("tt.reduce", "ttg.convert_layout"):
         return 0

@@ -1,9 +1,10 @@
-"""Waits for products: the fewest, each with the exact number of younger products in flight.
+"""Waits for MMAs: as few as the dependences need, each with the exact number of younger MMAs in flight.
 
-Takes the prologue, steady state and epilogue of one group; gives the same with `MmaWait`s. It runs them symbolically for small trip
-counts, with a queue of the products in flight: a statement that needs the result of one, overwrites what one still reads, or releases its
-slot, waits for it and so for all older ones; nothing else waits. What a variable holds is followed too, so that a value overwritten
-before its last reader is an error here and not a wrong number later.
+Takes the prologue, steady state and epilogue of one group; gives the same with `MmaWait`s. It runs them
+symbolically for small trip counts, with a queue of the MMAs in flight: a statement that needs the result of
+one, overwrites what one still reads, or releases its slot, waits for it and so for all older ones; nothing
+else waits. What a variable holds is followed too, so that a value overwritten before its last reader is an
+error here and not a wrong number later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +60,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """What a product reads and writes, and when the schedule has it done."""
+    """What an MMA reads and writes, and when the schedule has it done."""
 
     reads: frozenset[Location]
     writes: frozenset[Location]
@@ -75,23 +76,24 @@ class _Run:
 
     code: Code
     touched: frozenset[str]
-    """The variables that arithmetic reads or writes while the loop turns."""
-    flying: list[_Flight] = field(default_factory=list[_Flight])
-    """The products in flight, oldest first."""
+    """The variables that arithmetic reads or writes in the steady state."""
+    in_flight: list[_Flight] = field(default_factory=list[_Flight])
+    """The MMAs in flight, oldest first."""
     held: dict[Location, tuple[int, int]] = field(default_factory=dict[Location, tuple[int, int]])
     """Value and iteration of what registers hold."""
     needs: dict[Key, int] = field(default_factory=dict[Key, int])
-    """How many products may stay in flight before a step."""
+    """How many MMAs may stay in flight before a step."""
     early: set[Key] = field(default_factory=set[Key])
     """Where fewer may than anything depends on."""
 
 
 def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[Statement, ...], tuple[Statement, ...]]:
-    """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten too early."""
+    """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten
+    too early."""
     needs, left, firm = dict[Key, int](), False, set[Key]()
     for repeats in range(parts.stages + 3):
         run = _execute(code, parts, repeats)
-        left = left or bool(run.flying)
+        left = left or bool(run.in_flight)
         firm |= run.needs.keys() - run.early
         for key, pending in run.needs.items():
             needs[key] = min(pending, needs.get(key, pending))
@@ -101,13 +103,13 @@ def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[S
         for index, part in enumerate((parts.prologue, parts.steady, parts.epilogue))
     )
     first = _leading(parts.steady, steady)
-    turn = () if first is None else (replace(steady.pop(first), at=At()),)
+    crossing_wait = () if first is None else (replace(steady.pop(first), at=At()),)
     for part, waited in ((parts.prologue, prologue), (parts.steady, steady)):
-        if turn and len(part) in waited and waited[len(part)].pending >= turn[0].pending:
+        if crossing_wait and len(part) in waited and waited[len(part)].pending >= crossing_wait[0].pending:
             del waited[len(part)]
     return (
-        (*_inserted(parts.prologue, prologue), *turn),
-        (*_inserted(parts.steady, steady), *turn),
+        (*_inserted(parts.prologue, prologue), *crossing_wait),
+        (*_inserted(parts.steady, steady), *crossing_wait),
         (*_inserted(parts.epilogue, epilogue), *([MmaWait(0)] if left else [])),
     )
 
@@ -118,15 +120,15 @@ def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
 
 
 def crossing(code: Code, parts: Parts) -> bool:
-    """Whether products are in flight from one turn of the steady state to the next."""
+    """Whether MMAs are in flight across the back edge of the steady state."""
     run = _execute(code, replace(parts, epilogue=()), parts.stages + 2)
     needs = {key.position: number for key, number in run.needs.items() if key.part == 1}
     first = _leading(parts.steady, needs)
-    return bool(run.flying) if first is None else needs[first] > 0
+    return bool(run.in_flight) if first is None else needs[first] > 0
 
 
 def pending(code: Code, parts: Parts) -> Mapping[int, int]:
-    """By position in the steady state: how many products may stay in flight there, where it waits."""
+    """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
     run = _execute(code, parts, 2 * parts.stages + 2)
     return {key.position: number for key, number in run.needs.items() if key.part == 1}
 
@@ -138,7 +140,8 @@ def _at(parts: Parts, key: Key) -> At:
 
 
 def _merged(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> dict[int, MmaWait]:
-    """A wait that only lets slots be released just before a stronger one is left to that, though slots are got between them."""
+    """A wait that only lets slots be released just before a stronger one is left to that, though slots are
+    got between them."""
     found = dict(waits)
     for position in sorted(found, reverse=True):
         later = position
@@ -151,8 +154,9 @@ def _merged(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> dict[int, Mm
 
 
 def _leading(steps: Sequence[Step], waits: Mapping[int, object]) -> int | None:
-    """Where an interval begins with a wait but for turns and slots. It is put at the end of the interval before, so that no product is in
-    flight when the loop turns (measured: a tenth of attention's time, benchmarks/notebook.md)."""
+    """Where an interval begins with a wait, ordering barriers and waits for slots aside. It is put at the end
+    of the interval before, so that no MMA is in flight at the back edge (measured: a tenth of attention's
+    time, benchmarks/notebook.md)."""
     first = min(waits, default=None)
     begun = () if first is None else steps[:first]
     return first if all(isinstance(step.statement, OrderBarrierWait | ConsumerWait) for step in begun) else None
@@ -179,31 +183,32 @@ def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
             before = step.time
             _step(run, Key(index, position), step, i, total, began)
         if part and index < 2:
-            _turn(run, Key(index, len(part)), began + parts.interval)
+            _back_edge(run, Key(index, len(part)), began + parts.interval)
     return run
 
 
-def _turn(run: _Run, key: Key, now: Time) -> None:
-    """The loop turns behind the wait for products whose registers are needed no more."""
-    _await(run, key, [], [position for position, _ in enumerate(run.flying) if _spent(run, position, now)])
+def _back_edge(run: _Run, key: Key, now: Time) -> None:
+    """Before the back edge, wait for the MMAs whose registers are needed no more."""
+    _await(run, key, [], [position for position, _ in enumerate(run.in_flight) if _spent(run, position, now)])
 
 
 def _await(run: _Run, key: Key, needed: Sequence[int], spent: Sequence[int]) -> None:
-    """Wait for the products in flight at these positions, and so for all older ones."""
+    """Wait for the MMAs in flight at these positions, and so for all older ones."""
     last = max([*needed, *spent], default=None)
     if last is None:
         return
-    run.needs[key] = min(len(run.flying) - 1 - last, run.needs.get(key, len(run.flying)))
+    run.needs[key] = min(len(run.in_flight) - 1 - last, run.needs.get(key, len(run.in_flight)))
     if last not in needed:
         run.early.add(key)
-    del run.flying[: last + 1]
+    del run.in_flight[: last + 1]
 
 
 def _spent(run: _Run, position: int, now: Time) -> bool:
-    """Whether a product in flight reads registers that the tensor core needs no more, as the schedule has it, and nothing else in the loop
-    will wait for it. It is waited for when the next product is issued or the loop turns: the compiler keeps registers of products in flight
-    apart from all others, and where they do not fit it serializes every product (C7512)."""
-    one = run.flying[position]
+    """Whether an MMA in flight reads registers that the tensor core needs no more, as the schedule has it,
+    and nothing else in the loop will wait for it. It is waited for when the next MMA is issued, or at the
+    back edge: the compiler keeps registers of MMAs in flight apart from all others, and where they do not fit
+    it serializes every MMA (C7512)."""
+    one = run.in_flight[position]
     read = any(kind == "register" for kind, _, _ in one.reads)
     return read and one.through <= now and not any(name in run.touched for _, name, _ in one.writes)
 
@@ -221,26 +226,26 @@ def _number(iteration: Iteration, i: int, total: int) -> int:
 
 
 def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> None:
-    """A product is issued behind the wait for those of earlier intervals that the schedule has done by then and that arithmetic of the loop
-    touches: see `loops.shifted`."""
+    """An MMA is issued behind the wait for those of earlier intervals that the schedule has done by then and
+    that arithmetic of the loop touches: see `pipelined_loops.shifted`."""
     reads, writes = _touched(step.statement, i, total)
     issued = isinstance(step.statement, MmaIssue)
     accumulator = writes if issued else frozenset[Location]()
     needed = [
         position
-        for position, one in enumerate(run.flying)
+        for position, one in enumerate(run.in_flight)
         if (reads - accumulator) & one.writes
         or writes & one.reads
         or (writes - accumulator) & one.writes
         or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
         or _releases(step.statement, one.reads, i, total)
     ]
-    spent = [position for position, _ in enumerate(run.flying) if issued and _spent(run, position, began + step.time)]
+    spent = [position for position, _ in enumerate(run.in_flight) if issued and _spent(run, position, began + step.time)]
     _await(run, key, needed, spent)
     _check(run, step, i, total)
     _assign(run, step, i, total)
     if issued:
-        run.flying.append(_Flight(reads - writes, writes, began, began + step.done, began + step.through))
+        run.in_flight.append(_Flight(reads - writes, writes, began, began + step.done, began + step.through))
 
 
 def _held_up(run: _Run, flight: _Flight, writes: frozenset[Location]) -> bool:
@@ -251,20 +256,21 @@ def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Locati
     """What a statement reads and writes."""
     match statement:
         case Compute(reads=reads, writes=writes):
-            return _places((r.place for r in reads), i, total), _places((w.register for w in writes), i, total)
+            return _locations((r.location for r in reads), i, total), _locations((w.register for w in writes), i, total)
         case MmaIssue(reads=reads, accumulator=accumulator):
-            return _places((r.place for r in reads), i, total), _places([accumulator], i, total)
+            return _locations((r.location for r in reads), i, total), _locations([accumulator], i, total)
         case StoreTile(reads=reads) | ProducerStore(reads=reads):
-            return _places((r.place for r in reads), i, total), frozenset()
+            return _locations((r.location for r in reads), i, total), frozenset()
         case Move(variable=variable, age=age):
-            return _places([Register(variable, age - 1)], i, total), _places([Register(variable, age)], i, total)
+            return _locations([Register(variable, age - 1)], i, total), _locations([Register(variable, age)], i, total)
         case _:
             return frozenset(), frozenset()
 
 
-def _places(places: Iterable[Register | Slot], i: int, total: int) -> frozenset[Location]:
+def _locations(locations: Iterable[Register | Slot], i: int, total: int) -> frozenset[Location]:
     return frozenset(
-        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, _number(p.iteration, i, total)) for p in places
+        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, _number(p.iteration, i, total))
+        for p in locations
     )
 
 
@@ -276,26 +282,27 @@ def _releases(statement: Statement, read: frozenset[Location], i: int, total: in
 
 
 def _check(run: _Run, step: Step, i: int, total: int) -> None:
-    """Every register read holds the instance that is meant: in the first iteration, the initial value of what the loop carries."""
+    """Every register read holds the instance that is meant: in the first iteration, the initial value of what the
+    loop carries."""
     statement = step.statement
     if not isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
         return
     own = _number(statement.at.iteration, i, total)
     for read, (source, back) in zip(statement.reads, step.sources, strict=True):
-        if not isinstance(read.place, Register) or back is None:
+        if not isinstance(read.location, Register) or back is None:
             continue
         wanted = own + step.stage - back
-        held = run.held.get(("register", read.place.variable, read.place.age))
-        meant = held == (source, wanted) if wanted >= 0 else held == _INITIAL or (held is None and read.place.age == 0)
-        if not meant and not _partial(statement, held):
+        held = run.held.get(("register", read.location.variable, read.location.age))
+        meant = held == (source, wanted) if wanted >= 0 else held == _INITIAL or (held is None and read.location.age == 0)
+        if not meant and not _partly_issued(statement, held):
             op = run.code.ops[statement.ops[-1]] if statement.ops else None
             name = op.name if op else type(statement).__name__
-            problem = f"{read.place.variable} is overwritten before {name} has read it"
+            problem = f"{read.location.variable} is overwritten before {name} has read it"
             raise run.code.refuse(problem, op) if op else TwillError(problem, run.code.function.location)
 
 
-def _partial(statement: Statement, held: tuple[int, int] | None) -> bool:
-    """A later part finds its own result begun in its place."""
+def _partly_issued(statement: Statement, held: tuple[int, int] | None) -> bool:
+    """A later part continues the result of an earlier one."""
     return isinstance(statement, MmaIssue | Compute) and statement.begin > 0 and held is not None
 
 

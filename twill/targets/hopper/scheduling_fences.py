@@ -1,9 +1,9 @@
-"""Pins: what holds arithmetic on its side of the issues and waits that it was scheduled around.
+"""Scheduling fences: they hold arithmetic on its side of the issues and waits that it was scheduled around.
 
-Takes the steady state of a group with its waits; gives it with `SchedulingFence`s. The compiler moves arithmetic and
-waits past each other as
-its own latencies suggest (benchmarks/notebook.md); it keeps to dependences. So at each issue or wait the tiles and vectors that cross it
-are pinned: before it what was just computed, behind it what is read next.
+Takes the steady state of a group with its waits; gives it with `SchedulingFence`s. The compiler moves
+arithmetic and waits past each other as its own latencies suggest (benchmarks/notebook.md), but keeps
+dependences. So a fence in front of each issue or wait holds the vectors just computed, and one behind it
+those read next.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from twill.ir.loop import Scalar, Tensor, Type
 from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Register, SchedulingFence, Statement
 
 
-def pinned(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:
-    """A loop's statements with pins. `types` of the group's variables."""
+def fenced(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:
+    """A loop's statements with scheduling fences. `types` of the group's variables."""
     runs = _runs(statements, types)
     accumulators = {s.accumulator.variable for s in statements if isinstance(s, MmaIssue)}
 
@@ -40,13 +40,14 @@ def pinned(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[
         after = _inputs(runs[(i + 1) % len(runs)][1])
         later = _inputs([s for _, other in (*runs[i + 1 :], *runs[: i + 1]) for s in other])
         first, second = sorted(before & later, key=str), sorted((r for r in after if fit(r)), key=str)
-        found += _pin(first, run) + run + _pin(second, run)
+        found += _fence(first, run) + run + _fence(second, run)
     return tuple(found)
 
 
 def _runs(statements: Sequence[Statement], types: Mapping[str, Type]) -> list[tuple[bool, list[Statement]]]:
-    """Arithmetic and what is not, by turns. Some work on vectors alone between two of the latter is not worth a boundary (measured: ten
-    cycles each and more); it is part of them, and goes where the compiler likes it."""
+    """Runs of arithmetic and of other statements, alternating. A run on vectors alone between two of the
+    latter is not worth a fence (measured: ten cycles each and more); it becomes part of them, and the
+    compiler schedules it."""
     runs = [(key, list(run)) for key, run in groupby(statements, key=lambda s: isinstance(s, Compute | Move))]
     found = runs[:1]
     for i, (arithmetic, run) in enumerate(runs[1:], 1):
@@ -63,7 +64,7 @@ def _small(run: Sequence[Statement], types: Mapping[str, Type]) -> bool:
     return not any(isinstance(kind, Tensor) and len(kind.shape) > 1 for kind in kinds)
 
 
-def _pin(registers: Sequence[Register], run: Sequence[Statement]) -> list[Statement]:
+def _fence(registers: Sequence[Register], run: Sequence[Statement]) -> list[Statement]:
     at = next((at for s in run if (at := getattr(s, "at", None))), At())
     return [SchedulingFence(tuple(registers), at)] if registers else []
 
@@ -83,7 +84,7 @@ def _read(run: Sequence[Statement]) -> Iterator[Register]:
     for statement in run:
         match statement:
             case Compute(reads=reads):
-                yield from (read.place for read in reads if isinstance(read.place, Register))
+                yield from (read.location for read in reads if isinstance(read.location, Register))
             case Move(variable=variable, age=age):
                 yield Register(variable, age - 1)
             case _:

@@ -1,4 +1,4 @@
-// Barriers, fences and warp roles: the words in which a generated kernel orders its warp groups.
+// Barriers, fences and warp roles: how a generated kernel orders its warp groups.
 //
 // Takes shared-memory addresses in the 32-bit shared window (`shared_address`), gives inline PTX for sm_90a.
 // Section names are those of the PTX ISA, "Parallel Synchronization and Communication Instructions".
@@ -14,13 +14,14 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 
 // ---- mbarrier ------------------------------------------------------------------------------------------------
 
-/// A phase of `barrier` completes after `arrivals` arrivals and all expected bytes (mbarrier.init). One thread.
+/// A phase of `barrier` completes after `arrivals` arrivals and all expected bytes (mbarrier.init). One
+/// thread.
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-/// Makes initialized barriers visible to the async proxy and the cluster (fence.mbarrier_init); a CTA or cluster
-/// sync follows before their first use.
+/// Makes initialized barriers visible to the async proxy and the cluster (fence.mbarrier_init); a CTA or
+/// cluster sync follows before their first use.
 __device__ __forceinline__ void mbarrier_init_fence() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -30,7 +31,8 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// One arrival on the barrier at the same offset in CTA `rank` of the cluster (mapa, mbarrier.arrive.shared::cluster).
+/// One arrival on the barrier at the same offset in CTA `rank` of the cluster (mapa,
+/// mbarrier.arrive.shared::cluster).
 __device__ __forceinline__ void mbarrier_arrive_remote(uint32_t barrier, uint32_t rank) {
     asm volatile(
         "{\n.reg .b32 remote;\n"
@@ -44,7 +46,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint32_t barrier, uint32_
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/// Whether the phase of parity `parity` has completed (mbarrier.try_wait; suspends for a short, bounded time).
+/// Whether the phase of parity `parity` has completed (mbarrier.try_wait; suspends for a short, bounded
+/// time).
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
     uint32_t done;
     asm volatile(
@@ -55,8 +58,8 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
     return done != 0;
 }
 
-/// Waits until the phase of parity `parity` has completed. A fresh barrier's phase is 0, so waiting for parity 1
-/// on it returns at once: an empty slot needs no first arrival.
+/// Waits until the phase of parity `parity` has completed. A fresh barrier's phase is 0, so waiting for
+/// parity 1 on it returns at once: an empty slot needs no first arrival.
 __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     while (!mbarrier_try_wait(barrier, parity)) {
     }
@@ -64,8 +67,8 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity)
 
 // ---- named barriers (barrier.cta) ------------------------------------------------------------------------------
 
-/// Waits until `threads` threads (a multiple of 32) have arrived on or synced at named barrier `id` (1 to 15; 0 is
-/// __syncthreads).
+/// Waits until `threads` threads (a multiple of 32) have arrived on or synced at named barrier `id` (1 to 15;
+/// 0 is __syncthreads).
 __device__ __forceinline__ void named_barrier_sync(uint32_t id, uint32_t threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

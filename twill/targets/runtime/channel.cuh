@@ -1,14 +1,16 @@
-// A multi-buffered channel: slots in shared memory, each with a full and an empty barrier: what one group hands to others.
+// A multi-buffered channel from one warp group to others: slots in shared memory, each with a full and an
+// empty barrier.
 //
-// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Full barriers first, then empty ones.
+// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Full barriers first,
+// then empty ones.
 #pragma once
 #include "barrier.cuh"
 
 namespace twill {
 
-/// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each warp arrives for it, or, where
-/// threads put the tiles instead of TMA (`Written`), every thread: compute-sanitizer's racecheck follows no thread's accesses to the arrival
-/// of another.
+/// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each
+/// warp arrives for it, or every thread where threads write the tiles instead of TMA (`Written`):
+/// compute-sanitizer's racecheck does not relate one thread's accesses to another thread's arrival.
 template <uint32_t Depth, uint32_t Stride, bool Written = false>
 struct Channel {
     uint32_t slots, barriers;
@@ -26,7 +28,8 @@ struct Channel {
     /// By all threads of a warp: it reads the slot no more.
     __device__ __forceinline__ void consumer_release(uint32_t n) const { arrive(empty(n)); }
 
-    /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after `consumers` warps have.
+    /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
+    /// `consumers` warps have.
     __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers) const {
         constexpr uint32_t each = Written ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
@@ -42,7 +45,8 @@ private:
     }
 };
 
-/// A thread's place in its group of warps: which warpgroup's 64 rows, and which elements of an accumulator it holds.
+/// A thread's coordinates in its group of warps: which warpgroup's 64 rows, and which elements of an
+/// accumulator it holds.
 struct ThreadCoordinates {
     uint32_t warp, warpgroup, lane, row, column;
     bool leader;
@@ -51,19 +55,19 @@ struct ThreadCoordinates {
         warp = warp_index() - first_warp;
         warpgroup = warp / 4;
         leader = threadIdx.x == 32 * first_warp;
-        find(threadIdx.x);
+        compute(threadIdx.x);
     }
 
-    /// At the beginning of a loop's body: the same place, found again, so that nothing that follows from it (a swizzled address for every
-    /// store) is kept in a register throughout the loop.
+    /// At the beginning of a loop's body: rematerializes the coordinates, so that the compiler keeps nothing
+    /// computed from them (a swizzled address for every store) in a register throughout the loop.
     __device__ __forceinline__ void rematerialize() {
         uint32_t thread;
         asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-        find(thread);
+        compute(thread);
     }
 
 private:
-    __device__ __forceinline__ void find(uint32_t thread) {
+    __device__ __forceinline__ void compute(uint32_t thread) {
         lane = thread % 32;
         row = 16 * warp + lane / 4;
         column = 2 * (lane % 4);

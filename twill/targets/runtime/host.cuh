@@ -6,8 +6,9 @@
 
 namespace twill {
 
-/// Encodes a map of a tensor of `Rank` dimensions, innermost first, moved in boxes of which a row fills a line of the swizzle pattern.
-/// `pitches`, in bytes, are those of all dimensions but the innermost. Gives 0, a cudaError_t, or the driver's CUresult.
+/// Encodes a map of a tensor of `Rank` dimensions, innermost first, moved in boxes of which a row fills a
+/// line of the swizzle pattern. `pitches`, in bytes, are those of all dimensions but the innermost. Gives 0,
+/// a cudaError_t, or the driver's CUresult.
 template <int Rank>
 inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
                       const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank]) {

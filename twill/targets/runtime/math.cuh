@@ -1,7 +1,9 @@
-// Arithmetic on accumulator fragments: special functions, row reductions inside a quad, packing, matrix stores.
+// Arithmetic on accumulator fragments: special functions, row reductions inside a quad, packing, matrix
+// stores.
 //
 // A wgmma accumulator of 64 x N fp32 gives thread t of the warpgroup, in register 4*j + i, the element of row
-// 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments of D).
+// 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments
+// of D).
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -91,8 +93,9 @@ __device__ __forceinline__ float unpack_e5m2(uint16_t packed, int half) {
 
 // ---- matrices of 8 x 8 16-bit elements between registers and shared memory ---------------------------------------
 
-/// A byte offset in a tile of rows of `Width` bytes, as the swizzle of that width places it: 16-byte chunk c of row r goes to
-/// c ^ r%8 for 128 bytes, c ^ r/2%4 for 64, c ^ r/4%2 for 32. The tile starts at a multiple of 8 * Width bytes.
+/// A byte offset in a tile of rows of `Width` bytes, as the swizzle of that width places it: 16-byte chunk c
+/// of row r goes to c ^ r%8 for 128 bytes, c ^ r/2%4 for 64, c ^ r/4%2 for 32. The tile starts at a multiple
+/// of 8 * Width bytes.
 template <uint32_t Width>
 __device__ __forceinline__ uint32_t swizzle(uint32_t offset) { return offset ^ ((offset >> 3) & (Width - 16)); }
 

@@ -1,9 +1,10 @@
 // Bulk tensor copies (TMA): tiles between global and shared memory, moved by the copy engine.
 //
-// Takes tensor maps (`__grid_constant__ const CUtensorMap` parameters, encoded on the host), shared-window addresses
-// aligned to the map's swizzle (1024 bytes for 128-byte swizzle) and coordinates in elements, innermost first.
-// Loads complete on an mbarrier by bytes; stores and reductions by bulk groups of the issuing thread. One thread
-// issues each. PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", cp.async.bulk.tensor.
+// Takes tensor maps (`__grid_constant__ const CUtensorMap` parameters, encoded on the host), shared-window
+// addresses aligned to the map's swizzle (1024 bytes for 128-byte swizzle) and coordinates in elements,
+// innermost first. Loads complete on an mbarrier by bytes; stores and reductions by bulk groups of the
+// issuing thread. One thread issues each. PTX ISA, "Data Movement and Conversion Instructions: Asynchronous
+// copy", cp.async.bulk.tensor.
 #pragma once
 #include <cuda.h>
 #include <cstdint>
@@ -15,7 +16,8 @@ __device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Operand numbers and constraints of 1 to 5 coordinates `int32_t c0, c1, ...` that follow three other operands.
+// Operand numbers and constraints of 1 to 5 coordinates `int32_t c0, c1, ...` that follow three other
+// operands.
 #define TWILL_COORDINATES_1d "{%3}"
 #define TWILL_COORDINATES_2d "{%3, %4}"
 #define TWILL_COORDINATES_3d "{%3, %4, %5}"
@@ -79,7 +81,8 @@ TWILL_TMA(5d)
 /// Closes the bulk group of the stores and reductions this thread has issued (cp.async.bulk.commit_group).
 __device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-/// Waits until at most `Pending` of this thread's bulk groups still read shared memory: their buffers may be reused.
+/// Waits until at most `Pending` of this thread's bulk groups still read shared memory: their buffers may be
+/// reused.
 template <int Pending>
 __device__ __forceinline__ void tma_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");

@@ -1,6 +1,6 @@
-// The words generated Hopper kernels are made of; one include for all of them.
+// The runtime functions of generated Hopper kernels, in one include.
 //
-// Everything is a thin name over one or a few PTX instructions of sm_90a (CUDA 12.4 or newer); nothing here decides.
+// Each is a thin wrapper of one or a few PTX instructions of sm_90a (CUDA 12.4 or newer).
 // Build with -gencode=arch=compute_90a,code=sm_90a: the plain sm_90 target has no wgmma and no setmaxnreg.
 #pragma once
 #include "barrier.cuh"

@@ -1,11 +1,13 @@
-// Warpgroup matrix multiply-accumulate: D[64 x N] (+)= A[64 x K] B[K x N] by four consecutive warps, asynchronously.
+// Warpgroup matrix multiply-accumulate: D[64 x N] (+)= A[64 x K] B[K x N] by four consecutive warps,
+// asynchronously.
 //
-// Takes B, and A or not, as shared-memory descriptors; A otherwise in registers; D is `float d[N / 2]`, indexed by
-// constants only and untouched between issue and the wait that covers it. A kernel names each instruction it uses:
+// Takes B, and A or not, as shared-memory descriptors; A otherwise in registers; D is `float d[N / 2]`,
+// indexed by constants only and untouched between issue and the wait that covers it. A kernel names each
+// instruction it uses:
 //     TWILL_WGMMA_16(128, f16)           m64n128k16, fp16 (or bf16) operands, either operand K- or MN-major
 //     TWILL_WGMMA_8(256, e4m3, e5m2)     m64n256k32, fp8 operands, K-major
 //     TWILL_WGMMA_32(64)                 m64n64k8, tf32 operands, K-major
-// each of which defines overloads of twill::wgmma_<a>_<b>_n<N>, one per place of A.
+// each of which defines overloads of twill::wgmma_<a>_<b>_n<N>, one per operand location of A.
 // PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation".
 #pragma once
 #include <cstdint>
@@ -28,8 +30,9 @@ __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-/// Keeps the front end from moving accesses of `d` across this point: put one after the wait that completes `d`.
-/// It becomes no instruction, so the assembler still orders independent arithmetic around a wait as it sees fit.
+/// Keeps the front end from moving accesses of `d` across this point: put one after the wait that completes
+/// `d`. It becomes no instruction, so the assembler still orders independent arithmetic around a wait as it
+/// sees fit.
 template <int Count>
 __device__ __forceinline__ void registers_fence(float (&d)[Count]) {
 #pragma unroll
@@ -42,33 +45,35 @@ __device__ __forceinline__ float (&part(float (&d)[Count]))[Count / Parts] {
     return *reinterpret_cast<float(*)[Count / Parts]>(d + Part * (Count / Parts));
 }
 
-// ---- placing arithmetic between waits ----------------------------------------------------------------------------
-// ptxas moves arithmetic across waits, issues and empty asm as its own model of latencies suggests. What it keeps are
-// dependences: a value that a branch may have changed is not used before the branch.
+// ---- scheduling fences: arithmetic between waits ----------------------------------------------------------------------------
+// ptxas moves arithmetic across waits, issues and empty asm as its own model of latencies suggests. What it
+// keeps are dependences: a value that a branch may have changed is not used before the branch.
 
-/// False in every launch, which the compiler can not know (%nsmid, the number of multiprocessors, is never 0). Read once.
-__device__ __forceinline__ bool never() {
+/// False in every launch, which the compiler can not prove (%nsmid, the number of multiprocessors, is never
+/// 0). Read once.
+__device__ __forceinline__ bool opaque_false() {
     uint32_t multiprocessors;
     asm volatile("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
     return multiprocessors == 0;
 }
 
-__device__ __forceinline__ void forget(float& value) { asm volatile("mov.b32 %0, 0f00000000;" : "=f"(value)); }
-__device__ __forceinline__ void forget(uint32_t& value) { asm volatile("mov.b32 %0, 0;" : "=r"(value)); }
+__device__ __forceinline__ void clobber(float& value) { asm volatile("mov.b32 %0, 0f00000000;" : "=f"(value)); }
+__device__ __forceinline__ void clobber(uint32_t& value) { asm volatile("mov.b32 %0, 0;" : "=r"(value)); }
 
 template <class Value, int Count>
-__device__ __forceinline__ void forget(Value (&values)[Count]) {
+__device__ __forceinline__ void clobber(Value (&values)[Count]) {
 #pragma unroll
-    for (int i = 0; i < Count; ++i) forget(values[i]);
+    for (int i = 0; i < Count; ++i) clobber(values[i]);
 }
 
-/// Whatever uses one of `values` after this point is scheduled after it, and what it is computed from before it. Costs
-/// one branch. `impossible` comes from never(); the branch waits a little in it so that it stays a branch.
+/// Whatever uses one of `values` after this point is scheduled after it, and what it is computed from before
+/// it. Costs one branch. `opaque` comes from opaque_false(); the nanosleep keeps the branch from becoming
+/// predicated moves.
 template <class... Values>
-__device__ __forceinline__ void pin(bool impossible, Values&... values) {
-    if (__builtin_expect(impossible, false)) {
+__device__ __forceinline__ void scheduling_fence(bool opaque, Values&... values) {
+    if (__builtin_expect(opaque, false)) {
         asm volatile("nanosleep.u32 0;");
-        (..., forget(values));
+        (..., clobber(values));
     }
 }
 
@@ -77,19 +82,22 @@ __device__ __forceinline__ void pin(bool impossible, Values&... values) {
 /// Whether the contraction (K) or the row / column dimension (M of A, N of B) is contiguous in shared memory.
 enum Major : int { K_MAJOR = 0, MN_MAJOR = 1 };
 
-/// Descriptor of an operand in a swizzle of `Width` bytes (128, 64, 32), at `address` (PTX ISA, "Matrix Descriptor Format").
+/// Descriptor of an operand in a swizzle of `Width` bytes (128, 64, 32), at `address` (PTX ISA, "Matrix
+/// Descriptor Format").
 ///
-/// Rows of Width bytes make atoms of 8 rows, aligned to their 8 * Width bytes and stacked along the rows. K-major: rows run along M or N,
-/// `leading` is unused, and a k-step inside the atom advances `address` by its bytes (32). MN-major: rows run along K, `leading` bytes lie
-/// between columns of atoms, and a k-step of 16 advances `address` by 16 * Width.
+/// Rows of Width bytes make atoms of 8 rows, aligned to their 8 * Width bytes and stacked along the rows.
+/// K-major: rows run along M or N, `leading` is unused, and a k-step inside the atom advances `address` by
+/// its bytes (32). MN-major: rows run along K, `leading` bytes lie between columns of atoms, and a k-step of
+/// 16 advances `address` by 16 * Width.
 template <uint32_t Width = 128>
 __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, uint32_t leading = 16) {
     constexpr uint64_t mode = Width == 128 ? 1 : Width == 64 ? 2 : 3;
     return mode << 62 | uint64_t(8 * Width >> 4) << 32 | uint64_t(leading >> 4) << 16 | ((address & 0x3ffff) >> 4);
 }
 
-/// The descriptor of the same operand `bytes` further on (a k-step, a ring slot); `bytes` is a multiple of 16. Added where it stands: the
-/// front end would keep one register pair for each step of an operand that does not change round a loop.
+/// The descriptor of the same operand `bytes` further on (a k-step, a channel's slot); `bytes` is a multiple
+/// of 16. Added where it stands: the front end would keep one register pair for each step of an operand that
+/// does not change round a loop.
 __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint32_t bytes) {
     uint64_t next;
     asm volatile("add.u64 %0, %1, %2;" : "=l"(next) : "l"(descriptor), "l"(uint64_t(bytes >> 4)));

@@ -1,4 +1,5 @@
-// Tables behind wgmma.cuh: the asm operands of an accumulator of 64 x N fp32, N/2 registers a thread, for each N.
+// Tables behind wgmma.cuh: the asm operands of an accumulator of 64 x N fp32, N/2 registers a thread, for
+// each N.
 //
 // TWILL_NAMES_N       the registers' operand names, "%0, %1, ..."
 // TWILL_BINDINGS_N    their constraints, bound to `float d[N / 2]`
