@@ -40,12 +40,15 @@ class Generated:
     program: Program
     loops: tuple[Scheduled, ...]
     results: Mapping[str, Result]
-    """The schedules with their evidence, by loop path."""
+    """The schedules with their evidence, by the paths of the loops."""
+    cuda: str
+    """The source, which `twill simulate` makes too: it refuses what `twill codegen` refuses."""
 
 
 def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Generated:
-    """Schedule the loops and lower them to warp programs."""
+    """Schedule the loops, lower them to warp programs, and print these."""
     from twill.loop_nest import program
+    from twill.targets.cuda.kernel import source
 
     options = options or GenerateOptions()
     results = dict[str, Result]()
@@ -56,7 +59,7 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
         return results[problem.name]
 
     made, loops = program(cases(inputs), solve, options.lowering)
-    return Generated(made, loops, results)
+    return Generated(made, loops, results, source(made))
 
 
 def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Path:
@@ -107,15 +110,13 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
     from twill.launch.manifest import manifest, write
     from twill.simulate.predict import predict
     from twill.simulate.report import trace
-    from twill.targets.cuda.kernel import source
     from twill.warp.listing import text
 
-    cuda = source(made.program)
     predicted = predict(made.program, made.loops)
     cycles = {path: round(found.interval, 1) for path, found in predicted.loops.items()}
     described = write(manifest(made.program, made.loops, cycles))
     return {
-        SOURCE: lambda: cuda,
+        SOURCE: lambda: made.cuda,
         MANIFEST: lambda: described,
         "kernel.ttgir": lambda: made.program.module.text,
         "warps.txt": lambda: text(made.program),

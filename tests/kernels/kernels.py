@@ -167,6 +167,21 @@ def chunked(
         h = tl.dot(y.T, z, h)
 
 
+@triton.jit
+def panels(
+    a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b for a panel of a that is loaded before the loop; its mask is computed again where the loop stores."""
+    m = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    inside = m < M.to(tl.int64)
+    k, n = tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_N)
+    x = tl.load(a + m[:, None] * BLOCK_K + k[None, :], inside[:, None], other=0.0)
+    for col in range(0, N, BLOCK_N):
+        y = tl.load(b + k[:, None] * N + (col + n)[None, :], (col + n < N)[None, :], other=0.0)
+        z = tl.dot(x, y).to(tl.float16)
+        tl.store(c + m[:, None] * N + (col + n)[None, :], z, inside[:, None] & (col + n < N)[None, :])
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -182,6 +197,7 @@ TWILL = {
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
+    "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
 }
 
 VARIANTS = {
@@ -201,5 +217,6 @@ VARIANTS = {
     "exclusive": ("exclusive", {}),
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
+    "panels": ("panels", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -21,6 +21,8 @@ FORMS = (
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
+ADDRESSED = ("panels",)
+"""Of these, the ones whose loops compute addresses and masks again that are computed before them too."""
 CARRIED = ("exclusive", "recurrent", "chunked")
 """Of these, the ones that read what they carry before they change it."""
 EXAMPLES = (

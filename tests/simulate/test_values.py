@@ -1,14 +1,18 @@
 """Warp programs compute what the TTGIR computes, and the TTGIR what the mathematics says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.kernels.programs import CARRIED, EXAMPLES, program
+from tests.kernels.programs import ADDRESSED, CARRIED, EXAMPLES, program
 from twill.diagnostics import TwillError
-from twill.ir.program import InitializeCarried
+from twill.ir.program import Compute, InitializeCarried
 from twill.simulate.compare import arguments, compare, error, scalars
+from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
-from twill.simulate.values import rounded
+from twill.simulate.protocol import HazardError
+from twill.simulate.values import Pointers, rounded
 
 GEMM, ATTENTION = {"M": 512, "N": 512, "K": 256}, {"heads": 2, "length": 256, "scale": 0.09}
 
@@ -46,6 +50,13 @@ def test_the_first_reader_of_a_carried_value_sees_its_initial_value(kernel: str,
     found = compare(program(kernel), given, grid(0, 0, (1, 1)))
     assert all(one.good for one in found), found
     assert any(one.changed for one in found) == (trips > 0 or kernel == "exclusive")
+
+
+@pytest.mark.parametrize("kernel", ADDRESSED)
+def test_what_a_loop_computes_again_finds_its_operands(kernel: str) -> None:
+    found = compare(program(kernel), {"M": 80, "N": 144}, grid(0, 0, (1, 1)))
+    assert all(one.good for one in found), found
+    assert {one.argument for one in found if one.values} == {"c"}
 
 
 def test_an_accumulator_that_only_its_mma_reads_is_not_zeroed_before_the_loop() -> None:
@@ -101,6 +112,27 @@ def test_attention_is_right() -> None:
 )
 def test_rounding(type: str, value: float, expected: float) -> None:
     assert rounded(np.asarray(value), type) == expected
+
+
+def test_memory_ends_somewhere() -> None:
+    memory = Memory({"a": "f32"})
+    for offset in (-1, 2**40):
+        with pytest.raises(TwillError, match=f"element {offset} of a is accessed"):
+            memory.read(Pointers("a", np.asarray(0)), np.asarray([3, offset]), None)
+        with pytest.raises(TwillError, match=f"element {offset} of a is accessed"):
+            memory.write(Pointers("a", np.asarray(0)), np.asarray([3, offset]), np.zeros(2), None)
+
+
+def test_what_is_never_assigned_is_not_computed_with() -> None:
+    """In the loop, a task of `pointers` computes addresses again, from scalars that only its own group's prologue keeps."""
+    made = program("pointers")
+    for position, group in enumerate(made.groups):
+        for i, statement in enumerate(group.body):
+            if isinstance(statement, Compute) and statement.writes:
+                lacking = replace(group, body=(*group.body[:i], *group.body[i + 1 :]))
+                broken = replace(made, groups=(*made.groups[:position], lacking, *made.groups[position + 1 :]))
+                with pytest.raises(HazardError, match=r"reads \w+ \(age 0\) before it is assigned"):
+                    compare(broken, {"M": 64, "N": 64, "K": 128}, grid(0, 0, (1, 1)))
 
 
 def test_unknown_arguments_are_refused() -> None:

@@ -70,11 +70,17 @@ def _values(made: "Program", options: Mapping[str, Any]) -> None:
     grid = {f"{what}.{axis}": value for what in ("grid", "pid") for axis, value in zip("xyz", options[what], strict=True)}
     numbers = scalars(made.function, dict(options["numbers"]))
     compared = compare(made, numbers, grid)
-    shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
-    click.echo(f"values         relative errors {shown or 'none: the kernel writes nothing'}")
     wrong = next((one for one in compared if not one.good), None)
     if wrong is not None:
         raise TwillError(f"the warp programs compute a wrong {wrong.argument}: relative error {wrong.error:.1e}", help="please report this")
+    if not any(one.values for one in compared):
+        given = ", ".join(f"{name}={value:g}" for name, value in numbers.items())
+        raise TwillError(
+            f"no value was compared: with {given or 'no scalar arguments'} this program of the grid writes nothing finite",
+            help="choose arguments for which it does (--arg NAME=VALUE, --grid, --pid)",
+        )
+    shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
+    click.echo(f"values         relative errors {shown}")
 
 
 def _interleavings(made: "Program") -> None:

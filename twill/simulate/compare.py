@@ -31,6 +31,8 @@ class Compared:
     """The kernel wrote to it."""
     type: str
     """Of its elements."""
+    values: int
+    """How many numbers were compared: elements that the kernel wrote, with finite values."""
 
     @property
     def good(self) -> bool:
@@ -95,8 +97,9 @@ def compare(
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
     size = max(len(memory.arrays.get(name, ())) for memory in (expected, found))
     one, other, before = (memory.array(name, size).astype(np.float64) for memory in (expected, found, untouched))
-    changed = bool(np.any((one != before) & ~(np.isnan(one) & np.isnan(before))))
-    return Compared(name, error(one, other), changed, expected.types[name])
+    written = (one != before) & ~(np.isnan(one) & np.isnan(before))
+    values = int(np.count_nonzero(written & np.isfinite(one)))
+    return Compared(name, error(one, other), bool(written.any()), expected.types[name], values)
 
 
 def error(expected: Array, found: Array) -> float:

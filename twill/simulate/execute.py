@@ -190,7 +190,10 @@ def _bound(group: _Group, index: int, value: int) -> Register | None:
 
 def _found(group: _Group, action: Action | None, location: OperandLocation) -> Any:
     if isinstance(location, Register):
-        return group.registers.get(location)
+        held = group.registers.get(location)
+        if held is None:
+            raise HazardError(f"group {group.warps.id} reads {location.variable} (age {location.age}) before it is assigned")
+        return held
     assert action is not None
     slot = action.sequence(location.channel, location.iteration) % group.block.program.channel(location.channel).depth
     return _value(group, location.channel, slot, location.tensor)

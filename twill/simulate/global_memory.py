@@ -11,9 +11,12 @@ from zlib import crc32
 
 import numpy as np
 
+from twill.diagnostics import TwillError
 from twill.simulate.values import Array, Pointers, dtype, rounded
 
 _CHUNK = 1 << 16
+MOST = 1 << 28
+"""Elements of an array at most: a gigabyte of float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,16 @@ class Memory:
         self.arrays[argument] = have
         return have
 
+    def _reaching(self, argument: str, offsets: Array) -> Array:
+        """The memory of an argument, with all of these elements. Raises TwillError for one before its beginning or too far behind it."""
+        least, most = int(offsets.min()), int(offsets.max())
+        if least < 0 or most >= MOST:
+            raise TwillError(
+                f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does not have",
+                help="give other scalar arguments (--arg) or another program (--pid)",
+            )
+        return self.array(argument, most + 1)
+
     def _fresh(self, argument: str, chunk: int) -> Array:
         random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk))
         name = self.types[argument]
@@ -65,7 +78,7 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return np.full(flat.shape, other, dtype(self.types[pointers.argument]))
-        array = self.array(pointers.argument, int(flat[valid].max()) + 1)
+        array = self._reaching(pointers.argument, flat[valid])
         return np.where(valid, array[np.where(valid, flat, 0)], np.asarray(other, array.dtype))
 
     def write(self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False) -> None:
@@ -74,7 +87,7 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return
-        array = self.array(pointers.argument, int(flat[valid].max()) + 1)
+        array = self._reaching(pointers.argument, flat[valid])
         new = rounded(np.broadcast_to(values, flat.shape)[valid], self.types[pointers.argument])
         if add:
             np.add.at(array, flat[valid], new)

@@ -8,6 +8,7 @@ passes when it should not is found out.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from twill.diagnostics import TwillError
 from twill.ir.program import (
     Channel,
     ConsumerRelease,
@@ -22,8 +23,11 @@ from twill.ir.program import (
 from twill.simulate.actions import Action
 
 
-class HazardError(Exception):
-    """A program does what it must not; the message says what, where and in which iteration."""
+class HazardError(TwillError):
+    """A warp program does what it must not; the message says what, where and in which iteration. That is a defect of the generator."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, help="this is a defect in Twill: please report it with the TTGIR")
 
 
 SlotStates = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]

@@ -100,15 +100,17 @@ def _arithmetic(body: Body, op: Op) -> bool:
 
 
 def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
-    """One statement for consecutive arithmetic."""
+    """One statement for consecutive arithmetic. A task in a loop may compute a user of a value again, and then reads the value itself."""
     if not run:
         return
+    leaves = body.non_loop_code.leaves[body.group]
     made = {value.id for op in run for value in op.results}
     executed = {op.index for op in run} | {inner.index for op in run for inner in op.inner()}
-    ops, leaves = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
-    kept = [value for op in run for value in op.results if any(user.index not in executed for user in body.code.users.get(value.id, ()))]
+    ops, read = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
+    results = [value for op in run for value in op.results]
+    kept = [v for v in results if v.id in leaves or any(user.index not in executed for user in body.code.users.get(v.id, ()))]
     writes = tuple(Write(value.id, Register(body.names[value.id])) for value in kept if value.id in body.needs)
-    reads = tuple(Read(value.id, body.location(value)) for value in leaves)
+    reads = tuple(Read(value.id, body.location(value)) for value in read)
     yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
 
 

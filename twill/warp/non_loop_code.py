@@ -27,6 +27,8 @@ class NonLoopCode:
     """For loads outside of pipelined loops."""
     holders: Mapping[int, int]
     """By value id: the group that holds a loop's result."""
+    leaves: Mapping[int, frozenset[int]]
+    """By group: ids of the values from outside of the loops that its tasks read in them."""
 
 
 def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> NonLoopCode:
@@ -45,7 +47,14 @@ def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups
     channels = tuple(channel for op in loads for channel in _channel(code, op, loader, needs))
     feeding = {op.index for op in loads}
     addresses = _closed(code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders)
-    return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders)
+    leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
+    return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders, leaves)
+
+
+def _leaves(loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], group: int) -> list[Value]:
+    """What the tasks of a group read from outside of their loops."""
+    own = [task for _, tasks in loops for task in tasks if task.group == group]
+    return [leaf.source for task in own for leaf in task.leaves if leaf.distance is None]
 
 
 def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> None:
@@ -107,10 +116,9 @@ def _needs(
     owner: Mapping[int, int],
     holders: Mapping[int, int],
 ) -> frozenset[int]:
-    roots = list[Value]()
-    for one, tasks in loops:
+    roots = _leaves(loops, group)
+    for one, _ in loops:
         roots += one.loop.op.operands[:3]
-        roots += [leaf.source for task in tasks if task.group == group for leaf in task.leaves if leaf.distance is None]
         roots += [carry.init for carry in one.loop.carried if holders[carry.result.id] == group and not zero(code, carry.init)]
     for op in plain:
         if owner.get(op.index) == group:
