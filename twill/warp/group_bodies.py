@@ -103,7 +103,7 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
     """One statement for consecutive arithmetic. A task in a loop may compute a user of a value again, and then reads the value itself."""
     if not run:
         return
-    leaves = body.non_loop_code.leaves[body.group]
+    leaves = body.non_loop.leaves[body.group]
     made = {value.id for op in run for value in op.results}
     executed = {op.index for op in run} | {inner.index for op in run for inner in op.inner()}
     ops, read = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
