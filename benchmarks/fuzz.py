@@ -18,12 +18,14 @@ from importlib import import_module
 from multiprocessing import Pool
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from twill.engine.probe import Outcome as EngineOutcome
+from twill.engine.probe import Probe, what
+from twill.engine.probe import solution as found_by
 from twill.files import read_schedule, write_graph, write_schedule
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
@@ -50,7 +52,7 @@ class Plan:
 
     engines: tuple[str, ...]
     search: bool
-    copies: int
+    in_flight: int
     last: Time
     """The largest interval tried."""
     most: int
@@ -97,7 +99,7 @@ def _answers(plan: Plan, problem: Problem, joint: bool) -> Iterator[tuple[Time, 
     """The oracle's word on every interval up to the first that works."""
     left = [plan.visits]
     for interval in range(1, plan.last + 1):
-        answer = best(problem, interval, plan.copies, joint=joint, left=left)
+        answer = best(problem, interval, plan.in_flight, joint=joint, left=left)
         yield interval, answer
         if answer:
             return
@@ -107,35 +109,37 @@ def _interval(plan: Plan, engine: str, problem: Problem, interval: Time, joint: 
     """One engine on one interval."""
     name = f"{engine} at {interval}"
     try:
-        word = _decide(plan, engine, problem, interval, joint)
+        outcome = _decide(plan, engine, problem, interval, joint)
     except Exception as error:
         yield f"{name}: {type(error).__name__}: {error}"
         return
-    if word.verdict != ("feasible" if answer else "infeasible"):
-        yield f"{name}: {word.verdict}, the oracle has {answer.solution if answer else 'nothing'}"
-    if word.solution:
-        yield from (f"{name}: {text}" for text in _broken(plan, problem, word.solution, interval, joint))
+    if what(outcome) != ("feasible" if answer else "infeasible"):
+        yield f"{name}: {what(outcome)}, the oracle has {answer.solution if answer else 'nothing'}"
+    solution = found_by(outcome)
+    if solution:
+        yield from (f"{name}: {text}" for text in _broken(plan, problem, solution, interval, joint))
 
 
-def _decide(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool) -> Any:
-    """The verdict, of the function that an engine runs in a process of its own where there is one."""
+def _decide(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool) -> EngineOutcome:
+    """The outcome, by the function that an engine runs in a process of its own where there is one."""
     module = import_module(MODULES[engine])
     call = getattr(module, "decide", module.attempt)
     more = {"step": 1 + interval % 3, "patience": interval % 2} if engine == "benders" else {}
-    return call(problem, interval, plan.copies, joint=joint, time_limit=plan.seconds, **more)
+    found = call(problem, interval, plan.in_flight, joint=joint, time_limit=plan.seconds, **more)
+    return found.outcome if isinstance(found, Probe) else found
 
 
 def _broken(plan: Plan, problem: Problem, solution: Solution, interval: Time, joint: bool) -> Iterator[str]:
     yield from map(str, check(problem, solution, joint=joint))
     if solution.interval != interval:
         yield f"answered for interval {solution.interval}"
-    if solution.length(problem) > plan.copies * interval:
-        yield f"length {solution.length(problem)} is more than {plan.copies} intervals"
+    if solution.length(problem) > plan.in_flight * interval:
+        yield f"length {solution.length(problem)} is more than {plan.in_flight} intervals"
 
 
 def _whole(plan: Plan, problem: Problem, joint: bool, answer: Answer | None) -> Iterator[str]:
     """The search: the smallest interval, then groups, channels, stages and length, with evidence, through its file."""
-    options = Options(time_limit=5 * plan.seconds, copies=plan.copies, modulo_only=not joint, explain=False)
+    options = Options(time_limit=5 * plan.seconds, max_in_flight=plan.in_flight, modulo_only=not joint, explain=False)
     try:
         result = solve(problem, options)
     except Exception as error:
@@ -177,8 +181,8 @@ def run(plan: Plan, seeds: Sequence[int], jobs: int) -> int:
             if time.monotonic() - shown > 30:
                 shown = time.monotonic()
                 click.echo(f"{done} of {len(seeds)} problems, {wrong} disagree, {shown - began:.0f} s", err=True)
-    for what, count in sorted(compared.items()):
-        click.echo(f"{count:8} {what}")
+    for compared_with, count in sorted(compared.items()):
+        click.echo(f"{count:8} {compared_with}")
     click.echo(f"{len(seeds)} problems, seeds {seeds[0]} to {seeds[-1]}: {wrong} disagree, {time.monotonic() - began:.0f} s")
     return wrong
 
@@ -188,20 +192,20 @@ def run(plan: Plan, seeds: Sequence[int], jobs: int) -> int:
 @click.option("--first", default=0, show_default=True, help="first seed")
 @click.option("--engines", default="cpsat", show_default=True, help=f"of {', '.join(MODULES)}; empty for none")
 @click.option("--search", is_flag=True, help="also run the whole search")
-@click.option("--copies", default=2, show_default=True, help="iterations in flight")
+@click.option("--in-flight", default=2, show_default=True, help="iterations in flight")
 @click.option("--last", default=7, show_default=True, help="largest interval")
 @click.option("--most", default=4, show_default=True, help="most operations")
 @click.option("--visits", default=30000, show_default=True, help="partial schedules the oracle may look at")
 @click.option("--seconds", default=20.0, show_default=True, help="limit of an engine on one interval")
 @click.option("--jobs", default=2, show_default=True, help="processes")
 def main(
-    count: int, first: int, engines: str, search: bool, copies: int, last: int, most: int, visits: int, seconds: float, jobs: int
+    count: int, first: int, engines: str, search: bool, in_flight: int, last: int, most: int, visits: int, seconds: float, jobs: int
 ) -> None:
     names = tuple(name for name in engines.split(",") if name)
     unknown = [name for name in names if name not in MODULES]
     if unknown:
         raise click.BadParameter(f"no engine {unknown[0]!r}", param_hint="--engines")
-    plan = Plan(names, search, copies, last, most, visits, seconds)
+    plan = Plan(names, search, in_flight, last, most, visits, seconds)
     sys.exit(1 if run(plan, range(first, first + count), jobs) else 0)
 
 

@@ -75,7 +75,7 @@ def verdict(answer: Answer, interval: Time | None) -> str:
     if answer.interval is not None and answer.interval <= interval:
         return f"**feasible** at {interval}" + (f", even at {answer.interval}" if answer.interval < interval else "")
     best = f"the smallest found is {answer.interval}" if answer.interval else "nothing was found"
-    few = [one.copies for one in answer.result.refuted if one.below and one.copies and one.interval >= interval]
+    few = [one.max_in_flight for one in answer.result.refuted if one.below and one.max_in_flight and one.interval >= interval]
     partly = f" for more than {max(few)} iterations in flight (**infeasible** for as many)" if few else ""
     return f"open at {interval} within the time limit{partly}: {best}, proven at least {answer.result.proved}"
 
@@ -446,8 +446,8 @@ def cells(row: Row) -> tuple[object, ...]:
     if solution is None:
         return answer.question, "-", answer.result.proved, "-", "-", "-", status, seconds(answer.seconds)
     groups = len(solution.groups) or "-"
-    length, copies = solution.length(answer.problem), solution.copies(answer.problem)
-    return answer.question, solution.interval, answer.result.proved, length, copies, groups, status, seconds(answer.seconds)
+    length, in_flight = solution.length(answer.problem), solution.in_flight(answer.problem)
+    return answer.question, solution.interval, answer.result.proved, length, in_flight, groups, status, seconds(answer.seconds)
 
 
 def text(section: Section) -> Iterator[str]:

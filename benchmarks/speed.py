@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from measure import ask, machine, seconds, table
 
 import twill
+from benchmarks.paper_encoding import algorithm1
 from twill.ir.search import Options
-from twill.smt.paper_encoding import algorithm1
 
 OVERHEAD = 1.8
 """Seconds of a command's time limit kept back for starting, reading, checking and writing."""
@@ -126,12 +126,12 @@ def variants(limit: float) -> str:
         ("nothing passes between groups", replace(inputs, cross_group=False), base.result.proved),
         ("no sub-tiling", whole, alone.result.proved),
     )
-    flights = (base.solution.copies(base.problem) if base.solution else 2, Options().copies)
+    flights = (base.solution.in_flight(base.problem) if base.solution else 2, Options().max_in_flight)
     rows: list[Sequence[object]] = []
     for question, variant, interval in asked:
         verdicts: list[str] = []
-        for copies in flights:
-            answer = ask(question, variant, Options(time_limit=limit, explain=False, copies=copies))
+        for in_flight in flights:
+            answer = ask(question, variant, Options(time_limit=limit, explain=False, max_in_flight=in_flight))
             after = answer.refuted(interval)
             feasible = answer.interval is not None and answer.interval <= interval
             verdicts += ["infeasible" if after is not None else "feasible" if feasible else "open", seconds(after)]

@@ -19,7 +19,7 @@ def solve(problem: Problem, options: Options | None = None, report: Report = lam
 
     options = options or Options()
     result = search(problem, options, report)
-    broken = check_result(result, joint=not options.modulo_only, copies=options.copies)
+    broken = check_result(result, joint=not options.modulo_only, in_flight=options.max_in_flight)
     if broken:
         raise TwillError("the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this")
     return result

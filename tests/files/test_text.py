@@ -152,5 +152,5 @@ def test_checking_a_hostile_schedule_takes_seconds() -> None:
     places = tuple(Allocation(f"{v}{i}", "shared", 0, 9, 9) for i in range(count) for v in "ab")
     began = time.monotonic()
     for groups in (range(1, count + 1), [1] * count):
-        assert check(problem, Solution(1, tuple(range(count)), tuple(groups), places=places))
+        assert check(problem, Solution(1, tuple(range(count)), tuple(groups), allocations=places))
     assert time.monotonic() - began < 60

@@ -8,10 +8,12 @@ import pulp
 import pytest
 
 from tests.samples import figure1
+from twill.engine.boolean.formula import Addend, Formula, Lane
+from twill.engine.probe import solution as found_by
+from twill.engine.probe import what
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit
 from twill.modulo import cbc, scip
-from twill.modulo.ilp import Outcome, rows, shortest
-from twill.smt.boolean.formula import Addend, Formula, Lane
+from twill.modulo.ilp import Optimum, Shortest, rows, shortest
 from twill.verify.check import check
 from twill.verify.oracle import best
 from twill.verify.tiny import tiny_problem
@@ -24,11 +26,12 @@ SOLVERS = pytest.mark.parametrize("solver", [cbc, scip], ids=["cbc", "scip"])
 @SOLVERS
 def test_figure_1_has_length_four_at_interval_two(solver: ModuleType) -> None:
     problem = figure1().problem
-    decision = solver.shortest(problem, 2, 4, time_limit=20.0)
-    assert decision.verdict == "feasible"
-    assert decision.solution.length(problem) == 4
-    assert check(problem, decision.solution, joint=False) == ()
-    assert solver.shortest(problem, 1, 4, time_limit=20.0).verdict == "infeasible"
+    found = solver.shortest(problem, 2, 4, time_limit=20.0)
+    solution = found.solution
+    assert found.proven
+    assert solution.length(problem) == 4
+    assert check(problem, solution, joint=False) == ()
+    assert solver.shortest(problem, 1, 4, time_limit=20.0) == Shortest(None, proven=True)
 
 
 @SOLVERS
@@ -38,14 +41,15 @@ def test_agrees_with_the_exhaustive_search(solver: ModuleType, joint: bool) -> N
     for seed in range(1000, 1025):
         random = Random(seed)
         problem = tiny_problem(random, 4)
-        interval, copies = random.randint(1, 5), random.randint(1, 3)
+        interval, in_flight = random.randint(1, 5), random.randint(1, 3)
         decision, answer = (
-            solver.decide(problem, interval, copies, joint=joint, time_limit=20.0),
-            best(problem, interval, copies, joint=joint),
+            solver.decide(problem, interval, in_flight, joint=joint, time_limit=20.0),
+            best(problem, interval, in_flight, joint=joint),
         )
-        verdicts.add(decision.verdict)
-        assert (decision.verdict == "feasible") == (answer is not None), f"seed {seed}"
-        assert decision.solution is None or check(problem, decision.solution, joint=joint) == (), f"seed {seed}"
+        solution = found_by(decision)
+        verdicts.add(what(decision))
+        assert (what(decision) == "feasible") == (answer is not None), f"seed {seed}"
+        assert solution is None or check(problem, solution, joint=joint) == (), f"seed {seed}"
     assert verdicts == {"feasible", "infeasible"}
 
 
@@ -55,12 +59,12 @@ def test_the_length_is_least(solver: ModuleType) -> None:
     for seed in range(2000, 2020):
         random = Random(seed)
         problem = tiny_problem(random, 4)
-        interval, copies = random.randint(2, 5), random.randint(1, 3)
-        answer = best(problem, interval, copies, joint=False)
-        decision = solver.shortest(problem, interval, copies, time_limit=20.0)
-        assert (decision.verdict == "feasible") == (answer is not None), f"seed {seed}"
+        interval, in_flight = random.randint(2, 5), random.randint(1, 3)
+        answer = best(problem, interval, in_flight, joint=False)
+        solution = solver.shortest(problem, interval, in_flight, time_limit=20.0).solution
+        assert (solution is not None) == (answer is not None), f"seed {seed}"
         if answer and not problem.starts:
-            assert decision.solution.length(problem) == answer.length, f"seed {seed}"
+            assert solution.length(problem) == answer.length, f"seed {seed}"
             found += 1
     assert found > 5
 
@@ -75,14 +79,15 @@ def _chain(count: int) -> Problem:
 def test_a_solution_at_the_time_limit_is_not_called_the_shortest() -> None:
     problem = _chain(3)
 
-    def stopped(formula: Formula, objective: Lane | None, time_limit: float) -> Outcome:
+    def stopped(formula: Formula, objective: Lane | None, time_limit: float) -> Optimum:
         """A solver that holds a solution when the limit comes."""
-        return Outcome("feasible", cbc.minimize(formula, None, time_limit).truth)
+        return Optimum("feasible", cbc.minimize(formula, None, time_limit).truth)
 
-    decision = shortest(stopped, problem, 3, 4, time_limit=20.0)
-    assert decision.verdict == "timeout"
-    assert decision.solution is not None
-    assert check(problem, decision.solution, joint=False) == ()
+    found = shortest(stopped, problem, 3, 4, time_limit=20.0)
+    solution = found.solution
+    assert not found.proven
+    assert solution is not None
+    assert check(problem, solution, joint=False) == ()
 
 
 @pytest.mark.parametrize(

@@ -144,16 +144,16 @@ def _holds(run: Run, value: Value) -> Iterator[tuple[int, int, int]]:
 
 
 Item = tuple[str, bool, int, int, int, int, bool]
-"""(value, staging, size, first, last, copies, own) of something that takes room."""
+"""(value, staging, size, first, last, slots, own) of something that takes room."""
 
 
 def _memory(run: Run) -> Iterator[str]:
     for memory, capacity in (("shared", run.problem.limits.shared), ("tensor", run.problem.limits.tensor)):
         wanted = [item for value in run.problem.values for item in _items(run, value, memory)]
-        places = [p for p in run.solution.places if p.memory == memory]
-        claimed = sorted((p.value, p.staging, p.size, p.copies) for p in places)
-        needed = sorted((value, staging, size, copies) for value, staging, size, _, _, copies, _ in wanted)
-        outside = any(p.address < 0 or p.address + p.size * p.copies > capacity for p in places)
+        places = [p for p in run.solution.allocations if p.memory == memory]
+        claimed = sorted((p.value, p.staging, p.size, p.slots) for p in places)
+        needed = sorted((value, staging, size, slots) for value, staging, size, _, _, slots, _ in wanted)
+        outside = any(p.address < 0 or p.address + p.size * p.slots > capacity for p in places)
         if claimed != needed or outside or _clashes(run, wanted, {(p.value, p.staging): p.address for p in places}):
             yield memory.upper()
 
@@ -161,8 +161,8 @@ def _memory(run: Run) -> Iterator[str]:
 def _clashes(run: Run, wanted: list[Item], address: dict[tuple[str, bool], int]) -> bool:
     """Bytes or columns one by one: whose alone each is, and who is on it at each tick."""
     owner: dict[int, str] = {}
-    for value, staging, size, _, _, copies, own in sorted(wanted, key=lambda item: not item[-1]):
-        for cell in range(address[value, staging], address[value, staging] + size * copies):
+    for value, staging, size, _, _, slots, own in sorted(wanted, key=lambda item: not item[-1]):
+        for cell in range(address[value, staging], address[value, staging] + size * slots):
             name = f"{value} {staging}"
             if owner.get(cell, name) != name:
                 return True
@@ -173,9 +173,9 @@ def _clashes(run: Run, wanted: list[Item], address: dict[tuple[str, bool], int])
 
 def _meet(run: Run, wanted: list[Item], address: dict[tuple[str, bool], int]) -> bool:
     on: dict[tuple[int, int], str] = {}
-    for value, staging, size, first, last, copies, _ in wanted:
+    for value, staging, size, first, last, slots, _ in wanted:
         for k in range(run.count):
-            low, name = address[value, staging] + k % copies * size, f"{value} {staging} {k}"
+            low, name = address[value, staging] + k % slots * size, f"{value} {staging} {k}"
             for tick in run.seen(first + k * run.interval, last + k * run.interval):
                 if any(on.setdefault((cell, tick), name) != name for cell in range(low, low + size)):
                     return True
@@ -186,9 +186,9 @@ def _items(run: Run, value: Value, memory: str) -> Iterator[Item]:
     born, reads = run.s[value.src], list(run.reads(value))
     last = born + run.interval if value.resident else max([born, *(end for _, _, end in reads)])
     size = value.shared if memory == "shared" else value.tensor
-    copies = -((born - last) // run.interval) + value.slots
-    if size and copies:
-        yield value.id, False, size, born, last, copies, last - born > run.interval or value.slots > 0
+    slots = -((born - last) // run.interval) + value.slots
+    if size and slots:
+        yield value.id, False, size, born, last, slots, last - born > run.interval or value.slots > 0
     last = max([born, *(end for group, _, end in reads if group != run.g[value.src])])
     if memory == "shared" and value.staging and last > born:
         yield value.id, True, value.staging, born, last, -((born - last) // run.interval), last - born > run.interval

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.fuzz import Plan, judge
 
-ENOUGH = Plan(engines=(), search=False, copies=2, last=5, most=3, visits=10000, seconds=20.0)
+ENOUGH = Plan(engines=(), search=False, in_flight=2, last=5, most=3, visits=10000, seconds=20.0)
 
 
 def problems(plan: Plan, seeds: range) -> list[str]:

@@ -1,4 +1,4 @@
-"""The theorem that refutations lean on: feasible at I with n copies is feasible at I + 1 with n copies (`Problem.monotone`)."""
+"""The theorem that refutations lean on: feasible at I with n in_flight is feasible at I + 1 with n in_flight (`Problem.monotone`)."""
 
 from dataclasses import replace
 
@@ -17,12 +17,12 @@ def monotone(problem: Problem) -> Problem:
 
 @settings(max_examples=150, deadline=None)
 @given(problems().map(monotone), st.integers(1, 3), st.booleans())
-def test_a_longer_period_never_hurts(problem: Problem, copies: int, joint: bool) -> None:
+def test_a_longer_period_never_hurts(problem: Problem, in_flight: int, joint: bool) -> None:
     assert problem.monotone
     left, works = [4000], False
     try:
         for interval in range(1, 8):
-            feasible = best(problem, interval, copies, joint=joint, left=left) is not None
+            feasible = best(problem, interval, in_flight, joint=joint, left=left) is not None
             assert feasible or not works, f"feasible at {interval - 1} and not at {interval}"
             works = feasible
     except TooLargeError:

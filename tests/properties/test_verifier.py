@@ -60,8 +60,8 @@ def mutate(random: Random, problem: Problem, s: Solution) -> Solution:
             s = replace(s, interval=max(1, s.interval + random.choice((-1, 1))))
         elif kind in ("registers", "width") and s.groups:
             s = replace(s, groups=changed(random, s.groups, kind))
-        elif s.places:
-            s = replace(s, places=moved(random, s.places, kind))
+        elif s.allocations:
+            s = replace(s, allocations=moved(random, s.allocations, kind))
     return s
 
 
@@ -78,7 +78,7 @@ def moved(random: Random, places: tuple[Allocation, ...], kind: str) -> tuple[Al
         case "address":
             changed = [replace(place, address=place.address + random.choice((-2, -1, 1, 2)))]
         case "size":
-            changed = [replace(place, copies=place.copies + 1)]
+            changed = [replace(place, slots=place.slots + 1)]
         case _:
             changed = list[Allocation]()
     return (*places[:i], *changed, *places[i + 1 :])

@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from tests.samples import figure1
+from twill.engine.probe import Probe, Unknown, what
+from twill.engine.probe import solution as found_by
 from twill.ir.problem import Problem, Time
 from twill.modulo.bounds import bounds
 from twill.smt import benders, sat
-from twill.smt.engine import Attempt
 from twill.verify.check import check
 from twill.verify.oracle import TooLargeError, best
 from twill.verify.tiny import tiny_problem
@@ -57,29 +58,30 @@ def test_agrees_with_the_exhaustive_search(block: int, patience: int) -> None:
     for seed in range(7000 + block * 40, 7040 + block * 40):
         random = Random(seed)
         problem = _monotone(tiny_problem(random, 4))
-        interval, copies, step = random.randint(1, 8), random.randint(1, 3), random.randint(1, 4)
+        interval, in_flight, step = random.randint(1, 8), random.randint(1, 3), random.randint(1, 4)
         try:
-            answer = best(problem, interval, copies, left=[5000])
+            answer = best(problem, interval, in_flight, left=[5000])
         except TooLargeError:
             continue
-        decision = benders.decide(problem, interval, copies, joint=True, step=step, patience=patience)
-        assert decision.verdict == ("feasible" if answer else "infeasible"), f"seed {seed}, step {step}"
-        verdicts.add((decision.verdict, step > 1))
-        if decision.solution:
-            assert check(problem, decision.solution) == (), f"seed {seed}"
-            assert decision.solution.interval == interval
-            assert decision.solution.length(problem) <= copies * interval, f"seed {seed}"
+        decision = benders.decide(problem, interval, in_flight, joint=True, step=step, patience=patience)
+        solution = found_by(decision)
+        assert what(decision) == ("feasible" if answer else "infeasible"), f"seed {seed}, step {step}"
+        verdicts.add((what(decision), step > 1))
+        if solution:
+            assert check(problem, solution) == (), f"seed {seed}"
+            assert solution.interval == interval
+            assert solution.length(problem) <= in_flight * interval, f"seed {seed}"
     assert verdicts == {(verdict, coarse) for verdict in ("feasible", "infeasible") for coarse in (False, True)}
 
 
 def test_agrees_with_sat_where_times_are_no_multiples_of_the_step() -> None:
     verdicts: set[str] = set()
     for random, problem in _loops(range(100)):
-        step, copies = random.randint(2, 5), random.randint(1, 3)
+        step, in_flight = random.randint(2, 5), random.randint(1, 3)
         interval = bounds(problem).value + random.randint(0, 16)
-        decision = benders.decide(problem, interval, copies, joint=True, step=step)
-        assert decision.verdict == sat.decide(problem, interval, copies, joint=True).verdict
-        verdicts.add(decision.verdict)
+        decision = benders.decide(problem, interval, in_flight, joint=True, step=step)
+        assert what(decision) == what(sat.decide(problem, interval, in_flight, joint=True))
+        verdicts.add(what(decision))
     assert verdicts == {"feasible", "infeasible"}
 
 
@@ -103,19 +105,19 @@ def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyP
 
 def test_undecided_partitions_make_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = figure1().problem
-    assert benders.decide(problem, 1, 2, joint=True, step=2).verdict == "infeasible"
+    assert what(benders.decide(problem, 1, 2, joint=True, step=2)) == "infeasible"
 
-    def give_up(*asked: object, **how: object) -> Attempt:
-        return Attempt("timeout", "cpsat", 0.0)
+    def give_up(*given: object, **how: object) -> Probe:
+        return Probe(Unknown(), "cpsat")
 
     monkeypatch.setattr(benders.cpsat, "attempt", give_up)
-    assert benders.decide(problem, 1, 2, joint=True, step=2).verdict == "timeout"
+    assert what(benders.decide(problem, 1, 2, joint=True, step=2)) == "timeout"
 
 
 def test_an_attempt_carries_the_decision_over() -> None:
     problem = figure1().problem
-    assert benders.attempt(problem, 1, 3).verdict == "infeasible"
+    assert benders.attempt(problem, 1, 3).refuted
     attempt = benders.attempt(problem, 2, 3)
-    assert (attempt.verdict, attempt.engine) == ("feasible", "benders")
+    assert (attempt.what, attempt.engine) == ("feasible", "benders")
     assert attempt.solution is not None
     assert check(problem, attempt.solution) == ()

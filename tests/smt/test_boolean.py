@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from tests.samples import attention, figure1
+from twill.engine.boolean import formula as formulas
+from twill.engine.boolean import formulate
+from twill.engine.boolean.cnf import clausify
+from twill.engine.boolean.formula import Addend, Formula
+from twill.engine.probe import solution as found_by
+from twill.engine.probe import what
 from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
 from twill.smt import sat
-from twill.smt.boolean import formula as formulas
-from twill.smt.boolean import formulate
-from twill.smt.boolean.cnf import clausify
-from twill.smt.boolean.formula import Addend, Formula
 from twill.verify.check import check
 from twill.verify.oracle import TooLargeError, best
 from twill.verify.tiny import tiny_problem
@@ -23,9 +25,9 @@ from twill.verify.tiny import tiny_problem
 
 def test_figure_1_needs_an_interval_of_two() -> None:
     problem = figure1().problem
-    assert sat.decide(problem, 1, 4, joint=False).verdict == "infeasible"
-    assert sat.decide(problem, 2, 1, joint=False).verdict == "infeasible"
-    solution = sat.decide(problem, 2, 2, joint=False).solution
+    assert what(sat.decide(problem, 1, 4, joint=False)) == "infeasible"
+    assert what(sat.decide(problem, 2, 1, joint=False)) == "infeasible"
+    solution = found_by(sat.decide(problem, 2, 2, joint=False))
     assert solution is not None
     assert check(problem, solution, joint=False) == ()
 
@@ -36,30 +38,31 @@ def test_agrees_with_the_exhaustive_search(block: int) -> None:
     for seed in range(block * 40, block * 40 + 40):
         random = Random(seed)
         problem = tiny_problem(random, 4)
-        interval, copies, joint = random.randint(1, 6), random.randint(1, 3), random.random() < 0.85
+        interval, in_flight, joint = random.randint(1, 6), random.randint(1, 3), random.random() < 0.85
         try:
-            answer = best(problem, interval, copies, joint=joint, left=[5000])
+            answer = best(problem, interval, in_flight, joint=joint, left=[5000])
         except TooLargeError:
             continue
-        decision = sat.decide(problem, interval, copies, joint=joint)
-        verdicts.add(decision.verdict)
-        assert (decision.solution is not None) == (answer is not None), f"seed {seed}"
-        if decision.solution:
-            assert check(problem, decision.solution, joint=joint) == (), f"seed {seed}"
-            assert decision.solution.length(problem) <= copies * interval, f"seed {seed}"
+        decision = sat.decide(problem, interval, in_flight, joint=joint)
+        solution = found_by(decision)
+        verdicts.add(what(decision))
+        assert (solution is not None) == (answer is not None), f"seed {seed}"
+        if solution:
+            assert check(problem, solution, joint=joint) == (), f"seed {seed}"
+            assert solution.length(problem) <= in_flight * interval, f"seed {seed}"
     assert verdicts == {"feasible", "infeasible"}
 
 
 def test_attention_on_raw_cycles_holds() -> None:
     problem = attention().problem
-    solution = sat.decide(problem, 2112, 2, joint=True).solution
+    solution = found_by(sat.decide(problem, 2112, 2, joint=True))
     assert solution is not None
     assert check(problem, solution) == ()
 
 
 def test_a_formula_that_outgrows_memory_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formulas, "LARGEST", 1000)
-    assert sat.decide(attention().problem, 2112, 2, joint=True).verdict == "timeout"
+    assert what(sat.decide(attention().problem, 2112, 2, joint=True)) == "timeout"
 
 
 def pigeons(count: int, holes: int) -> Problem:
@@ -74,7 +77,7 @@ def test_an_attempt_ends_when_told_and_leaves_no_process(ending: str) -> None:
     if ending == "event":
         threading.Timer(0.5, stop.set).start()
     attempt = sat.attempt(pigeons(40, 8), 79, 3, time_limit=0.5 if ending == "limit" else 60.0, stop=stop)
-    assert attempt.verdict == "timeout"
+    assert attempt.what == "timeout"
     assert time.monotonic() - begin < 5
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
@@ -82,7 +85,7 @@ def test_an_attempt_ends_when_told_and_leaves_no_process(ending: str) -> None:
 
 def test_an_attempt_carries_the_decision_over() -> None:
     problem = figure1().problem
-    assert sat.attempt(problem, 1, 3).verdict == "infeasible"
+    assert sat.attempt(problem, 1, 3).refuted
     attempt = sat.attempt(problem, 2, 3)
     assert attempt.engine == "sat"
     assert attempt.solution is not None

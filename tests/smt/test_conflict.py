@@ -26,7 +26,7 @@ def _holds(problem: Problem, answer: Solution, kept: Sequence[int]) -> bool:
     """The answer's own starts solve what is left when only `kept` have their groups."""
     loose = conflict.loose(problem, answer.group, kept)
     pinned = replace(loose, starts=tuple((op.id, start) for op, start in zip(problem.operations, answer.start, strict=True)))
-    return cpsat.attempt(pinned, answer.interval, answer.copies(problem) + 1).verdict == "feasible"
+    return cpsat.attempt(pinned, answer.interval, answer.in_flight(problem) + 1).what == "feasible"
 
 
 def test_every_schedule_solves_what_is_left() -> None:
@@ -58,9 +58,9 @@ def test_most_refutations_survive() -> None:
         labels = tuple(0 if op.variable else random.randint(1, 2) for op in problem.operations)
         roomy = replace(problem, together=(), apart=(), limits=replace(problem.limits, groups=3))
         interval = bounds(problem).value + random.randint(0, 2)
-        if cpsat.attempt(under(roomy, labels), interval, 2).verdict == "infeasible":
+        if cpsat.attempt(under(roomy, labels), interval, 2).refuted:
             refuted += 1
-            survived += cpsat.attempt(conflict.loose(roomy, labels, range(len(labels))), interval, 2).verdict == "infeasible"
+            survived += cpsat.attempt(conflict.loose(roomy, labels, range(len(labels))), interval, 2).refuted
     assert refuted > 20
     assert survived > refuted / 2
 

@@ -57,11 +57,11 @@ def test_no_time_is_a_timeout_and_keeps_what_was_found() -> None:
     assert solution is not None
     stop = threading.Event()
     stop.set()
-    assert cpsat.attempt(problem, solution.interval, 2, time_limit=60, stop=stop).verdict == "timeout"
-    assert cpsat.attempt(problem, solution.interval, 2, time_limit=0).verdict == "timeout"
-    assert cpsat.improve("length", problem, solution.interval, 2, solution, time_limit=0) == (solution, False)
+    assert cpsat.attempt(problem, solution.interval, 2, time_limit=60, stop=stop).what == "timeout"
+    assert cpsat.attempt(problem, solution.interval, 2, time_limit=0).what == "timeout"
+    assert cpsat.improve("length", problem, solution, 2, time_limit=0) == (solution, False)
 
 
 def test_a_model_whose_symmetries_the_solver_trips_over_is_decided() -> None:
     """OR-Tools 9.15 raises an IndexError in the presolve of this one; the oracle refutes it."""
-    assert cpsat.attempt(tiny_problem(Random(213949), 4), 5, 2).verdict == "infeasible"
+    assert cpsat.attempt(tiny_problem(Random(213949), 4), 5, 2).refuted

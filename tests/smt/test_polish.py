@@ -35,7 +35,7 @@ def test_in_order_no_group_issues_two_operations_at_once() -> None:
         if free is None:
             continue
         problem = under(problem, free.group)
-        ordered = cpsat.attempt(problem, interval, 2, in_order=True).solution
+        ordered = cpsat.attempt(problem, interval, 2, tactics=cpsat.Tactics(in_order=True)).solution
         crossed += overlap(problem, free) > 0
         if ordered is not None:
             answers += 1

@@ -50,14 +50,14 @@ def test_schedules_in_turn_are_valid_and_shifted() -> None:
     for random in map(Random, range(40)):
         problem = _twice(tiny_problem(random, 3))
         alike, interval = families(problem), bounds(problem).value + random.randint(0, 4)
-        word = cpsat.attempt(problem, interval, 2, shifted=alike)
-        if word.solution is None:
+        solution = cpsat.attempt(problem, interval, 2, tactics=cpsat.Tactics(shifted=alike)).solution
+        if solution is None:
             continue
         found += 1
-        assert check(problem, word.solution) == ()
+        assert check(problem, solution) == ()
         for family in alike:
             for part, shift in zip(family, shifts(family, interval), strict=True):
-                assert all(word.solution.start[op] == word.solution.start[first] + shift for op, first in zip(part, family[0], strict=True))
+                assert all(solution.start[op] == solution.start[first] + shift for op, first in zip(part, family[0], strict=True))
     assert found >= 10
 
 

@@ -6,10 +6,12 @@ from random import Random
 
 import pytest
 
+from benchmarks import paper_encoding as printed
 from tests.samples import figure1
 from twill.diagnostics import TwillError
+from twill.engine.probe import solution as found_by
+from twill.engine.probe import what
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
-from twill.smt import paper_encoding as printed
 from twill.smt import sat, yices
 from twill.verify.check import check
 from twill.verify.tiny import tiny_problem
@@ -22,17 +24,18 @@ def test_agrees_with_sat_and_its_schedules_hold() -> None:
     for seed in range(3000, 3030):
         random = Random(seed)
         problem = tiny_problem(random, 4)
-        interval, copies = random.randint(1, 6), random.randint(1, 3)
-        decision = yices.decide(problem, interval, copies, joint=True)
-        verdicts.add(decision.verdict)
-        assert decision.verdict == sat.decide(problem, interval, copies, joint=True).verdict, f"seed {seed}"
-        assert decision.solution is None or check(problem, decision.solution) == (), f"seed {seed}"
+        interval, in_flight = random.randint(1, 6), random.randint(1, 3)
+        decision = yices.decide(problem, interval, in_flight, joint=True)
+        solution = found_by(decision)
+        verdicts.add(what(decision))
+        assert what(decision) == what(sat.decide(problem, interval, in_flight, joint=True)), f"seed {seed}"
+        assert solution is None or check(problem, solution) == (), f"seed {seed}"
     assert verdicts == {"feasible", "infeasible"}
 
 
 def test_an_attempt_carries_the_decision_over() -> None:
     attempt = yices.attempt(figure1().problem, 2, 3)
-    assert (attempt.verdict, attempt.engine) == ("feasible", "yices")
+    assert (attempt.what, attempt.engine) == ("feasible", "yices")
 
 
 def test_without_the_library_the_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,4 +69,4 @@ def test_printed_liveness_misses_what_is_carried_into_the_program() -> None:
     )
     found = printed.search(problem, 20.0)
     assert found.interval == 4
-    assert sat.decide(problem, 4, 3, joint=True).verdict == "infeasible"
+    assert what(sat.decide(problem, 4, 3, joint=True)) == "infeasible"

@@ -16,8 +16,8 @@ RIGHT = Bounds(ResourceBound("TC", 2), RecurrenceBound(1, ("O",)))
 ANSWER = Result(figure1(), "optimal", RIGHT, 2, Solution(2, (0, 2, 3), (0, 0, 0)))
 
 
-def rules(result: Result, copies: int | None = None) -> list[str]:
-    return sorted({violation.rule for violation in check_result(result, joint=False, copies=copies)})
+def rules(result: Result, in_flight: int | None = None) -> list[str]:
+    return sorted({violation.rule for violation in check_result(result, joint=False, in_flight=in_flight)})
 
 
 def test_the_papers_schedule_is_optimal_by_its_bound() -> None:
@@ -79,8 +79,8 @@ def test_a_bound_refutes_nothing_above_itself() -> None:
 
 
 def test_a_refutation_of_short_schedules_is_not_one_of_long_ones() -> None:
-    assert rules(refuted(Refutation(2, 1, "cpsat", 0.1)), copies=2) == ["STATUS"]
-    assert rules(refuted(Refutation(2, 2, "cpsat", 0.1)), copies=2) == []
+    assert rules(refuted(Refutation(2, 1, "cpsat", 0.1)), in_flight=2) == ["STATUS"]
+    assert rules(refuted(Refutation(2, 2, "cpsat", 0.1)), in_flight=2) == []
 
 
 def test_a_refutation_reaches_down_only_where_the_problem_is_monotone() -> None:

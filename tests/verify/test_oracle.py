@@ -45,15 +45,15 @@ def test_is_the_best_of_everything(seed: int) -> None:
     """Every start up to the length, every partition, judged by simulation; timing rules and, without memory, all others."""
     problem = replace(tiny_problem(Random(seed), most=3), starts=())
     problem = replace(problem, values=tuple(replace(v, shared=0, tensor=0, staging=0, slots=0) for v in problem.values))
-    interval, copies = 2 + seed % 2, 2 if len(problem.operations) < 3 else 1
-    answer = best(problem, interval, copies)
-    every = min(((*figures(problem, s),) for s in everything(problem, interval, copies)), default=None)
+    interval, in_flight = 2 + seed % 2, 2 if len(problem.operations) < 3 else 1
+    answer = best(problem, interval, in_flight)
+    every = min(((*figures(problem, s),) for s in everything(problem, interval, in_flight)), default=None)
     assert (answer and (answer.groups, answer.channels, answer.stages, answer.length)) == every
 
 
-def everything(problem: Problem, interval: int, copies: int) -> Iterator[Solution]:
+def everything(problem: Problem, interval: int, in_flight: int) -> Iterator[Solution]:
     """All valid solutions of at most that length, up to the names of groups."""
-    windows = [range(copies * interval - op.duration + 1) for op in problem.operations]
+    windows = [range(in_flight * interval - op.duration + 1) for op in problem.operations]
     for start in product(*windows):
         for group in product(range(len(windows) + 1), repeat=len(windows)):
             solution = Solution(interval, start, group)
@@ -102,5 +102,5 @@ def test_solutions_carry_groups_and_places() -> None:
     answer = search(piped()[0], 3, 4)
     assert answer is not None
     assert all(isinstance(group, Group) for group in answer.solution.groups)
-    assert {(place.value, place.memory) for place in answer.solution.places} >= {("k", "shared"), ("o", "tensor")}
-    assert all(isinstance(place, Allocation) for place in answer.solution.places)
+    assert {(place.value, place.memory) for place in answer.solution.allocations} >= {("k", "shared"), ("o", "tensor")}
+    assert all(isinstance(place, Allocation) for place in answer.solution.allocations)

@@ -63,7 +63,7 @@ def test_a_reservation_may_start_late() -> None:
 CHANGES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("exp hears of qk too soon", {"start": (0, 0, 2, 6)}, ["DEPENDENCE"]),
     ("the load is not alone in group 0", {"group": (0, 0, 2, 0)}, ["GROUPS", "VARIABLE"]),
-    ("the ring is too short", {"places": (Allocation("k", "shared", 0, 10),)}, ["SHARED"]),
+    ("the ring is too short", {"allocations": (Allocation("k", "shared", 0, 10),)}, ["SHARED"]),
     ("a group is stated too wide", {"groups": (Group(0, 1, 24), Group(1, 8, 24), Group(2, 4, 24))}, ["GROUPS"]),
     ("a group is granted too little", {"groups": (Group(0, 1, 24), Group(1, 4, 16), Group(2, 4, 24))}, ["REGISTERS"]),
     ("a group is missing", {"groups": (Group(0, 1, 24), Group(1, 4, 24))}, ["GROUPS"]),
@@ -145,11 +145,11 @@ def test_an_address_is_shared_only_while_one_is_dead() -> None:
 def test_a_ring_is_shared_by_nobody() -> None:
     problem, solution = piped()
     roomy = replace(problem, limits=replace(problem.limits, shared=99, tensor=99))
-    beside = [replace(p, address=p.address - 1) if p.staging else p for p in solution.places]
-    assert rules(roomy, replace(solution, places=tuple(beside))) == ["SHARED"]
+    beside = [replace(p, address=p.address - 1) if p.staging else p for p in solution.allocations]
+    assert rules(roomy, replace(solution, allocations=tuple(beside))) == ["SHARED"]
 
 
 def test_no_place_for_what_takes_no_room() -> None:
     problem, solution = piped()
     for extra in (Allocation("p", "tensor", 0, 1), Allocation("s", "tensor", 8, 4), Allocation("nobody", "shared", 32, 1)):
-        assert len(check(problem, replace(solution, places=(*solution.places, extra)))) == 1
+        assert len(check(problem, replace(solution, allocations=(*solution.allocations, extra)))) == 1

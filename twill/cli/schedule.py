@@ -36,7 +36,10 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 @what_if_options
 @click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
 @click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
-@click.option("--copies", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="At most N iterations in flight.")
+@click.option(
+    "--max-in-flight", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="At most N iterations in flight."
+)
+@click.option("--copies", type=click.IntRange(1, 64), hidden=True)
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
 @click.option("--explain/--no-explain", default=True, help="Find which limits keep the interval above the lower bound.")
 @click.option("--out", type=Folder(), metavar="DIR", help="Write all results into this folder.")
@@ -68,7 +71,7 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     search = Options(
         engine=options["engine"],
         time_limit=options["time_limit"],
-        copies=options["copies"],
+        max_in_flight=options["copies"] or options["max_in_flight"],
         modulo_only=options["modulo_only"],
         explain=options["explain"],
     )

@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from twill.diagnostics import TwillError
+from twill.engine.subprocess_engine import end_with_parent
 from twill.ir.search import Progress
-from twill.smt.subprocess_engine import end_with_parent
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -19,6 +19,11 @@ Range = tuple[float, float]
 Ranges = Mapping[tuple[type, str], Range]
 """Allowed values of numbers, by class and field."""
 
+Names = Mapping[tuple[type, str], str]
+"""Members that have other names than their fields, by class and field."""
+
+EMPTY: Names = {}
+
 LARGEST = 10**9
 
 
@@ -34,17 +39,19 @@ def _plain(value: Any) -> Json:
     return [_plain(item) for item in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
 
 
-def decode(node: Node, kind: type[T], ranges: Ranges, extra: Iterable[str] = (), **given: Any) -> T:
+def decode(node: Node, kind: type[T], ranges: Ranges, extra: Iterable[str] = (), *, names: Names = EMPTY, **given: Any) -> T:
     """A `kind` from an object; `given` fields are not members, `extra` members are allowed and left to the caller."""
     members, hints = node.members(), _hints(kind)
-    known = [f for f in _fields(kind) if f.name not in given]
-    no_others(node, [*(f.name for f in known), *extra])
+    known = {names.get((kind, f.name), f.name): f for f in _fields(kind) if f.name not in given}
+    no_others(node, [*known, *extra])
     values = {
-        f.name: _typed(members[f.name], hints[f.name], ranges.get((kind, f.name), (0, LARGEST)), ranges) for f in known if f.name in members
+        f.name: _typed(members[name], hints[f.name], ranges.get((kind, f.name), (0, LARGEST)), ranges)
+        for name, f in known.items()
+        if name in members
     }
-    for f in known:
-        if f.name not in members and _default(f) is MISSING:
-            node.fail(f"{f.name!r} is missing")
+    for name, f in known.items():
+        if name not in members and _default(f) is MISSING:
+            node.fail(f"{name!r} is missing")
     return kind(**values, **given)
 
 

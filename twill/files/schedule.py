@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeVar, cast, get_args
 
 from twill.files.graph import RANGES, graph_document, node_members, problem_of, resources, schema, ties
-from twill.files.record import LARGEST, Ranges, decode, encode, no_others
+from twill.files.record import LARGEST, Names, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.ir.problem import Edge, Operation
 from twill.ir.schedule import Allocation, Bounds, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution, Status
@@ -28,11 +28,16 @@ _RANGES: Ranges = {
     (ResourceBound, "value"): (0, LATEST),
     (RecurrenceBound, "value"): (0, LATEST),
     (Refutation, "interval"): (1, LATEST),
-    (Refutation, "copies"): (1, 1000),
-    (Options, "copies"): (1, 1000),
+    (Refutation, "max_in_flight"): (1, 1000),
+    (Options, "max_in_flight"): (1, 1000),
     (Group, "warps"): (1, 8),
     (Allocation, "size"): (1, LARGEST),
-    (Allocation, "copies"): (1, 4096),
+    (Allocation, "slots"): (1, 4096),
+}
+_NAMES: Names = {
+    (Refutation, "max_in_flight"): "copies",
+    (Options, "max_in_flight"): "copies",
+    (Allocation, "slots"): "copies",
 }
 _TOP = (
     *("schema", "status", "name", "source", "machine", "resolution", "options"),
@@ -74,21 +79,26 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
         "source": graph.get("source"),
         "machine": problem.machine,
         "resolution": {f: getattr(problem.resolution, f) for f in ("cycles_per_unit", "worst_error")},
-        "options": asdict(options),
+        "options": _record(options),
         **_size(result),
         "bounds": {**asdict(result.bounds), "proved": result.proved},
-        "refuted": [{f.name: getattr(r, f.name) for f in fields(Refutation)} for r in result.refuted],
+        "refuted": [_record(refutation) for refutation in result.refuted],
         "reasons": [asdict(reason) for reason in result.reasons],
         "notes": list(result.notes),
         "groups": [_group(result, group) for group in (result.solution.groups if result.solution else ())],
         "ops": [_op(result, i, op) for i, op in enumerate(problem.operations)],
         "edges": [_edge(result, edge) for edge in problem.edges],
-        "places": [asdict(place) for place in (result.solution.places if result.solution else ())],
+        "places": [_record(place) for place in (result.solution.allocations if result.solution else ())],
         "units": graph["units"],
         "limits": graph["limits"],
         **ties(problem),
         "seconds": dict(result.seconds),
     }
+
+
+def _record(record: Options | Refutation | Allocation) -> dict[str, Json]:
+    """Every field under the name that the file gives it."""
+    return {_NAMES.get((type(record), f.name), f.name): getattr(record, f.name) for f in fields(record)}
 
 
 def _size(result: Result) -> dict[str, Json]:
@@ -99,7 +109,7 @@ def _size(result: Result) -> dict[str, Json]:
         return dict.fromkeys(names)
     interval, length = solution.interval, solution.length(problem)
     cycles = (_cycles(result, interval), _cycles(result, length))
-    return dict(zip(names, (interval, length, solution.stages, solution.copies(problem), *cycles), strict=True))
+    return dict(zip(names, (interval, length, solution.stages, solution.in_flight(problem), *cycles), strict=True))
 
 
 def _cycles(result: Result, time: int) -> int | float:
@@ -142,7 +152,7 @@ def read_schedule(text: str, file: str) -> ScheduleDocument:
     for name in _TOP:
         if name not in ("together", "apart", "starts") and name not in root.members():
             root.fail(f"{name!r} is missing")
-    return ScheduleDocument(_result(root), decode(root.members()["options"], Options, _RANGES), _members(root))
+    return ScheduleDocument(_result(root), decode(root.members()["options"], Options, _RANGES, names=_NAMES), _members(root))
 
 
 def _members(root: Node) -> Mapping[str, Json]:
@@ -176,7 +186,7 @@ def _solution(top: Mapping[str, Node]) -> Solution:
         start=tuple(_column(top["ops"], "start")),
         group=tuple(_column(top["ops"], "group")),
         groups=_records(top["groups"], Group, ["ops"]),
-        places=_records(top["places"], Allocation),
+        allocations=_records(top["places"], Allocation),
     )
 
 
@@ -188,4 +198,4 @@ def _column(rows: Node, name: str) -> Iterable[int]:
 
 
 def _records(rows: Node, kind: type[T], extra: Iterable[str] = ()) -> tuple[T, ...]:
-    return tuple(decode(row, kind, _RANGES, extra) for row in rows)
+    return tuple(decode(row, kind, _RANGES, extra, names=_NAMES) for row in rows)

@@ -1,6 +1,6 @@
-"""The scheduling problem: what every engine solves and the verifier judges.
+"""The scheduling problem: what every engine solves and the verifier checks.
 
-A `Problem` is one loop with all prices paid in: operations with reservation tables, latencies and issue times; dependence edges;
+A `Problem` is one loop with all costs included: operations with reservation tables, latencies and issue times; dependence edges;
 values with footprints and live ranges; the machine's units and limits. Times are integers in one unit, `Resolution.cycles_per_unit`
 machine cycles long. It is self-contained: no stage below it looks at TTGIR or a machine file again.
 
@@ -10,8 +10,9 @@ by the docstrings here; `twill.verify` checks exactly these rules and every engi
 **Steady state.** Instance k of v starts at s(v) + k*I. All rules hold for the infinite repetition of the loop body, so they are stated
 modulo I, never on an unrolled program (Twill's Figure 5 liveness is unsound there).
 
-**Monotone.** If every `Reservation.offset` is 0, a problem feasible at I with n = ceil(L / I) copies is feasible at I + 1 with n copies:
-put one idle unit of time at the end of every period. So a refutation at I refutes every smaller interval (docs/formulation.md).
+**Monotone.** If every `Reservation.offset` is 0, a problem feasible at I with n = ceil(L / I) iterations in flight is feasible
+at I + 1 with n: put one idle unit of time at the end of every period. So a refutation at I refutes every smaller
+interval (docs/formulation.md).
 """
 
 from collections.abc import Mapping
@@ -110,8 +111,8 @@ class Edge:
 class Use:
     """A reader of a value: instance k of the value is read by instance k + distance of `op`.
 
-    The value is needed until s(op) + distance * I + hold. `hold` is 0 for a reader whose result takes over the value's place as it
-    goes (an elementwise operation in registers), the reading time for any other (an MMA until it has read its operand).
+    The value is needed until s(op) + distance * I + hold. `hold` is 0 for a reader whose result overwrites the value's storage
+    (an elementwise operation in registers), the reading time for any other (an MMA until it has read its operand).
     """
 
     op: str
@@ -121,7 +122,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A result and the room it takes, in one or more memories.
+    """A result and the storage it takes, in one or more memories.
 
     Live range: [s(src), max over uses of s(op) + distance * I + hold), at least [s(src), s(src)) (empty).
 
@@ -132,8 +133,8 @@ class Value:
 
     Rule SHARED: `shared` bytes during the live range, and `staging` bytes during [s(src), end of the last use in another group) if
     there is such a use. Rule TENSOR: `tensor` columns during the live range. Both memories are allocated at fixed addresses: a value
-    whose range lasts at most I gets one place, which another value may share at residues where this one is dead; a longer one gets
-    ceil(range / I) places of its own, adjacent, that nothing else shares. Empty ranges take no room.
+    whose range lasts at most I gets one slot, which another value may share at residues where this one is dead; a longer one gets
+    ceil(range / I) slots of its own, adjacent, that nothing else shares. Empty ranges take no storage.
     """
 
     id: str
@@ -146,10 +147,10 @@ class Value:
     staging: int = 0
     """Bytes of shared memory through which it passes to another group (0 for a value that already lies in memory)."""
     resident: bool = False
-    """Updated in place round the loop: takes its room at every residue, whatever the schedule, and one place."""
+    """Updated in place in every iteration: takes its storage at every residue, whatever the schedule, and one slot."""
     slots: int = 0
-    """Places of a streaming load's ring beyond those in use: how many iterations it may run ahead. Takes slots * (shared, tensor)
-    at every residue; the value then has ceil(range / I) + slots places that nothing else shares."""
+    """Slots of a streaming load's channel beyond those in use: how many iterations it may run ahead. Takes slots * (shared, tensor)
+    at every residue; the value then has ceil(range / I) + slots slots that nothing else shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ class Problem:
 
     @property
     def title(self) -> str:
-        """The loop, and the machine that it is priced for; a graph may have costs of its own."""
+        """The loop, and the machine that it is costed for; a graph may have costs of its own."""
         return f"{self.name} on {self.machine}" if self.machine else self.name
 
     def index(self, op: str) -> int:

@@ -21,13 +21,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Where a value lies: `copies` adjacent places of `size` from `address` on (bytes or columns); `staging` for hand-over room."""
+    """Where a value lies: `slots` adjacent slots of `size` from `address` on (bytes or columns); `staging` for a hand-off buffer."""
 
     value: str
     memory: Literal["shared", "tensor"]
     address: int
     size: int
-    copies: int = 1
+    slots: int = 1
     staging: bool = False
 
 
@@ -35,14 +35,14 @@ class Allocation:
 class Solution:
     """Start times, group of every operation (parallel to `Problem.operations`), and where values lie.
 
-    Without the joint rules (`--modulo-only`) `group` is all 0 and `groups`, `places` are empty.
+    Without the joint rules (`--modulo-only`) `group` is all 0 and `groups`, `allocations` are empty.
     """
 
     interval: Time
     start: tuple[Time, ...]
     group: tuple[int, ...]
     groups: tuple[Group, ...] = ()
-    places: tuple[Allocation, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
 
     @property
     def stages(self) -> int:
@@ -54,7 +54,7 @@ class Solution:
         ends = (s + op.duration for s, op in zip(self.start, problem.operations, strict=True))
         return max(ends, default=0)
 
-    def copies(self, problem: Problem) -> int:
+    def in_flight(self, problem: Problem) -> int:
         """n = ceil(L / I): iterations in flight."""
         return max(1, -(-self.length(problem) // self.interval))
 
@@ -88,13 +88,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """Proof by `by` (an engine or a bound) that no schedule of length <= copies * interval exists at `interval`.
+    """Proof by `by` (an engine or a bound) that no schedule of length <= max_in_flight * interval exists at `interval`.
 
-    `copies` None: whatever the length. `below` says that every smaller interval is refuted by it too (monotone problems).
+    `max_in_flight` None: whatever the length. `below` says that every smaller interval is refuted by it too (monotone problems).
     """
 
     interval: Time
-    copies: int | None
+    max_in_flight: int | None
     by: str
     seconds: float
     below: bool = False
@@ -102,7 +102,7 @@ class Refutation:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A constraint family that keeps the interval above the bound, in words with numbers."""
+    """A constraint family that keeps the interval above the bound, as text with numbers."""
 
     family: str
     text: str
@@ -110,13 +110,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a search found out, with its evidence."""
+    """The answer of a search, with its evidence."""
 
     problem: Problem
     status: Status
     bounds: Bounds
     proved: Time
-    """No interval below this one works (for up to the copies that `refuted` states)."""
+    """No interval below this one works (for up to the iterations in flight that `refuted` states)."""
     solution: Solution | None = None
     refuted: tuple[Refutation, ...] = ()
     reasons: tuple[Reason, ...] = ()

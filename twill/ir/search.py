@@ -1,4 +1,4 @@
-"""What a caller asks of the search, and what the search tells while it runs."""
+"""Options of a search, and the progress events that it reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal
 from twill.ir.problem import Time
 
 Engine = Literal["auto", "cpsat", "sat", "yices", "cbc", "scip"]
-"""auto: the fastest portfolio. cbc and scip solve plain modulo scheduling and the boolean joint model; yices is the paper's."""
+"""auto: a portfolio. cbc and scip solve plain modulo scheduling and the boolean joint model; yices is the paper's solver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +17,12 @@ class Options:
     engine: Engine = "auto"
     time_limit: float = 60.0
     """Seconds for the whole search; the best answer so far and its proven bound are given at the limit."""
-    copies: int = 4
-    """Schedules of up to this many iterations in flight are considered: L <= copies * I."""
+    max_in_flight: int = 4
+    """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I."""
     modulo_only: bool = False
     """Plain modulo scheduling: dependences and units alone, every operation in group 0."""
     explain: bool = True
-    """Ask why the interval is above the bound, where it is."""
+    """Explain what keeps the interval above the lower bound, where it is above."""
 
 
 @dataclass(frozen=True, slots=True)

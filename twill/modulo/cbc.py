@@ -7,14 +7,15 @@ PuLP calls a solution found before the time limit "Optimal"; the status is read 
 import numpy as np
 import pulp
 
+from twill.engine.boolean.formula import TRUE, Formula, Lane
+from twill.engine.probe import Outcome
+from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 from twill.modulo import ilp
-from twill.modulo.ilp import Outcome
-from twill.smt.boolean.formula import TRUE, Formula, Lane
-from twill.smt.subprocess_engine import Decision, isolated
+from twill.modulo.ilp import Optimum, Shortest
 
 
-def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Outcome:
+def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Optimum:
     """Solve by branch and cut; see `twill.modulo.ilp.Minimize`."""
     unknowns = [pulp.LpVariable(f"x{x}", cat=pulp.LpBinary) for x in range(formula.variables + 1)]
     unknowns[TRUE].lowBound = 1
@@ -27,32 +28,32 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Out
     return outcome(program, unknowns)
 
 
-def outcome(program: pulp.LpProblem, unknowns: list[pulp.LpVariable]) -> Outcome:
+def outcome(program: pulp.LpProblem, unknowns: list[pulp.LpVariable]) -> Optimum:
     """What CBC did: it proved its solution the best, or stopped with one, or proved that there is none, or neither."""
     match program.status, program.sol_status:
         case _, pulp.LpSolutionOptimal:
-            return Outcome("optimal", _truth(unknowns))
+            return Optimum("optimal", _truth(unknowns))
         case _, pulp.LpSolutionIntegerFeasible:
-            return Outcome("feasible", _truth(unknowns))
+            return Optimum("feasible", _truth(unknowns))
         case pulp.LpStatusInfeasible, _:
-            return Outcome("infeasible")
+            return Optimum("infeasible")
         case _:
-            return Outcome("unknown")
+            return Optimum("unknown")
 
 
 def _truth(unknowns: list[pulp.LpVariable]) -> np.ndarray:
     return np.array([(unknown.varValue or 0) > 0.5 for unknown in unknowns])
 
 
-def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float) -> Decision:
-    """The verdict on one interval."""
-    return ilp.decide(minimize, problem, interval, copies, joint=joint, time_limit=time_limit)
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome:
+    """The outcome at one interval."""
+    return ilp.decide(minimize, problem, interval, in_flight, joint=joint, time_limit=time_limit)
 
 
-def shortest(problem: Problem, interval: Time, copies: int, *, time_limit: float) -> Decision:
+def shortest(problem: Problem, interval: Time, in_flight: int, *, time_limit: float) -> Shortest:
     """The modulo schedule of least length; see `twill.modulo.ilp.shortest`."""
-    return ilp.shortest(minimize, problem, interval, copies, time_limit=time_limit)
+    return ilp.shortest(minimize, problem, interval, in_flight, time_limit=time_limit)
 
 
 attempt = isolated("cbc", decide)
-"""The engine (see `twill.smt.engine`)."""
+"""The engine (see `twill.engine.probe`)."""

@@ -1,7 +1,8 @@
 """The integer program of optimal modulo scheduling (the paper's section 3.1; Eichenberger and Davidson 1997 for its structure).
 
-Takes a problem, an interval and the most copies; gives a 0-1 program over the start times alone: rules DEPENDENCE, UNITS and PINNED,
-and the length to minimize. The unknowns are y[v, t] = 1 where v starts at t or later, the running sums of the usual x[v, t] (v starts at
+Takes a problem, an interval and the most iterations in flight; gives a 0-1 program over the start times alone: rules DEPENDENCE,
+UNITS and PINNED, and the length to minimize. The unknowns are y[v, t] = 1 where v starts at t or later,
+the running sums of the usual x[v, t] (v starts at
 t): every dependence is then a row of two unknowns, and the linear relaxation is as tight as it gets.
 """
 
@@ -10,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twill.engine import decode
+from twill.engine.boolean import groups, timing
+from twill.engine.boolean.formula import Addend, Formula, Lane
+from twill.engine.boolean.starts import Starts, Times, Window, chain, within
 from twill.ir.problem import Problem, Reservation, Time, Unit
 from twill.ir.schedule import Solution
-from twill.smt import decode
-from twill.smt.boolean import groups, timing
-from twill.smt.boolean.formula import Addend, Formula, Lane
-from twill.smt.boolean.starts import Starts, Times, Window, chain, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,10 @@ class LinearProgram:
         return decode.modulo(self.problem, self.interval, self.starts.read(truth))
 
 
-def modulo_program(problem: Problem, interval: Time, copies: int) -> LinearProgram | None:
-    """The program; None where the dependences alone leave an operation no room within copies * interval."""
+def modulo_program(problem: Problem, interval: Time, in_flight: int) -> LinearProgram | None:
+    """The program; None where the dependences alone leave an operation no room within in_flight * interval."""
     formula = Formula()
-    starts = within(formula, problem, interval, copies * interval)
+    starts = within(formula, problem, interval, in_flight * interval)
     if starts is None:
         return None
     timing.dependences(formula, problem, starts, groups.state(formula, problem, joint=False))
@@ -46,7 +47,7 @@ def modulo_program(problem: Problem, interval: Time, copies: int) -> LinearProgr
             timing.bandwidth(formula, problem, interval, unit)
         else:
             _capacity(formula, problem, starts, unit)
-    return LinearProgram(problem, interval, formula, starts, _length(formula, problem, starts, copies * interval))
+    return LinearProgram(problem, interval, formula, starts, _length(formula, problem, starts, in_flight * interval))
 
 
 def _capacity(formula: Formula, problem: Problem, starts: Starts, unit: Unit) -> None:

@@ -1,7 +1,7 @@
 """Integer programming engines, whatever the solver: plain modulo scheduling by the paper's program, the joint model by the boolean one.
 
-A solver is a function from a formula with an objective to an `Outcome`. Its claims are taken for no more than its status says: a limit
-reached with a solution in hand is `feasible`, not `optimal`.
+A solver is a function from a formula with an objective to an `Optimum`. Its status is trusted and nothing beyond it: a limit
+reached with a solution found is `feasible`, not `optimal`.
 """
 
 import time
@@ -12,61 +12,64 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.engine import boolean
+from twill.engine.boolean.formula import Formula, Lane
+from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Solution
 from twill.modulo.formulation import modulo_program
-from twill.smt import boolean
-from twill.smt.boolean.formula import Formula, Lane
-from twill.smt.subprocess_engine import Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Optimum:
     """What a solver found; `truth[x]` is the value of unknown x in its best solution."""
 
     status: Literal["optimal", "feasible", "infeasible", "unknown"]
     truth: NDArray[np.bool_] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """The shortest schedule found, if any, and whether it is proven that there is no shorter one."""
+
+    solution: Solution | None
+    proven: bool
+
+
 class Minimize(Protocol):
     """Minimizes the number of true unknowns in `objective`; any solution will do where it is None."""
 
-    def __call__(self, formula: Formula, objective: Lane | None, time_limit: float) -> Outcome: ...
+    def __call__(self, formula: Formula, objective: Lane | None, time_limit: float) -> Optimum: ...
 
 
-def decide(minimize: Minimize, problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float) -> Decision:
-    """The verdict on one interval."""
+def decide(minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome:
+    """The outcome at one interval."""
     end = time.monotonic() + time_limit
 
-    def satisfy(formula: Formula) -> NDArray[np.bool_] | Literal["infeasible", "timeout"]:
-        outcome = minimize(formula, None, end - time.monotonic())
-        if outcome.truth is not None:
-            return outcome.truth
-        return "infeasible" if outcome.status == "infeasible" else "timeout"
+    def satisfy(formula: Formula) -> NDArray[np.bool_] | Refuted | Unknown:
+        found = minimize(formula, None, end - time.monotonic())
+        if found.truth is not None:
+            return found.truth
+        return Refuted() if found.status == "infeasible" else Unknown("time")
 
     if joint:
-        return boolean.decide(satisfy, problem, interval, copies, joint=True)
-    program = modulo_program(problem, interval, copies)
+        return boolean.decide(satisfy, problem, interval, in_flight, joint=True)
+    program = modulo_program(problem, interval, in_flight)
     if program is None:
-        return Decision("infeasible")
+        return Refuted()
     truth = satisfy(program.formula)
-    return Decision(truth) if isinstance(truth, str) else Decision("feasible", program.solution(truth))
+    return truth if isinstance(truth, Refuted | Unknown) else Feasible(program.solution(truth))
 
 
-def shortest(minimize: Minimize, problem: Problem, interval: Time, copies: int, *, time_limit: float) -> Decision:
-    """The modulo schedule of least length; `timeout` with the best one so far where that is not proven."""
+def shortest(minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, time_limit: float) -> Shortest:
+    """The modulo schedule of least length."""
     end = time.monotonic() + time_limit
-    program = modulo_program(problem, interval, copies)
+    program = modulo_program(problem, interval, in_flight)
     if program is None:
-        return Decision("infeasible")
-    outcome = minimize(program.formula, program.length, end - time.monotonic())
-    solution = None if outcome.truth is None else program.solution(outcome.truth)
-    match outcome.status:
-        case "optimal":
-            return Decision("feasible", solution)
-        case "infeasible":
-            return Decision("infeasible")
-        case _:
-            return Decision("timeout", solution)
+        return Shortest(None, proven=True)
+    found = minimize(program.formula, program.length, end - time.monotonic())
+    solution = None if found.truth is None else program.solution(found.truth)
+    return Shortest(solution, proven=found.status in ("optimal", "infeasible"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ import numpy as np
 import pyscipopt
 from pyscipopt.scip import PY_SCIP_PARAMEMPHASIS as SCIP_PARAMEMPHASIS
 
+from twill.engine.boolean.formula import TRUE, Formula, Lane
+from twill.engine.probe import Outcome
+from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 from twill.modulo import ilp
-from twill.modulo.ilp import Outcome, Row
-from twill.smt.boolean.formula import TRUE, Formula, Lane
-from twill.smt.subprocess_engine import Decision, isolated
+from twill.modulo.ilp import Optimum, Row, Shortest
 
 
-def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Outcome:
+def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Optimum:
     """Solve by branch, cut and propagation; see `twill.modulo.ilp.Minimize`."""
     model = pyscipopt.Model()
     model.hideOutput()
@@ -33,11 +34,11 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Out
     truth = _truth(model, formula) if model.getNSols() else None
     match model.getStatus():
         case "optimal" | "sollimit":
-            return Outcome("optimal", truth)
+            return Optimum("optimal", truth)
         case "infeasible":
-            return Outcome("infeasible")
+            return Optimum("infeasible")
         case _:
-            return Outcome("unknown" if truth is None else "feasible", truth)
+            return Optimum("unknown" if truth is None else "feasible", truth)
 
 
 def _pseudo_boolean(formula: Formula, objective: Lane | None) -> Iterator[str]:
@@ -62,15 +63,15 @@ def _truth(model: pyscipopt.Model, formula: Formula) -> np.ndarray:
     return truth
 
 
-def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float) -> Decision:
-    """The verdict on one interval."""
-    return ilp.decide(minimize, problem, interval, copies, joint=joint, time_limit=time_limit)
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome:
+    """The outcome at one interval."""
+    return ilp.decide(minimize, problem, interval, in_flight, joint=joint, time_limit=time_limit)
 
 
-def shortest(problem: Problem, interval: Time, copies: int, *, time_limit: float) -> Decision:
+def shortest(problem: Problem, interval: Time, in_flight: int, *, time_limit: float) -> Shortest:
     """The modulo schedule of least length; see `twill.modulo.ilp.shortest`."""
-    return ilp.shortest(minimize, problem, interval, copies, time_limit=time_limit)
+    return ilp.shortest(minimize, problem, interval, in_flight, time_limit=time_limit)
 
 
 attempt = isolated("scip", decide)
-"""The engine (see `twill.smt.engine`)."""
+"""The engine (see `twill.engine.probe`)."""

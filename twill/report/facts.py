@@ -184,7 +184,7 @@ def _staging(problem: Problem, solution: Solution) -> Iterable[Live]:
 
 def allocated(solution: Solution, memory: str) -> int:
     """One past the highest address in use."""
-    return max((p.address + p.size * p.copies for p in solution.places if p.memory == memory), default=0)
+    return max((p.address + p.size * p.slots for p in solution.allocations if p.memory == memory), default=0)
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

@@ -71,11 +71,11 @@ def _time_axis(problem: Problem, solution: Solution, y: float, width: float) -> 
 
 def allocations(problem: Problem, solution: Solution, memory: str, width: float = 1100.0) -> Scene | None:
     """The map of a memory: addresses downwards, modulo time to the right; None for an unused memory."""
-    allocated = [allocation for allocation in solution.places if allocation.memory == memory]
+    allocated = [allocation for allocation in solution.allocations if allocation.memory == memory]
     if not allocated:
         return None
     total = facts.allocated(solution, memory)
-    bounds = sorted({0, total, *(p.address + i * p.size for p in allocated for i in range(p.copies + 1))})
+    bounds = sorted({0, total, *(p.address + i * p.size for p in allocated for i in range(p.slots + 1))})
     tall = max(160.0, 26.0 * (len(bounds) - 1))
     shapes: list[Shape] = [
         Text(24, 20, f"{memory.capitalize()} memory: value at each address", 13, "start", bold=True),
@@ -107,7 +107,7 @@ def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: 
     value = next(v for v in problem.values if v.id == allocation.value)
     color = group_color(solution.group[problem.index(value.src)] if solution.groups else None)
     shapes = list[Shape]()
-    for slot in range(allocation.copies):
+    for slot in range(allocation.slots):
         y, height = _TOP + scale * (allocation.address + slot * allocation.size), scale * allocation.size
         for start, end in _spans(problem, solution, value, allocation):
             left, right = _LEFT + width * start / solution.interval, _LEFT + width * end / solution.interval
@@ -115,7 +115,7 @@ def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: 
             tip = f"{allocation.value}{use}: {allocation.size} from {allocation.address + slot * allocation.size}"
             shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip))
             shapes += _name(
-                f"{allocation.value} [{slot}]" if allocation.copies > 1 else allocation.value, left, right, y + height / 2, height
+                f"{allocation.value} [{slot}]" if allocation.slots > 1 else allocation.value, left, right, y + height / 2, height
             )
     return shapes
 
@@ -124,7 +124,7 @@ def _spans(problem: Problem, solution: Solution, value: Value, allocation: Alloc
     """The parts of an interval in which one copy is taken."""
     start, end = facts.live(problem, solution, value)
     interval = solution.interval
-    if allocation.copies > 1 or end - start >= interval or allocation.staging:
+    if allocation.slots > 1 or end - start >= interval or allocation.staging:
         return [(0, interval)]
     begin, over = start % interval, start % interval + end - start - interval
     return [(begin, begin + end - start)] if over <= 0 else [(0, over), (begin, interval)]

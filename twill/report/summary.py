@@ -67,7 +67,7 @@ def _gap(result: Result, solution: Solution) -> str:
 
 def _span(result: Result) -> str:
     """Up to how many iterations in flight the proof holds; empty where it holds for any number."""
-    limits = [r.copies for r in result.refuted if r.copies is not None and r.interval < result.proved]
+    limits = [r.max_in_flight for r in result.refuted if r.max_in_flight is not None and r.interval < result.proved]
     return f"with up to {min(limits)} iterations in flight" if limits else ""
 
 
@@ -82,8 +82,8 @@ def bound(problem: Problem, bounds: Bounds) -> str:
 
 
 def _overlap(problem: Problem, solution: Solution) -> str:
-    copies, stages = solution.copies(problem), solution.stages
-    return f"{facts.counted(copies, 'iteration')} in flight, operations start in {facts.counted(stages, 'stage')}"
+    in_flight, stages = solution.in_flight(problem), solution.stages
+    return f"{facts.counted(in_flight, 'iteration')} in flight, operations start in {facts.counted(stages, 'stage')}"
 
 
 def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
@@ -92,13 +92,13 @@ def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
         f"shared {facts.allocated(solution, 'shared')} of {limits.shared} bytes" if limits.shared else "",
         f"tensor {facts.allocated(solution, 'tensor')} of {limits.tensor} columns" if limits.tensor else "",
     ]
-    if solution.places:
+    if solution.allocations:
         yield "memory", ", ".join(memory for memory in used if memory)
         for label, staging in (("multi-buffered", False), ("cross-group", True)):
             slots = [
-                f"{p.value} {facts.counted(p.copies, 'slot')}"
-                for p in solution.places
-                if p.staging is staging and (staging or p.copies > 1)
+                f"{p.value} {facts.counted(p.slots, 'slot')}"
+                for p in solution.allocations
+                if p.staging is staging and (staging or p.slots > 1)
             ]
             yield from [(label, ", ".join(slots))] if slots else []
     if solution.groups:
@@ -123,5 +123,6 @@ def _evidence(result: Result) -> Iterator[Pair]:
 
 def _refutation(problem: Problem, refutation: Refutation) -> str:
     what = "intervals up to" if refutation.below else "interval"
-    flight = "any number of iterations" if refutation.copies is None else f"up to {facts.counted(refutation.copies, 'iteration')}"
+    most = refutation.max_in_flight
+    flight = "any number of iterations" if most is None else f"up to {facts.counted(most, 'iteration')}"
     return f"{what} {_cycles(problem, refutation.interval)}, {flight} in flight: by {refutation.by} in {refutation.seconds:.2f} s"

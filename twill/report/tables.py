@@ -54,7 +54,7 @@ def effort(result: Result) -> Table:
     rows = (
         (
             f"{'up to ' if r.below else ''}{r.interval}",
-            "any length" if r.copies is None else facts.counted(r.copies, "iteration") + " in flight",
+            "any length" if r.max_in_flight is None else facts.counted(r.max_in_flight, "iteration") + " in flight",
             r.by,
             f"{r.seconds:.2f}",
         )

@@ -15,13 +15,15 @@ from random import Random
 import numpy as np
 from pysat.solvers import Solver
 
+from twill.engine import boolean
+from twill.engine.boolean.cnf import clausify
+from twill.engine.probe import FEW, Feasible, Outcome, Probe, Refuted, Unknown
+from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
-from twill.smt import boolean, conflict, cpsat, sat
-from twill.smt.boolean.cnf import clausify
+from twill.smt import conflict, cpsat, sat
 from twill.smt.coarse import rounded_down
-from twill.smt.engine import FEW, Attempt
+from twill.smt.cpsat import Tactics
 from twill.smt.partitions import Labels, under
-from twill.smt.subprocess_engine import Decision, isolated
 from twill.smt.symmetry import mirrors
 
 UNITS = 144
@@ -40,33 +42,33 @@ BLAME_EFFORT = 0.05
 def decide(
     problem: Problem,
     interval: Time,
-    copies: int,
+    in_flight: int,
     *,
     joint: bool,
     time_limit: float = 0,
     step: Time | None = None,
     patience: int = PATIENCE,
-) -> Decision:
-    """The verdict on one interval, for monotone problems; `step` is what times of the master problem are multiples of, `patience` how many
+) -> Outcome:
+    """The outcome at one interval, for monotone problems; `step` is what times of the master problem are multiples of, `patience` how many
     partitions may fail before anyone asks why.
 
-    `infeasible` where the master problem ran out of partitions, each refuted on exact times; `timeout` where CP-SAT left one undecided.
+    `Refuted` where the master problem ran out of partitions, each refuted on exact times; `Unknown` where CP-SAT left one undecided.
     """
     undecided = False
     try:
-        master = _Master.of(problem, interval, copies, joint, max(1, interval // UNITS) if step is None else step)
+        master = _Master.of(problem, interval, in_flight, joint, max(1, interval // UNITS) if step is None else step)
     except boolean.TooLargeError:
-        return Decision("timeout")
+        return Unknown("size")
     exact, failed = _Exact(problem, interval, joint), 0
     while master and (labels := master.partition()):
-        word = exact.decided(labels, copies)
-        if word.solution:
-            return Decision("feasible", word.solution)
+        probe = exact.decided(labels, in_flight)
+        if probe.solution:
+            return Feasible(probe.solution)
         failed += 1
-        undecided |= word.verdict != "infeasible"
-        blame = joint and failed > patience and word.verdict == "infeasible"
-        master.exclude(labels, exact.blamed(labels, copies) if blame else conflict.groupable(problem))
-    return Decision("timeout" if undecided else "infeasible")
+        undecided |= not probe.refuted
+        blame = joint and failed > patience and probe.refuted
+        master.exclude(labels, exact.blamed(labels, in_flight) if blame else conflict.groupable(problem))
+    return Unknown() if undecided else Refuted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +79,25 @@ class _Exact:
     interval: Time
     joint: bool
 
-    def under(self, labels: Labels, copies: int) -> Attempt:
-        return cpsat.attempt(under(self.problem, labels), self.interval, copies, joint=self.joint, effort=EFFORT, proving=False)
+    def under(self, labels: Labels, in_flight: int) -> Probe:
+        tactics = Tactics(EFFORT, proving=False)
+        return cpsat.attempt(under(self.problem, labels), self.interval, in_flight, joint=self.joint, tactics=tactics)
 
-    def decided(self, labels: Labels, copies: int) -> Attempt:
-        """A schedule with few iterations in flight, or else the word on all."""
-        few = self.under(labels, min(FEW, copies))
-        return few if few.solution or copies <= FEW else self.under(labels, copies)
+    def decided(self, labels: Labels, in_flight: int) -> Probe:
+        """A schedule with few iterations in flight, or else the probe of all."""
+        few = self.under(labels, min(FEW, in_flight))
+        return few if few.solution or in_flight <= FEW else self.under(labels, in_flight)
 
-    def blamed(self, labels: Labels, copies: int) -> list[int]:
+    def blamed(self, labels: Labels, in_flight: int) -> list[int]:
         """Few operations whose groups exclude a schedule: for few iterations in flight, which is soon asked, then those and as many more
         as it takes for all."""
         everyone = conflict.groupable(self.problem)
-        ops = conflict.fewer(everyone, lambda kept: self._refuted(labels, kept, min(FEW, copies)))
-        return conflict.more(self.problem, ops, lambda kept: self._refuted(labels, kept, copies)) if copies > FEW else ops
+        ops = conflict.fewer(everyone, lambda kept: self._refuted(labels, kept, min(FEW, in_flight)))
+        return conflict.more(self.problem, ops, lambda kept: self._refuted(labels, kept, in_flight)) if in_flight > FEW else ops
 
-    def _refuted(self, labels: Labels, kept: Sequence[int], copies: int) -> bool:
+    def _refuted(self, labels: Labels, kept: Sequence[int], in_flight: int) -> bool:
         loose = conflict.loose(self.problem, labels, kept)
-        word = cpsat.attempt(loose, self.interval, copies, effort=BLAME_EFFORT * copies, proving=False)
-        return word.verdict == "infeasible"
+        return cpsat.attempt(loose, self.interval, in_flight, tactics=Tactics(BLAME_EFFORT * in_flight, proving=False)).refuted
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,10 @@ class _Master:
     random: Random = field(default_factory=lambda: Random(1))
 
     @classmethod
-    def of(cls, problem: Problem, interval: Time, copies: int, joint: bool, step: Time) -> "_Master | None":
+    def of(cls, problem: Problem, interval: Time, in_flight: int, joint: bool, step: Time) -> "_Master | None":
         """None where the dependences alone exclude any schedule."""
         rounded = rounded_down(problem, step)
-        model = boolean.formulate(rounded, -(-interval // step), copies, joint=joint, addressed=False, grace=1)
+        model = boolean.formulate(rounded, -(-interval // step), in_flight, joint=joint, addressed=False, grace=1)
         if model is None:
             return None
         for a, b in combinations(range(len(problem.operations)), 2):
@@ -149,4 +151,4 @@ class _Master:
 
 
 attempt = isolated("benders", decide)
-"""`decide` as an engine (see `twill.smt.engine`)."""
+"""`decide` as an engine (see `twill.engine.probe`)."""

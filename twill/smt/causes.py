@@ -7,9 +7,9 @@ allows the bound, it says how much the bound needs at least: less is refuted for
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from twill.engine.probe import FEW
 from twill.ir.problem import Limits, Problem, Time
 from twill.ir.schedule import Reason
-from twill.smt.engine import FEW
 from twill.smt.relax import Projection
 
 Refuted = Callable[[Problem, Time, int], bool]
@@ -46,13 +46,13 @@ AMOUNTS = {
 """What each projection is about."""
 
 
-def cause(projection: Projection, worst: Time, target: Time, copies: int, refuted: Refuted) -> Reason:
-    """Why `target` does not work with up to `copies` iterations in flight, of a projection that refutes all up to `worst`."""
+def cause(projection: Projection, worst: Time, target: Time, in_flight: int, refuted: Refuted) -> Reason:
+    """Why `target` does not work with up to `in_flight` iterations in flight, of a projection that refutes all up to `worst`."""
     small = projection.at(target)
     limits = small.limits
     alone = f"alone excludes every interval up to {worst}"
     for amount in AMOUNTS[projection.name]:
-        least = _least(small, target, amount, copies, refuted)
+        least = _least(small, target, amount, in_flight, refuted)
         if least:
             more = amount.has(amount.more(small, least).limits)
             return Reason(projection.name, f"{alone}: {target} needs at least {more} {amount.words}, has {amount.has(limits)}")
@@ -60,7 +60,7 @@ def cause(projection: Projection, worst: Time, target: Time, copies: int, refute
     return Reason(projection.name, f"{alone}; a little more than {has} would not be enough for {target}")
 
 
-def _least(small: Problem, target: Time, amount: Amount, copies: int, refuted: Refuted) -> int | None:
+def _least(small: Problem, target: Time, amount: Amount, in_flight: int, refuted: Refuted) -> int | None:
     """Steps more, one less than which is refuted; None where all within reach are.
 
     Few iterations in flight, which are soon asked about, tell where to ask for all.
@@ -73,9 +73,9 @@ def _least(small: Problem, target: Time, amount: Amount, copies: int, refuted: R
             low, high = (middle, high) if refuted(amount.more(small, middle), target, flights) else (low, middle)
         return high
 
-    few = min(FEW, copies)
+    few = min(FEW, in_flight)
     if refuted(amount.more(small, STEPS), target, few):
-        return None if refuted(amount.more(small, STEPS), target, copies) else below(STEPS, copies)
+        return None if refuted(amount.more(small, STEPS), target, in_flight) else below(STEPS, in_flight)
     guess = below(STEPS, few)
-    proven = guess == 1 or refuted(amount.more(small, guess - 1), target, copies)
-    return guess if proven else below(guess - 1, copies)
+    proven = guess == 1 or refuted(amount.more(small, guess - 1), target, in_flight)
+    return guess if proven else below(guess - 1, in_flight)

@@ -8,7 +8,7 @@ proves nothing. For, with S = floor(s / k):
 * UNITS, REGISTERS, SHARED, TENSOR: whatever [S, floor(end / k)) covers coarse residue r, its exact span covers exact time (r + 1) k - 1,
   where the exact sums are within their limits. A range of at most m periods stays one of at most m.
 * CONCURRENCY: a wait that comes before another operation issues may fall into the same unit of coarse time, so that is let pass (`grace`
-  of `twill.smt.boolean.formulate`).
+  of `twill.engine.boolean.formulate`).
 """
 
 from dataclasses import replace

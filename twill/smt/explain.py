@@ -8,9 +8,9 @@ of them is broken by the schedule found, and without it none was found in the sh
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from twill.engine import decode
 from twill.ir.problem import Limits, Problem, Time
 from twill.ir.schedule import Reason, Result, Solution
-from twill.smt import decode
 
 Decide = Callable[[Problem, Time], Solution | None]
 """A schedule of the problem at exactly this interval, if one was found in a share of work."""
@@ -88,7 +88,7 @@ def _more_tensor(problem: Problem) -> Problem:
 
 
 def _all_room(problem: Problem, memory: str) -> int:
-    """Room for several copies of everything."""
+    """Room for several in_flight of everything."""
     sizes = (value.shared + value.staging if memory == "shared" else value.tensor for value in problem.values)
     slots = (value.slots for value in problem.values)
     return sum(size * (4 + more) for size, more in zip(sizes, slots, strict=True))
@@ -163,7 +163,7 @@ def _room(memory: str) -> Callable[[Problem, Solution], tuple[int, int]]:
     """What a schedule takes of a memory, and what there is."""
 
     def room(problem: Problem, found: Solution) -> tuple[int, int]:
-        top = max((p.address + p.size * p.copies for p in found.places if p.memory == memory), default=0)
+        top = max((p.address + p.size * p.slots for p in found.allocations if p.memory == memory), default=0)
         return top, problem.limits.shared if memory == "shared" else problem.limits.tensor
 
     return room

@@ -11,10 +11,11 @@ prologue and the epilogue. Latest starts last: what need not be early then takes
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from twill.engine import decode
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
-from twill.smt import cpsat, decode
-from twill.smt.cpsat import Goal
+from twill.smt import cpsat
+from twill.smt.cpsat import Goal, Tactics
 from twill.smt.partitions import under
 from twill.smt.symmetry import Family
 
@@ -27,7 +28,7 @@ class Polish:
     """Improves `best` by one goal after the other."""
 
     problem: Problem
-    copies: int
+    in_flight: int
     best: Solution
     alike: tuple[Family, ...]
     """Sub-tiles (see `twill.smt.symmetry`)."""
@@ -52,11 +53,11 @@ class Polish:
         kinds = {op.variable for op in self.problem.operations}
         for count in range(len(kinds), len(self.best.groups)):
             fewer, left = self._within(count), max(0.0, self.remaining())
-            word = cpsat.attempt(fewer, self.best.interval, self.copies, time_limit=left, effort=SHARE)
-            if word.solution is not None:
-                self.best = word.solution
-            if word.verdict != "infeasible":
-                return word.verdict == "feasible"
+            probe = cpsat.attempt(fewer, self.best.interval, self.in_flight, time_limit=left, tactics=Tactics(SHARE))
+            if probe.solution is not None:
+                self.best = probe.solution
+            if not probe.refuted:
+                return probe.conclusive
         return True
 
     def _channels(self) -> bool:
@@ -93,18 +94,8 @@ class Polish:
         left = self.remaining()
         if left <= 0:
             return self.best, False
-        return cpsat.improve(
-            goal,
-            problem,
-            self.best.interval,
-            self.copies,
-            self.best,
-            joint=self.joint,
-            time_limit=left,
-            effort=SHARE,
-            shifted=alike,
-            in_order=in_order,
-        )
+        tactics = Tactics(SHARE, shifted=alike, in_order=in_order)
+        return cpsat.improve(goal, problem, self.best, self.in_flight, joint=self.joint, time_limit=left, tactics=tactics)
 
     def _within(self, groups: int) -> Problem:
         return replace(self.problem, limits=replace(self.problem.limits, groups=groups))

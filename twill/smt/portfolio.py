@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from importlib import import_module
 
+from twill.engine.probe import Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.search import Options
-from twill.smt.engine import Attempt
 
 _HOME = {
     "cpsat": "twill.smt.cpsat",
@@ -19,7 +19,7 @@ SMALL = 12_000
 """Operations times interval up to which the boolean formulation is quick to build, so that SAT joins the race."""
 
 
-def complete_engines(problem: Problem, options: Options, interval: Time) -> list[Callable[..., Attempt]]:
+def complete_engines(problem: Problem, options: Options, interval: Time) -> list[Callable[..., Probe]]:
     """The engine asked for; or CP-SAT, with SAT beside it where times are small."""
     if options.engine != "auto":
         return [engine(options.engine)]
@@ -29,6 +29,6 @@ def complete_engines(problem: Problem, options: Options, interval: Time) -> list
     return [engine(name) for name in names]
 
 
-def engine(name: str) -> Callable[..., Attempt]:
+def engine(name: str) -> Callable[..., Probe]:
     """An engine's `attempt`, its solver imported only now."""
     return import_module(_HOME[name]).attempt

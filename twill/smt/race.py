@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from twill.engine.probe import FEW, Probe, Unknown, best
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 from twill.ir.search import Options
 from twill.smt import benders, cpsat
-from twill.smt.engine import FEW, Attempt
+from twill.smt.cpsat import Tactics
 from twill.smt.partitions import Labels, under
 from twill.smt.portfolio import complete_engines
 from twill.smt.relax import Projection
@@ -46,15 +47,13 @@ class Race:
     """What was refuted on the way, for fewer iterations in flight than asked for."""
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self) -> Attempt:
+    def run(self) -> Probe:
         """A find, a refutation, or a timeout."""
         with ThreadPoolExecutor(2) as pool:
             sides = pool.submit(self._find), pool.submit(self._prove)
             try:
-                words = [sides[0].result()]
-                if words[0].solution is None:
-                    words.append(sides[1].result())
-                return _best_word(words)
+                found = sides[0].result()
+                return found if found.solution is not None else best([found, sides[1].result()])
             finally:
                 self.stop.set()
 
@@ -71,15 +70,15 @@ class Race:
         """Projections and coarse time may be used: they rest on monotony, and a chosen engine is to answer alone."""
         return self.options.engine == "auto" and self.joint and self.problem.monotone
 
-    def _nothing(self, name: str) -> Attempt:
-        return Attempt("timeout", name, 0.0)
+    def _nothing(self, name: str) -> Probe:
+        return Probe(Unknown(), name)
 
-    def _find(self) -> Attempt:
+    def _find(self) -> Probe:
         """Natural partitions at a glance, then others, then the natural ones again, for few iterations in flight. One alone comes first: it
         leaves little to decide, and the solver sees sooner whether it works than whether more do."""
         ways = (
             lambda: self._hunt([1, FEW], self.share / GLANCE),
-            lambda: self._split(min(FEW, self.options.copies)),
+            lambda: self._split(min(FEW, self.options.max_in_flight)),
             lambda: self._hunt([FEW], self.share),
             lambda: self._hunt([FEW + 1], self.share / GLANCE),
         )
@@ -89,84 +88,73 @@ class Race:
         """The answer is probably not at this interval, and others are still to be looked at."""
         return self.hasty and self.partly is not None
 
-    def _prove(self) -> Attempt:
+    def _prove(self) -> Probe:
         """Projections, partitions one after the other, then the complete engines on the whole; a proof ends the race."""
-        word = self._first(self._by_projection, lambda: self._split(self.options.copies))
+        found = self._first(self._by_projection, lambda: self._split(self.options.max_in_flight))
         if not self._elsewhere():
-            word = self._first(lambda: word, self._by_engines)
-        if word.verdict == "infeasible":
+            found = self._first(lambda: found, self._by_engines)
+        if found.refuted:
             self.stop.set()
-        return word
+        return found
 
-    def _first(self, *ways: Callable[[], Attempt], until: Callable[[], bool] = lambda: False) -> Attempt:
-        """The first word that is a verdict on the interval."""
-        word = self._nothing("cpsat")
+    def _first(self, *ways: Callable[[], Probe], until: Callable[[], bool] = lambda: False) -> Probe:
+        """The first conclusive probe."""
+        found = self._nothing("cpsat")
         for way in ways:
-            if word.verdict == "timeout" and not self.stop.is_set() and not until():
-                word = way()
-        return word
+            if not found.conclusive and not self.stop.is_set() and not until():
+                found = way()
+        return found
 
-    def _hunt(self, flights: list[int], effort: float) -> Attempt:
+    def _hunt(self, flights: list[int], effort: float) -> Probe:
         """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
-        for copies, problem in self._looks(flights):
+        for in_flight, problem in self._looks(flights):
             if self.stop.is_set() or self.left <= 0:
                 break
-            word = cpsat.attempt(
-                problem,
-                self.interval,
-                copies,
-                joint=self.joint,
-                time_limit=self.left,
-                stop=self.stop,
-                effort=effort,
-                proving=False,
-                hint=self.best,
+            tactics = Tactics(effort, proving=False, hint=self.best)
+            found = cpsat.attempt(
+                problem, self.interval, in_flight, joint=self.joint, time_limit=self.left, stop=self.stop, tactics=tactics
             )
-            if word.solution is not None:
-                return word
+            if found.solution is not None:
+                return found
         return self._nothing("cpsat")
 
     def _looks(self, flights: list[int]) -> Iterator[tuple[int, Problem]]:
-        """(copies, problem) pairs."""
+        """(in_flight, problem) pairs."""
         if self.options.engine not in ("auto", "cpsat"):
             return
         partitions = dict.fromkeys((*((self.best.group,) if self.best else ()), *self.candidates))
         problems = [under(self.problem, labels) for labels in partitions] if self.joint else [self.problem]
-        for copies in (n for n in flights if n <= self.options.copies):
+        for in_flight in (n for n in flights if n <= self.options.max_in_flight):
             for problem in problems:
-                yield copies, problem
+                yield in_flight, problem
 
-    def _split(self, copies: int) -> Attempt:
-        """A partition from times rounded down, then times under it; a refutation is a verdict if it is for all iterations in flight."""
+    def _split(self, in_flight: int) -> Probe:
+        """A partition from times rounded down, then times under it; a refutation is conclusive if it is for all iterations in flight."""
         if not self.tricks:
             return self._nothing("benders")
         patience = min(self.left, PATIENCE * self.share)
-        word = benders.attempt(self.problem, self.interval, copies, time_limit=patience, stop=self.stop)
-        if word.verdict == "infeasible" and copies < self.options.copies:
-            self.partly = Refutation(self.interval, copies, word.engine, word.seconds, below=True)
-            return self._nothing(word.engine)
-        return word
+        found = benders.attempt(self.problem, self.interval, in_flight, time_limit=patience, stop=self.stop)
+        if found.refuted and in_flight < self.options.max_in_flight:
+            self.partly = found.refutation(self.interval, in_flight, below=True)
+            return self._nothing(found.engine)
+        return found
 
-    def _by_projection(self) -> Attempt:
+    def _by_projection(self) -> Probe:
         for projection in self.binding if self.tricks else ():
-            small, copies = projection.at(self.interval), self.options.copies
-            word = cpsat.attempt(small, self.interval, copies, time_limit=self.left, stop=self.stop, effort=2 * self.share)
-            if word.verdict == "infeasible":
-                return replace(word, engine=f"cpsat on the {projection.name} projection")
+            small, in_flight = projection.at(self.interval), self.options.max_in_flight
+            found = cpsat.attempt(small, self.interval, in_flight, time_limit=self.left, stop=self.stop, tactics=Tactics(2 * self.share))
+            if found.refuted:
+                return replace(found, engine=f"cpsat on the {projection.name} projection")
         return self._nothing("cpsat")
 
-    def _by_engines(self) -> Attempt:
+    def _by_engines(self) -> Probe:
         engines = complete_engines(self.problem, self.options, self.interval)
         patience = self.left if self.options.engine != "auto" else min(self.left, 3 * self.share)
         with ThreadPoolExecutor(len(engines)) as pool:
-            words = [
-                pool.submit(run, self.problem, self.interval, self.options.copies, joint=self.joint, time_limit=patience, stop=self.stop)
+            running = [
+                pool.submit(
+                    run, self.problem, self.interval, self.options.max_in_flight, joint=self.joint, time_limit=patience, stop=self.stop
+                )
                 for run in engines
             ]
-            return _best_word([word.result() for word in words])
-
-
-def _best_word(words: list[Attempt]) -> Attempt:
-    """A find before a refutation before a timeout."""
-    rank = {"feasible": 0, "infeasible": 1, "timeout": 2}
-    return min(words, key=lambda word: rank[word.verdict])
+            return best([probe.result() for probe in running])

@@ -5,36 +5,35 @@ Fast at refuting tight loops, on times up to a few thousand units. `decide` take
 its own.
 """
 
-from typing import Literal
-
 import numpy as np
 from pysat.solvers import Solver
 
+from twill.engine import boolean
+from twill.engine.boolean.cnf import clausify
+from twill.engine.probe import Outcome, Refuted
+from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
-from twill.smt import boolean
-from twill.smt.boolean.cnf import clausify
-from twill.smt.subprocess_engine import Decision, isolated
 
 SOLVER = "glucose4"  # faster than CaDiCaL on these formulas, on both verdicts
 
 
-def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0) -> Decision:
-    """The verdict on one interval; only memory limits it."""
-    return boolean.decide(satisfy, problem, interval, copies, joint=joint)
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0) -> Outcome:
+    """The outcome at one interval; only memory limits it."""
+    return boolean.decide(satisfy, problem, interval, in_flight, joint=joint)
 
 
-def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
+def satisfy(formula: boolean.Formula) -> np.ndarray | Refuted:
     """An assignment found by Glucose."""
     clauses = clausify(formula)
     with Solver(name=SOLVER) as solver:
         for block in clauses.clauses:
             solver.append_formula(block.tolist())
         if not solver.solve():
-            return "infeasible"
+            return Refuted()
         truth = np.zeros(clauses.variables + 1, bool)
         truth[[x for x in solver.get_model() or () if x > 0]] = True
         return truth
 
 
 attempt = isolated("sat", decide)
-"""The engine (see `twill.smt.engine`)."""
+"""The engine (see `twill.engine.probe`)."""

@@ -9,13 +9,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from twill.engine.probe import FEW, Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
 from twill.smt.causes import cause
-from twill.smt.engine import FEW, Attempt
+from twill.smt.cpsat import Tactics
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
@@ -91,7 +92,7 @@ class _State:
     @property
     def few(self) -> int:
         """Iterations in flight that are asked about first."""
-        return min(FEW, self.options.copies)
+        return min(FEW, self.options.max_in_flight)
 
     def remaining(self) -> float:
         return self.options.time_limit - (time.monotonic() - self.began)
@@ -116,7 +117,7 @@ class _State:
         self.explain()
 
     def take_turns(self) -> None:
-        """An early answer for a loop of sub-tiles: shifted copies of one schedule, two iterations in flight, at intervals that rise from
+        """An early answer for a loop of sub-tiles: shifted in_flight of one schedule, two iterations in flight, at intervals that rise from
         the lowest in growing steps; then nearer to the lowest, to within a small part. At the lowest, three in flight too, where the
         simplest partition allows it."""
         if not self.alike or self.options.engine not in ("auto", "cpsat"):
@@ -128,19 +129,24 @@ class _State:
             interval = (floor + self.high - 1) // 2 if self.best else min(floor + step, self.top)
             self._tell("trying", "cpsat", interval, "sub-tiles in turn")
             looks = [(problem, self.few) for problem in problems]
-            if interval == self.low and self.few < self.options.copies:
+            if interval == self.low and self.few < self.options.max_in_flight:
                 looks += [(problem, self.few + 1) for problem in problems[:1]]
-            found = next((word for problem, copies in looks if (word := self._in_turn(problem, interval, copies, until))), None)
+            found = next((word for problem, in_flight in looks if (word := self._in_turn(problem, interval, in_flight, until))), None)
             if found:
                 self.best = found
                 self._tell("feasible", "cpsat", interval)
             else:
                 floor, step = interval + 1, max(2 * step, grain)
 
-    def _in_turn(self, problem: Problem, interval: Time, copies: int, until: float) -> Solution | None:
+    def _in_turn(self, problem: Problem, interval: Time, in_flight: int, until: float) -> Solution | None:
         limit = max(0.0, self.remaining() - until)
         return cpsat.attempt(
-            problem, interval, copies, joint=self.joint, time_limit=limit, effort=self.share, proving=False, shifted=self.alike
+            problem,
+            interval,
+            in_flight,
+            joint=self.joint,
+            time_limit=limit,
+            tactics=Tactics(self.share, proving=False, shifted=self.alike),
         ).solution
 
     def target(self) -> Time:
@@ -172,20 +178,23 @@ class _State:
         self.tried.add(interval)
         known = self.best, self.candidates, tuple(projection for projection, _ in self.binding)
         race = Race(self.problem, self.options, interval, self.share, self.remaining, self.hasty, *known)
-        verdict = race.run()
-        if verdict.solution is not None:
-            self.best = verdict.solution
-            self._tell("feasible", verdict.engine, self.best.interval)
+        found = race.run()
+        if found.solution is not None:
+            self.best = found.solution
+            self._tell("feasible", found.engine, self.best.interval)
             return
         self.misses += 1
-        self._tell(verdict.verdict, verdict.engine, interval)
-        if verdict.verdict == "infeasible":
-            self.refute(Refutation(interval, self.options.copies, verdict.engine, verdict.seconds, below=self.problem.monotone))
+        self._tell(found.what, found.engine, interval)
+        refutation = found.refutation(interval, self.options.max_in_flight, below=self.problem.monotone)
+        if refutation:
+            self.refute(refutation)
         else:
             self.undecided.add(interval)
             if race.partly:
                 self.partly = max(race.partly, self.partly or race.partly, key=lambda partly: partly.interval)
-                self._tell("note", verdict.engine, interval, f"none at {interval} with up to {race.partly.copies} iterations in flight")
+                self._tell(
+                    "note", found.engine, interval, f"none at {interval} with up to {race.partly.max_in_flight} iterations in flight"
+                )
 
     def project(self, projection: Projection) -> None:
         """Raise the lower end to the smallest interval at which the projection is not refuted.
@@ -193,19 +202,19 @@ class _State:
         With few iterations in flight that is found in a hundredth of the time, and most often more of them make no difference: so few tell
         where to look for an answer, and one refutation just below, for all, is the proof.
         """
-        copies = self.options.copies
+        in_flight = self.options.max_in_flight
         high, last = self._least(projection, self.few)
         if last is None:
             return
         self.hope = high if high < self.high else self.hope
-        if self.few < copies:
-            (word,) = self._ask(projection, [high - 1], copies, PROJECTION_SHARE)
-            last = self._refuted(projection, high - 1, copies, word)
+        if self.few < in_flight:
+            (word,) = self._ask(projection, [high - 1], in_flight, PROJECTION_SHARE)
+            last = self._refuted(projection, high - 1, in_flight, word)
         if last:
             self.binding.append((projection, last.interval))
             self.refute(last)
 
-    def _least(self, projection: Projection, copies: int) -> tuple[Time, Refutation | None]:
+    def _least(self, projection: Projection, in_flight: int) -> tuple[Time, Refutation | None]:
         """The smallest interval at which a projection is not refuted, and the refutation next to it: from the lowest up by growing steps,
         two at once, then by thirds.
 
@@ -219,39 +228,41 @@ class _State:
             rising = (low + step, low + 4 * step) if last else (low,)
             pair = rising if high == self.high else (low + third, high - 1 - third)
             asked = sorted({min(interval, high - 1) for interval in pair})
-            words = self._ask(projection, asked, copies, PROJECTION_SHARE if last else FIRST_SHARE)
+            words = self._ask(projection, asked, in_flight, PROJECTION_SHARE if last else FIRST_SHARE)
             for interval, word in zip(asked, words, strict=True):
-                refuted = self._refuted(projection, interval, copies, word)
+                refuted = self._refuted(projection, interval, in_flight, word)
                 if not refuted:
                     high = interval
                     break
                 last, low, step = refuted, interval + 1, max(4 * step, interval // 256, 1)
         return high, last
 
-    def _refuted(self, projection: Projection, interval: Time, copies: int, word: Attempt) -> Refutation | None:
-        """What the word says of an interval; it is a proof if asked for all iterations in flight."""
-        if word.verdict != "infeasible":
+    def _refuted(self, projection: Projection, interval: Time, in_flight: int, probe: Probe) -> Refutation | None:
+        """The refutation that a probe is; it is a proof if it was for all iterations in flight."""
+        if not probe.refuted:
             self._tell("note", projection.name, interval, "not refuted")
             return None
-        few = copies < self.options.copies
-        self._tell("note" if few else "infeasible", projection.name, interval, f"not with {copies} iterations in flight" if few else "")
-        return Refutation(interval, copies, f"cpsat on the {projection.name} projection", word.seconds, below=True)
+        few = in_flight < self.options.max_in_flight
+        self._tell("note" if few else "infeasible", projection.name, interval, f"not with {in_flight} iterations in flight" if few else "")
+        return replace(probe, engine=f"cpsat on the {projection.name} projection").refutation(interval, in_flight, below=True)
 
-    def _ask(self, projection: Projection, intervals: list[Time], copies: int, effort: float) -> list[Attempt]:
+    def _ask(self, projection: Projection, intervals: list[Time], in_flight: int, effort: float) -> list[Probe]:
         """The projection at several intervals at once."""
         for interval in intervals:
             self._tell("trying", projection.name, interval)
         with ThreadPoolExecutor(len(intervals)) as pool:
-            words = [
-                pool.submit(cpsat.attempt, projection.at(interval), interval, copies, time_limit=self.remaining(), effort=effort)
+            running = [
+                pool.submit(
+                    cpsat.attempt, projection.at(interval), interval, in_flight, time_limit=self.remaining(), tactics=Tactics(effort)
+                )
                 for interval in intervals
             ]
-            return [word.result() for word in words]
+            return [probe.result() for probe in running]
 
     def refute(self, refutation: Refutation) -> None:
         """Raise the lower end; where a refutation covers all below, the weaker ones are not kept."""
         if refutation.below:
-            self.refuted = [old for old in self.refuted if old.copies is None]
+            self.refuted = [old for old in self.refuted if old.max_in_flight is None]
         self.refuted.append(refutation)
         self.low = max(self.low, refutation.interval + 1)
         self.undecided = {i for i in self.undecided if i >= self.low}
@@ -259,7 +270,7 @@ class _State:
     def polish(self, found: Solution) -> None:
         """Fewest groups, channels between them and stages, then the shortest: each within a share of work."""
         self._tell("trying", "cpsat", found.interval, "fewest groups, channels and stages, then the shortest length")
-        self.best, open_goals = Polish(self.problem, self.options.copies, found, self.alike, self.joint, self.remaining).run()
+        self.best, open_goals = Polish(self.problem, self.options.max_in_flight, found, self.alike, self.joint, self.remaining).run()
         self.notes += [f"least {goal} not proven" for goal in open_goals]
         self._tell("improved", "cpsat", found.interval)
 
@@ -269,7 +280,7 @@ class _State:
         if not (self.joint and self.options.explain and above and self.remaining() > 0):
             return
         self._tell("note", "cpsat", self.bounds.value, "asking which constraints keep the interval above its bound")
-        flights, target = self.options.copies, self.bounds.value
+        flights, target = self.options.max_in_flight, self.bounds.value
         self.reasons = tuple(cause(projection, worst, target, flights, self._refutes) for projection, worst in self.binding)
         if all(worst + 1 < self.low for _, worst in self.binding):
             self.reasons += explain(self.result(), target, self._quick) or self._just_below(target)
@@ -280,22 +291,22 @@ class _State:
         reasons = explain(self.result(), below, self._quick) if below > target else ()
         return tuple(replace(reason, text=f"at {below} already: {reason.text}") for reason in reasons)
 
-    def _refutes(self, problem: Problem, interval: Time, copies: int) -> bool:
+    def _refutes(self, problem: Problem, interval: Time, in_flight: int) -> bool:
         limit = max(0.0, self.remaining())
-        return cpsat.attempt(problem, interval, copies, time_limit=limit, effort=FIRST_SHARE).verdict == "infeasible"
+        return cpsat.attempt(problem, interval, in_flight, time_limit=limit, tactics=Tactics(FIRST_SHARE)).refuted
 
     def _quick(self, problem: Problem, interval: Time) -> Solution | None:
         """A schedule found in a share of work: under natural partitions, then freely."""
         problems = [under(problem, labels) for labels in partitions(problem)]
-        for copies in range(self.few, self.options.copies + 1):
+        for in_flight in range(self.few, self.options.max_in_flight + 1):
             for one in problems:
-                word = self._look(one, interval, copies, FIRST_SHARE / 8)
+                word = self._look(one, interval, in_flight, FIRST_SHARE / 8)
                 if word:
                     return word
-        return self._look(problem, interval, self.options.copies, FIRST_SHARE)
+        return self._look(problem, interval, self.options.max_in_flight, FIRST_SHARE)
 
-    def _look(self, problem: Problem, interval: Time, copies: int, effort: float) -> Solution | None:
-        return cpsat.attempt(problem, interval, copies, time_limit=max(0.0, self.remaining()), effort=effort).solution
+    def _look(self, problem: Problem, interval: Time, in_flight: int, effort: float) -> Solution | None:
+        return cpsat.attempt(problem, interval, in_flight, time_limit=max(0.0, self.remaining()), tactics=Tactics(effort)).solution
 
     def result(self) -> Result:
         """The answer with its evidence."""

@@ -2,27 +2,27 @@
 """The Yices engine: the paper's SMT solver on the modular, order-encoded formulation.
 
 The formula has no arithmetic left, so Yices runs as a propositional solver; the printed encoding, with arithmetic, is in
-`twill.smt.paper_encoding`. `decide` takes as long as it takes; `attempt` runs it in a process of its own.
+`benchmarks/paper_encoding.py`. `decide` takes as long as it takes; `attempt` runs it in a process of its own.
 """
 
 import ctypes
-from typing import Literal
 
 import numpy as np
 
+from twill.engine import boolean
+from twill.engine.boolean.cnf import clausify
+from twill.engine.probe import Outcome, Refuted
+from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
-from twill.smt import boolean
-from twill.smt.boolean.cnf import clausify
-from twill.smt.subprocess_engine import Decision, isolated
 from twill.smt.yices_library import library
 
 
-def decide(problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float = 0) -> Decision:
-    """The verdict on one interval; only memory limits it."""
-    return boolean.decide(satisfy, problem, interval, copies, joint=joint)
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0) -> Outcome:
+    """The outcome at one interval; only memory limits it."""
+    return boolean.decide(satisfy, problem, interval, in_flight, joint=joint)
 
 
-def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
+def satisfy(formula: boolean.Formula) -> np.ndarray | Refuted:
     """An assignment found by Yices."""
     yices = library()
     yices.yices_init()
@@ -32,7 +32,7 @@ def satisfy(formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
         yices.yices_exit()
 
 
-def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Literal["infeasible"]:
+def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Refuted:
     boolean = yices.yices_bool_type()
     terms = np.zeros(2 * formula.variables + 1, np.int32)  # indexed by literal: negative ones count from the end
     terms[1 : formula.variables + 1] = [yices.libyices.yices_new_uninterpreted_term(boolean) for _ in range(formula.variables)]
@@ -43,13 +43,13 @@ def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Litera
         case yices.STATUS_SAT:
             return _values(yices, yices.yices_get_model(context, 1), terms[: formula.variables + 1])
         case yices.STATUS_UNSAT:
-            return "infeasible"
+            return Refuted()
         case status:
-            raise RuntimeError(f"Yices gave no verdict (status {status})")
+            raise RuntimeError(f"Yices gave no conclusive result (status {status})")
 
 
 def _context(yices) -> int:
-    """A context for propositional logic, asked once."""
+    """A context for propositional logic, for one check."""
     config = yices.yices_new_config()
     for name in ("uf-solver", "bv-solver", "array-solver", "arith-solver"):
         yices.yices_set_config(config, name, "none")
@@ -76,4 +76,4 @@ def _values(yices, model: int, terms: np.ndarray) -> np.ndarray:
 
 
 attempt = isolated("yices", decide)
-"""The engine (see `twill.smt.engine`)."""
+"""The engine (see `twill.engine.probe`)."""

@@ -1,28 +1,28 @@
-"""The independent judge: a solution against every rule of its problem.
+"""The independent checker: a solution against every rule of its problem.
 
 Takes a `Problem` and a `Solution`; gives every `Violation`, none for a valid one. No solver is imported and nothing that an engine
-derived is believed: groups, widths, registers and places are computed again and compared.
+derived is trusted: groups, widths, registers and allocations are computed again and compared.
 """
 
 from collections.abc import Iterator
 
 from twill.ir.problem import Problem
 from twill.ir.schedule import Group, Solution
-from twill.verify.memory import places
+from twill.verify.memory import allocations
 from twill.verify.numbers import Numbers
 from twill.verify.rules import JOINT, SINGLE, granted, widths
 from twill.verify.violation import Violation
 
 
 def check(problem: Problem, solution: Solution, *, joint: bool = True) -> tuple[Violation, ...]:
-    """All violations; `joint=False` judges plain modulo scheduling, where every operation is in group 0 and nothing has a place."""
+    """All violations; `joint=False` judges plain modulo scheduling, where every operation is in group 0 and nothing is allocated."""
     malformed = tuple(_form(problem, solution, joint))
     if malformed:
         return malformed
     numbers = Numbers.of(problem, solution)
     found = [violation for rule in SINGLE + (JOINT if joint else ()) for violation in rule(numbers)]
     if joint:
-        found += [*_grants(numbers, solution), *places(numbers, solution.places)]
+        found += [*_grants(numbers, solution), *allocations(numbers, solution.allocations)]
     return tuple(found)
 
 
@@ -34,8 +34,8 @@ def _form(problem: Problem, solution: Solution, joint: bool) -> Iterator[Violati
     for what, has in (("start times", len(solution.start)), ("groups", len(solution.group))):
         if has != count:
             yield Violation("FORM", f"not as many {what} as operations", needs=count, has=has)
-    if not joint and (any(solution.group) or solution.groups or solution.places):
-        yield Violation("FORM", "a plain modulo schedule has neither groups nor places")
+    if not joint and (any(solution.group) or solution.groups or solution.allocations):
+        yield Violation("FORM", "a plain modulo schedule has neither groups nor allocations")
 
 
 def _grants(n: Numbers, solution: Solution) -> Iterator[Violation]:

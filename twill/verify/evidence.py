@@ -13,10 +13,10 @@ from twill.verify.check import check
 from twill.verify.violation import Violation
 
 
-def check_result(result: Result, *, joint: bool = True, copies: int | None = None) -> tuple[Violation, ...]:
-    """The solution by `check`, the bounds and the status; `copies` is how long the search promised to look (default: the answer's)."""
+def check_result(result: Result, *, joint: bool = True, in_flight: int | None = None) -> tuple[Violation, ...]:
+    """The solution by `check`, the bounds and the status; `in_flight` is how long the search promised to look (default: the answer's)."""
     answer = () if result.solution is None else check(result.problem, result.solution, joint=joint)
-    return (*answer, *bounds(result, joint=joint), *status(result, copies))
+    return (*answer, *bounds(result, joint=joint), *status(result, in_flight))
 
 
 def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
@@ -120,13 +120,13 @@ def _feasible(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> bool:
     return False
 
 
-def status(result: Result, copies: int | None = None) -> Iterator[Violation]:
+def status(result: Result, in_flight: int | None = None) -> Iterator[Violation]:
     """STATUS: the status is what solution, bounds and refutations amount to."""
     solution = result.solution
     if (solution is not None) != (result.status in ("optimal", "feasible")):
         yield Violation("STATUS", f"{result.status} {'with' if solution else 'without'} a solution")
         return
-    long = copies or (1 if solution is None else solution.copies(result.problem))
+    long = in_flight or (1 if solution is None else solution.in_flight(result.problem))
     if solution is not None and result.proved > solution.interval:
         yield Violation(
             "STATUS", "smaller intervals than the answer's own are called impossible", needs=result.proved, has=solution.interval
@@ -140,9 +140,9 @@ def status(result: Result, copies: int | None = None) -> Iterator[Violation]:
         yield Violation("STATUS", text, needs=result.proved, has=gap)
 
 
-def _uncovered(result: Result, copies: int) -> Time | None:
+def _uncovered(result: Result, in_flight: int) -> Time | None:
     """The smallest interval below `proved` that neither bounds nor refutations exclude."""
-    wide = [r for r in result.refuted if r.copies is None or r.copies >= copies]
+    wide = [r for r in result.refuted if r.max_in_flight is None or r.max_in_flight >= in_flight]
     time = max(_below(result, wide), result.bounds.value)
     while time < result.proved and any(r.interval == time for r in wide):
         time += 1

@@ -92,8 +92,8 @@ def held(numbers: Numbers, value: Value) -> Iterator[tuple[int, Time, Time]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """The room that a value takes in shared or tensor memory: `copies` places of `size`; `own` ones nothing else may use."""
+class Buffer:
+    """The storage of a value in shared or tensor memory: `slots` slots of `size`; nothing else may use those of an `own` one."""
 
     value: str
     memory: Literal["shared", "tensor"]
@@ -101,38 +101,38 @@ class Room:
     size: int
     start: Time
     end: Time
-    copies: int
+    slots: int
     own: bool
-    slots: int = 0
+    extra_slots: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.value} (staging)" if self.staging else self.value
 
     def spans(self, interval: Time) -> Iterator[LiveSpan]:
-        """Its live range, and the slots of a ring at all times."""
+        """Its live range, and its further slots at all times."""
         yield LiveSpan(self.name, self.start, self.end, self.size)
-        if self.slots:
-            yield LiveSpan(self.name, 0, interval, self.size * self.slots)
+        if self.extra_slots:
+            yield LiveSpan(self.name, 0, interval, self.size * self.extra_slots)
 
 
-def rooms(numbers: Numbers) -> tuple[Room, ...]:
-    """All that has to lie somewhere in shared or tensor memory; empty ranges and sizes of 0 take no room."""
-    every = (room for value in numbers.problem.values for room in _rooms_of(numbers, value))
-    return tuple(room for room in every if room.size > 0 and room.copies > 0)
+def buffers(numbers: Numbers) -> tuple[Buffer, ...]:
+    """All that has to lie somewhere in shared or tensor memory; empty ranges and sizes of 0 take no buffer."""
+    every = (buffer for value in numbers.problem.values for buffer in _buffers_of(numbers, value))
+    return tuple(buffer for buffer in every if buffer.size > 0 and buffer.slots > 0)
 
 
-def _rooms_of(numbers: Numbers, value: Value) -> Iterator[Room]:
+def _buffers_of(numbers: Numbers, value: Value) -> Iterator[Buffer]:
     start, end = live(numbers, value)
     if value.resident:
         start, end = numbers.start[value.src], numbers.start[value.src] + numbers.interval
-    turns = -(-(end - start) // numbers.interval)
-    own = turns > 1 or value.slots > 0
-    yield Room(value.id, "shared", False, value.shared, start, end, turns + value.slots, own, value.slots)
-    yield Room(value.id, "tensor", False, value.tensor, start, end, turns + value.slots, own, value.slots)
+    periods = -(-(end - start) // numbers.interval)
+    own = periods > 1 or value.slots > 0
+    yield Buffer(value.id, "shared", False, value.shared, start, end, periods + value.slots, own, value.slots)
+    yield Buffer(value.id, "tensor", False, value.tensor, start, end, periods + value.slots, own, value.slots)
     start, end = staged(numbers, value)
-    turns = -(-(end - start) // numbers.interval)
-    yield Room(value.id, "shared", True, value.staging, start, end, turns, turns > 1)
+    periods = -(-(end - start) // numbers.interval)
+    yield Buffer(value.id, "shared", True, value.staging, start, end, periods, periods > 1)
 
 
 def _begin(numbers: Numbers, value: Value, use: int) -> Time:

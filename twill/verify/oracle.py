@@ -50,14 +50,14 @@ class _Case:
     widths: Mapping[int, int]
 
 
-def search(problem: Problem, copies: int, last: Time, *, joint: bool = True, visits: int = 10**7) -> Answer | None:
-    """The best answer of length <= copies * I at the smallest interval up to `last` that has one; raises `TooLargeError`."""
+def search(problem: Problem, in_flight: int, last: Time, *, joint: bool = True, visits: int = 10**7) -> Answer | None:
+    """The best answer of length <= in_flight * I at the smallest interval up to `last` that has one; raises `TooLargeError`."""
     left = [visits]
-    found = (best(problem, interval, copies, joint=joint, left=left) for interval in range(1, last + 1))
+    found = (best(problem, interval, in_flight, joint=joint, left=left) for interval in range(1, last + 1))
     return next((answer for answer in found if answer is not None), None)
 
 
-def best(problem: Problem, interval: Time, copies: int, *, joint: bool = True, left: list[int] | None = None) -> Answer | None:
+def best(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, left: list[int] | None = None) -> Answer | None:
     """The best answer at one interval; `left` counts the partial schedules still allowed."""
     visits = left if left is not None else [10**7]
     if not _whole_iteration_fits(problem, interval):
@@ -71,9 +71,9 @@ def best(problem: Problem, interval: Time, copies: int, *, joint: bool = True, l
         case = _case(problem, interval, group, joint, visits)
         if case is None:
             continue
-        most = copies + 1  # an operation of no duration may start as the last interval ends
+        most = in_flight + 1  # an operation of no duration may start as the last interval ends
         for stages in range(1, (champion.stages if champion else most) + 1):
-            longest = champion.length - 1 if champion and stages == champion.stages else copies * interval
+            longest = champion.length - 1 if champion and stages == champion.stages else in_flight * interval
             solution = _shortest(replace(case, stages=stages, length=longest))
             if solution:
                 champion = Answer(interval, *rank, stages, solution.length(problem), solution)
@@ -337,7 +337,7 @@ def _complete(case: _Case, start: Starts) -> Iterator[Solution]:
     placed = [_lay(boxes, memory, capacity) for memory, capacity in _capacities(case.problem)]
     groups = _registers_fit(case, start)
     if groups is not None and all(p is not None for p in placed):
-        yield replace(solution, groups=groups, places=tuple(chain(*(p for p in placed if p is not None))))
+        yield replace(solution, groups=groups, allocations=tuple(chain(*(p for p in placed if p is not None))))
 
 
 def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Allocation, ...] | None:
@@ -346,6 +346,6 @@ def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Allocati
     if addresses is None:
         return None
     return tuple(
-        Allocation(key[0], "shared" if memory == "shared" else "tensor", address, box.size // box.copies, box.copies, key[2])
+        Allocation(key[0], "shared" if memory == "shared" else "tensor", address, box.size // box.slots, box.slots, key[2])
         for (key, box), address in zip(mine, addresses, strict=True)
     )

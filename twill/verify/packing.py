@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`size` in all, for `copies` places side by side, alive at `residues`."""
+    """`size` in all, for `slots` slots side by side, alive at `residues`."""
 
     size: int
-    copies: int
+    slots: int
     residues: frozenset[int]
 
 

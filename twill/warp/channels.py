@@ -161,7 +161,7 @@ def _slots_needed(scheduled: Scheduled, node: str) -> int:
     held = [value for value in scheduled.problem.values if value.src == node]
     interval, begin = scheduled.solution.interval, scheduled.start(node)
     ends = [scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses]
-    given = [p.copies for p in scheduled.solution.places if p.value in {value.id for value in held}]
+    given = [p.slots for p in scheduled.solution.allocations if p.value in {value.id for value in held}]
     return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
 
 

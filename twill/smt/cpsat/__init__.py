@@ -5,6 +5,6 @@
 solver and reads the answer off.
 """
 
-from twill.smt.cpsat.solve import Goal, attempt, improve
+from twill.smt.cpsat.solve import Goal, Tactics, attempt, improve
 
-__all__ = ["Goal", "attempt", "improve"]
+__all__ = ["Goal", "Tactics", "attempt", "improve"]

@@ -2,8 +2,9 @@
 """Rules SHARED and TENSOR: a fixed-address allocation over modulo time.
 
 A value whose live range fits one period is a rectangle residues x addresses, which others may share when it is dead; a longer one, a
-resident one and a ring take their places at every residue. Any two must be apart in address or, if neither stays for good, in modular
-time. The four ways to be apart are explicit literals for every pair: that refutes five times faster than a two-dimensional packing
+resident one and a multi-buffered channel take their slots at every residue. Any two must be apart in
+address or, if neither is always live, in modular time.
+The four ways to be apart are explicit literals for every pair: that refutes five times faster than a two-dimensional packing
 constraint; the sum over each residue is stated beside it.
 """
 
@@ -22,8 +23,8 @@ Kind = Choice["shared", "tensor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """The places of one value, or of its hand-over staging, in units of `grain` bytes or columns."""
+class Buffer:
+    """The slots of one value, or of its hand-off buffer, in units of `grain` bytes or columns."""
 
     value: str
     memory: Kind
@@ -32,12 +33,12 @@ class Room:
     address: cp_model.IntVar
     height: cp_model.IntVar
     size: int
-    """Of one place; `height` is that of all its places."""
+    """Of one slot; `height` is that of all its slots."""
     present: Literal
     always: Literal
-    """It stays at every residue."""
+    """It is live at every residue."""
     residue: cp_model.IntVar | None
-    """Where its live range begins; None for one that always stays."""
+    """Where its live range begins; None for one that is always live."""
     length: cp_model.IntVar | None
 
 
@@ -50,26 +51,26 @@ class _Need:
     top: int
 
 
-def state(v: Variables) -> list[Room]:
-    """Allocate both memories; addresses are read off the rooms."""
+def state(v: Variables) -> list[Buffer]:
+    """Allocate both memories; addresses are read off the buffers."""
     limits = v.problem.limits
     return [*_allocate(v, "shared", limits.shared), *_allocate(v, "tensor", limits.tensor)]
 
 
-def _allocate(v: Variables, memory: Kind, capacity: int) -> list[Room]:
+def _allocate(v: Variables, memory: Kind, capacity: int) -> list[Buffer]:
     sizes = list(_sizes(v, memory))
     grain = math.gcd(*(size for _, size, _ in sizes)) or 1
     needs = [_Need(value, size // grain, staging, grain, capacity // grain) for value, size, staging in sizes]
-    rooms = [_room(v, memory, need) for need in needs]
-    for one, other in combinations(rooms, 2):
+    buffers = [_buffer(v, memory, need) for need in needs]
+    for one, other in combinations(buffers, 2):
         v.pause()
         _apart(v, one, other)
-    _sum(v, rooms, capacity // grain)
-    return rooms
+    _sum(v, buffers, capacity // grain)
+    return buffers
 
 
 def _sizes(v: Variables, memory: Kind) -> Iterator[tuple[Value, int, bool]]:
-    """(value, size of one place, staging) of everything that may need room."""
+    """(value, size of one slot, staging) of everything that may need storage."""
     for value in v.problem.values:
         size = value.shared if memory == "shared" else value.tensor
         if size and (value.uses or value.resident or value.slots):
@@ -85,30 +86,30 @@ def _crossing(v: Variables, value: Value) -> list[tuple[Use, int]]:
     return [(use, op) for use, op in users if v.same(src, op) is not True]
 
 
-# --- one room ---------------------------------------------------------------------------------------------------------
+# --- one buffer ---------------------------------------------------------------------------------------------------------
 
 
-def _room(v: Variables, memory: Kind, need: _Need) -> Room:
+def _buffer(v: Variables, memory: Kind, need: _Need) -> Buffer:
     value = need.value
     address = v.model.new_int_var(0, need.top, f"address[{value.id}]")
     height = v.model.new_int_var(0, max(need.top, need.size), f"height[{value.id}]")
     if value.resident and not need.staging:
         v.model.add(height == need.size * (1 + value.slots))
         v.model.add(address + height <= need.top)
-        return Room(value.id, memory, False, need.grain, address, height, need.size, True, True, None, None)
+        return Buffer(value.id, memory, False, need.grain, address, height, need.size, True, True, None, None)
     length, present = _range(v, need)
     slots = 0 if need.staging else value.slots
-    turns = v.model.new_int_var(0 if slots else 1, v.most_copies, f"turns[{value.id}]")
-    v.model.add(length <= turns * v.interval)
-    v.model.add(height == need.size * (turns + slots))
+    periods = v.model.new_int_var(0 if slots else 1, v.most_instances, f"periods[{value.id}]")
+    v.model.add(length <= periods * v.interval)
+    v.model.add(height == need.size * (periods + slots))
     v.when(v.model.add(address + height <= need.top), True if slots else present)
     if slots:
-        return Room(value.id, memory, False, need.grain, address, height, need.size, True, True, None, None)
+        return Buffer(value.id, memory, False, need.grain, address, height, need.size, True, True, None, None)
     many = v.model.new_bool_var("")
-    v.model.add(turns >= 2).only_enforce_if(many)
-    v.model.add(turns == 1).only_enforce_if(many.negated())
+    v.model.add(periods >= 2).only_enforce_if(many)
+    v.model.add(periods == 1).only_enforce_if(many.negated())
     residue = v.residue[v.problem.index(value.src)]
-    return Room(value.id, memory, need.staging, need.grain, address, height, need.size, present, many, residue, length)
+    return Buffer(value.id, memory, need.staging, need.grain, address, height, need.size, present, many, residue, length)
 
 
 def _range(v: Variables, need: _Need) -> tuple[cp_model.IntVar, Literal]:
@@ -126,19 +127,19 @@ def _range(v: Variables, need: _Need) -> tuple[cp_model.IntVar, Literal]:
     return length, present
 
 
-# --- all rooms together -----------------------------------------------------------------------------------------------
+# --- all buffers together -----------------------------------------------------------------------------------------------
 
 
-def _apart(v: Variables, a: Room, b: Room) -> None:
-    """One lies above the other, or each is dead while the other lives, or one is not there."""
+def _apart(v: Variables, a: Buffer, b: Buffer) -> None:
+    """One lies above the other, or each is dead while the other lives, or one is absent."""
     above, below = v.model.new_bool_var(""), v.model.new_bool_var("")
     v.model.add(a.address >= b.address + b.height).only_enforce_if(above)
     v.model.add(b.address >= a.address + a.height).only_enforce_if(below)
-    absent = [negate(room.present) for room in (a, b) if room.present is not True]
-    v.model.add_bool_or([above, below, *_in_turn(v, a, b), *absent])
+    absent = [negate(buffer.present) for buffer in (a, b) if buffer.present is not True]
+    v.model.add_bool_or([above, below, *_alternating(v, a, b), *absent])
 
 
-def _in_turn(v: Variables, a: Room, b: Room) -> list[Literal]:
+def _alternating(v: Variables, a: Buffer, b: Buffer) -> list[Literal]:
     """Literals for: b's range begins when a's is over and ends before a's begins again, within the period or past its end."""
     if a.residue is None or b.residue is None or a.length is None or b.length is None:
         return []
@@ -154,23 +155,23 @@ def _in_turn(v: Variables, a: Room, b: Room) -> list[Literal]:
     return result
 
 
-def _sum(v: Variables, rooms: list[Room], top: int) -> None:
-    """Implied by the allocation, and strong: at no residue do the rooms that live there exceed the memory."""
+def _sum(v: Variables, buffers: list[Buffer], top: int) -> None:
+    """Implied by the allocation, and strong: at no residue do the buffers that live there exceed the memory."""
     always: list[cp_model.LinearExprT] = []
     parts: list[tuple[cp_model.IntervalVar, int]] = []
-    for room in rooms:
-        if room.residue is None or room.length is None:
-            always.append(room.height)
+    for buffer in buffers:
+        if buffer.residue is None or buffer.length is None:
+            always.append(buffer.height)
             continue
-        alone = v.both(room.present, negate(room.always), "")
+        alone = v.both(buffer.present, negate(buffer.always), "")
         width = v.model.new_int_var(0, v.interval, "")
-        v.when(v.model.add(width == room.length), alone)
+        v.when(v.model.add(width == buffer.length), alone)
         end = v.model.new_int_var(0, 2 * v.interval, "")
         for turn in (0, 1):
-            begin, past = room.residue + turn * v.interval, end + turn * v.interval
-            parts.append((v.model.new_optional_interval_var(begin, width, past, alone, ""), room.size))
-        kept = v.model.new_int_var(0, max(top, room.size), "")
-        v.when(v.model.add(kept == room.height), v.both(room.present, room.always, ""))
+            begin, past = buffer.residue + turn * v.interval, end + turn * v.interval
+            parts.append((v.model.new_optional_interval_var(begin, width, past, alone, ""), buffer.size))
+        kept = v.model.new_int_var(0, max(top, buffer.size), "")
+        v.when(v.model.add(kept == buffer.height), v.both(buffer.present, buffer.always, ""))
         always.append(kept)
     left = v.model.new_int_var(0, top, "")
     v.model.add(cp_model.LinearExpr.sum(always) + left <= top)

@@ -87,7 +87,7 @@ def _takers(v: Variables, held: list[Held]) -> list[int]:
 def _at_start(v: Variables, at: int, held: list[Held], peaks: list[cp_model.IntVar], broad: list[Literal], most: int) -> None:
     """When `at` starts, its group, if not of one warp, holds no more than its peak."""
     wide = v.problem.operations[at].warps > 1
-    counts = [(value.size, _instances(v, at, value, most // value.size if wide else v.most_copies)) for value in held]
+    counts = [(value.size, _instances(v, at, value, most // value.size if wide else v.most_instances)) for value in held]
     kept = [(value.size, v.same(value.src, at)) for value in held if value.resident]
     total = cp_model.LinearExpr.sum([size * count for size, count in counts + kept])
     for g, peak in enumerate(peaks):
@@ -101,7 +101,7 @@ def _instances(v: Variables, at: int, value: Held, most: int) -> cp_model.IntVar
     ranges = [(one, conditions) for one, conditions in possible if all(literal is not False for literal in conditions)]
     if not ranges:
         return 0
-    count = v.model.new_int_var(0, min(most, v.most_copies), f"held[{value.id},{at}]")
+    count = v.model.new_int_var(0, min(most, v.most_instances), f"held[{value.id},{at}]")
     for one, conditions in ranges:
         gone = v.interval * (count + v.before(v.residue[at], v.residue[one.begin])) + v.residue[at]
         v.when(v.model.add(gone >= one.length), *conditions)

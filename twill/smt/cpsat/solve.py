@@ -12,19 +12,19 @@ from typing import Literal
 
 from ortools.sat.python import cp_model
 
+from twill.engine import decode
+from twill.engine.probe import Feasible, Outcome, Probe, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
-from twill.smt import decode
 from twill.smt.cpsat import allocation as memory
 from twill.smt.cpsat import groups, registers, timing
-from twill.smt.cpsat.allocation import Room
+from twill.smt.cpsat.allocation import Buffer
 from twill.smt.cpsat.variables import StoppedError, Variables
-from twill.smt.engine import Attempt, Verdict
 from twill.smt.symmetry import Family
 
 Goal = Literal["channels", "stages", "length", "lateness", "promptness"]
 """Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values short of their use); latest
-starts of what is waited for from memory and earliest of all else (so that whoever is late has time left)."""
+starts of loads and earliest of all else (so that a late operation has slack)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class Built:
     """A complete model with what is needed to read an answer off and to improve it."""
 
     variables: Variables
-    rooms: list[Room]
+    buffers: list[Buffer]
     channels: list[cp_model.IntVar]
 
 
-def build(problem: Problem, interval: Time, copies: int, joint: bool, late: Callable[[], bool] = lambda: False) -> Built:
+def build(problem: Problem, interval: Time, in_flight: int, joint: bool, late: Callable[[], bool] = lambda: False) -> Built:
     """State every rule at this interval. Raises `StoppedError` once it is late."""
-    v = Variables(problem, interval, copies, joint, late)
+    v = Variables(problem, interval, in_flight, joint, late)
     timing.state(v)
     if not joint:
         return Built(v, [], [])
@@ -48,58 +48,69 @@ def build(problem: Problem, interval: Time, copies: int, joint: bool, late: Call
     return Built(v, memory.state(v), groups.channels(v))
 
 
+@dataclass(frozen=True, slots=True)
+class Tactics:
+    """How CP-SAT searches, and for what; the default is the whole problem without a budget."""
+
+    effort: float | None = None
+    """The solver's budget of work, in units of its deterministic time (about seconds): giving up does not depend on the load."""
+    proving: bool = True
+    """More linear relaxations, which refute tight register budgets tenfold faster and find slower."""
+    hint: Solution | None = None
+    """A schedule to start from, perhaps of another interval."""
+    shifted: tuple[Family, ...] = ()
+    """Only schedules in which the parts of these families are shifted copies of each other, so that `Refuted` speaks of those alone."""
+    in_order: bool = False
+    """Only schedules in which no group issues two operations at once; as above."""
+
+
+PLAIN = Tactics()
+
+
 def attempt(
     problem: Problem,
     interval: Time,
-    copies: int,
+    in_flight: int,
     *,
     joint: bool = True,
     time_limit: float = 60.0,
     stop: threading.Event | None = None,
-    effort: float | None = None,
-    proving: bool = True,
-    hint: Solution | None = None,
-    shifted: tuple[Family, ...] = (),
-    in_order: bool = False,
-) -> Attempt:
-    """Is there a schedule of at most `copies` iterations in flight at exactly this interval?
-
-    `effort` limits the solver's deterministic time (about seconds), so that giving up does not depend on the machine's load.
-    `proving` spends more on linear relaxations, which refute tight register budgets tenfold faster and find
-    slower. `hint` is an answer to start from, perhaps at another interval. With families in `shifted` only schedules count in which their
-    parts are shifted copies of each other, and where it is `in_order` only those in which no group issues two operations at once, so that
-    "infeasible" speaks of those alone.
-    """
+    tactics: Tactics = PLAIN,
+) -> Probe:
+    """Is there a schedule of at most `in_flight` iterations in flight at exactly this interval?"""
     began = time.monotonic()
     try:
-        built = build(problem, interval, copies, joint, _clock(began + time_limit, stop))
+        built = build(problem, interval, in_flight, joint, _clock(began + time_limit, stop))
     except StoppedError:
-        return Attempt("timeout", "cpsat", time.monotonic() - began)
-    _narrowed(built, shifted, in_order)
-    _hint(built, hint)
-    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 2 if proving else 0)
-    verdict = _VERDICT.get(status, "timeout")
-    found = _read(built, solver) if verdict == "feasible" else None
-    return Attempt(verdict, "cpsat", time.monotonic() - began, found)
+        return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
+    _narrow(built, tactics)
+    _hint(built, tactics.hint)
+    left = time_limit - (time.monotonic() - began)
+    solver, status = _run(built.variables.model, left, stop, tactics.effort, 2 if tactics.proving else 0)
+    return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began)
 
 
-def _narrowed(built: Built, shifted: tuple[Family, ...], in_order: bool) -> None:
-    """No rules, narrower questions: see `attempt`."""
-    timing.shifted(built.variables, shifted)
-    if in_order:
+def _outcome(built: Built, solver: cp_model.CpSolver, status: cp_model.CpSolverStatus) -> Outcome:
+    """Only INFEASIBLE is a refutation; UNKNOWN and MODEL_INVALID prove nothing."""
+    match status:
+        case cp_model.OPTIMAL | cp_model.FEASIBLE:
+            return Feasible(_read(built, solver))
+        case cp_model.INFEASIBLE:
+            return Refuted()
+        case _:
+            return Unknown("work")
+
+
+def _narrow(built: Built, tactics: Tactics) -> None:
+    """Not rules: restrictions of `Tactics` to schedules of some forms."""
+    timing.shifted(built.variables, tactics.shifted)
+    if tactics.in_order:
         groups.in_order(built.variables)
 
 
 def _clock(end: float, stop: threading.Event | None) -> Callable[[], bool]:
     """Whether the time is up or the event set."""
     return lambda: time.monotonic() > end or (stop is not None and stop.is_set())
-
-
-_VERDICT: dict[cp_model.CpSolverStatus, Verdict] = {
-    cp_model.OPTIMAL: "feasible",
-    cp_model.FEASIBLE: "feasible",
-    cp_model.INFEASIBLE: "infeasible",
-}
 
 
 def _run(
@@ -133,7 +144,7 @@ def _run(
 
 
 def _solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """The status; once in some ten thousand models the presolve of OR-Tools 9.15 trips over its own symmetries, and is asked without."""
+    """The status; for one model in some ten thousand, OR-Tools 9.15 fails in presolve on symmetries, and runs again without."""
     try:
         return solver.solve(model)
     except IndexError:
@@ -149,7 +160,7 @@ def _read(built: Built, solver: cp_model.CpSolver) -> Solution:
         return decode.modulo(v.problem, v.interval, start)
     of_cluster = [next(g for g, x in enumerate(row) if solver.boolean_value(x)) for row in v.in_group]
     label = [of_cluster[c] for c in v.clusters.of]
-    address = {(room.value, room.memory, room.staging): solver.value(room.address) * room.grain for room in built.rooms}
+    address = {(b.value, b.memory, b.staging): solver.value(b.address) * b.grain for b in built.buffers}
     return decode.solution(v.problem, v.interval, start, label, address)
 
 
@@ -170,31 +181,20 @@ def _hint(built: Built, hint: Solution | None) -> None:
 
 
 def improve(
-    goal: Goal,
-    problem: Problem,
-    interval: Time,
-    copies: int,
-    found: Solution,
-    *,
-    joint: bool = True,
-    time_limit: float,
-    effort: float | None = None,
-    stop: threading.Event | None = None,
-    shifted: tuple[Family, ...] = (),
-    in_order: bool = False,
+    goal: Goal, problem: Problem, found: Solution, in_flight: int, *, joint: bool = True, time_limit: float, tactics: Tactics = PLAIN
 ) -> tuple[Solution, bool]:
-    """The best answer by one goal, no worse than `found` by those before it, and whether that is proven; `found` if nothing better is.
-    `shifted` and `in_order` as for `attempt`."""
+    """The best answer by one goal at `found`'s interval, no worse than `found` by the goals before it, and whether that is proven; `found`
+    where no better one was found."""
     began = time.monotonic()
-    most = copies if goal in ("channels", "stages") else found.copies(problem)
+    most = in_flight if goal in ("channels", "stages") else found.in_flight(problem)
     try:
-        built = build(problem, interval, most, joint, _clock(began + time_limit, stop))
+        built = build(problem, found.interval, most, joint, _clock(began + time_limit, None))
     except StoppedError:
         return found, False
-    _narrowed(built, shifted, in_order)
+    _narrow(built, tactics)
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
-    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), stop, effort, 0)
+    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), None, tactics.effort, 0)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, False
     return _read(built, solver), status == cp_model.OPTIMAL

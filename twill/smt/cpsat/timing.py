@@ -104,7 +104,7 @@ def shifted(v: Variables, families: tuple[Family, ...]) -> None:
 
 
 def span(v: Variables) -> None:
-    """All of one iteration lies in [first, first + length), at most copies * I long.
+    """All of one iteration lies in [first, first + length), at most in_flight * I long.
 
     Every rule is invariant under shifting all starts, so the operation that keeps the busiest unit longest may be put at residue 0.
     """

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from ortools.sat.python import cp_model
 
+from twill.engine.clusters import Clusters, clusters
 from twill.ir.problem import Problem, Time
-from twill.smt.clusters import Clusters, clusters
 
 Literal: TypeAlias = cp_model.BoolVarT | bool
 """A 0-1 variable, its negation, or a constant."""
@@ -30,7 +30,7 @@ class Variables:
 
     problem: Problem
     interval: Time
-    copies: int
+    in_flight: int
     joint: bool
     late: Callable[[], bool] = lambda: False
     """Whether to give up; looked at once for every operation and family of rules, as large models take seconds to state."""
@@ -39,7 +39,7 @@ class Variables:
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        ops, span = self.problem.operations, self.copies * self.interval
+        ops, span = self.problem.operations, self.in_flight * self.interval
         pinned = bool(self.problem.starts)
         self.horizon = span if pinned else span + self.interval
         self.start = [self.model.new_int_var(0, self.horizon, f"s[{op.id}]") for op in ops]
@@ -127,7 +127,7 @@ class Variables:
         return max((op.latency for op in self.problem.operations), default=0)
 
     @property
-    def most_copies(self) -> int:
+    def most_instances(self) -> int:
         """Whole periods that the longest live range can last."""
         return self.latest_end // self.interval + 1
 

@@ -7,23 +7,22 @@ which `Model.solution` reads as a schedule. `decide` is what all engines do.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.engine import decode
+from twill.engine.boolean import addresses, concurrency, groups, registers, starts, timing
+from twill.engine.boolean import allocation as memory
+from twill.engine.boolean.formula import Formula, TooLargeError
+from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
-from twill.smt import decode
-from twill.smt.boolean import addresses, concurrency, groups, registers, starts, timing
-from twill.smt.boolean import allocation as memory
-from twill.smt.boolean.formula import Formula, TooLargeError
-from twill.smt.subprocess_engine import Decision
 
 __all__ = ["Formula", "Model", "Satisfy", "TooLargeError", "decide", "formulate"]
 
-Satisfy = Callable[[Formula], NDArray[np.bool_] | Literal["infeasible", "timeout"]]
-"""A solver: the values of variables 0..n of a satisfying assignment (that of 0 means nothing), or why there are none."""
+Satisfy = Callable[[Formula], NDArray[np.bool_] | Refuted | Unknown]
+"""A solver: the values of variables 0..n of a satisfying assignment (that of 0 means nothing), or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +51,14 @@ class Model:
         return None if places is None else decode.solution(self.problem, self.interval, begins, labels, places)
 
 
-def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool, addressed: bool, grace: Time = 0) -> Model | None:
-    """The formula that holds exactly for solutions of length <= copies * interval; None where the dependences alone exclude any.
+def formulate(problem: Problem, interval: Time, in_flight: int, *, joint: bool, addressed: bool, grace: Time = 0) -> Model | None:
+    """The formula that holds exactly for solutions of length <= in_flight * interval; None where the dependences alone exclude any.
 
     Without `addressed` it holds for more: what is live fits the memories at every residue, wherever it lies; with `grace` too (see
     `concurrency.state`). Raises `TooLargeError` where it would not fit a solver.
     """
     formula = Formula()
-    begins = starts.state(formula, problem, interval, copies)
+    begins = starts.state(formula, problem, interval, in_flight)
     if begins is None:
         return None
     assigned = groups.state(formula, problem, joint=joint)
@@ -75,17 +74,19 @@ def formulate(problem: Problem, interval: Time, copies: int, *, joint: bool, add
     return Model(problem, interval, joint, formula, begins, assigned, places)
 
 
-def decide(satisfy: Satisfy, problem: Problem, interval: Time, copies: int, *, joint: bool) -> Decision:
-    """The verdict on one interval: without addresses first, and with them where that settles nothing."""
+def decide(satisfy: Satisfy, problem: Problem, interval: Time, in_flight: int, *, joint: bool) -> Outcome:
+    """The outcome at one interval: without addresses first, and with them where that decides nothing."""
     for addressed in (False, True):
         try:
-            model = formulate(problem, interval, copies, joint=joint, addressed=addressed)
-            truth = "infeasible" if model is None else satisfy(model.formula)
+            model = formulate(problem, interval, in_flight, joint=joint, addressed=addressed)
+            if model is None:
+                return Refuted()
+            truth = satisfy(model.formula)
         except TooLargeError:
-            return Decision("timeout")
-        if isinstance(truth, str):
-            return Decision(truth)
-        solution = model.solution(truth) if model else None
+            return Unknown("size")
+        if isinstance(truth, Refuted | Unknown):
+            return truth
+        solution = model.solution(truth)
         if solution is not None:
-            return Decision("feasible", solution)
+            return Feasible(solution)
     raise AssertionError("addresses were part of the formula")

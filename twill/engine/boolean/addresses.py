@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.engine import decode
+from twill.engine.boolean.allocation import Key, Lodging, Memory, Tenant, wanted
+from twill.engine.boolean.formula import FALSE, TRUE, Formula, Lane
 from twill.ir.problem import Problem, Time
-from twill.smt import decode
-from twill.smt.boolean.allocation import Key, Lodging, Memory, Tenant, wanted
-from twill.smt.boolean.formula import FALSE, TRUE, Formula, Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ def _boxes(problem: Problem, interval: Time, start: Sequence[Time], group: Seque
     for value, size, staging in wanted(problem, memory):
         length = decode.live_range(problem, interval, start, group, value, staging)
         resident, slots = (False, 0) if staging else (value.resident, value.slots)
-        copies = 1 if resident else slots + -(-length // interval)
-        if copies:
+        count = 1 if resident else slots + -(-length // interval)
+        if count:
             alone = resident or slots > 0 or length > interval
-            yield _Box((value.id, memory, staging), size * copies, alone, start[problem.index(value.src)], length)
+            yield _Box((value.id, memory, staging), size * count, alone, start[problem.index(value.src)], length)
 
 
 def _place(boxes: Sequence[_Box], interval: Time, capacity: int) -> dict[Key, int] | None:

@@ -1,8 +1,8 @@
-"""A decision taken in a process of its own, because solvers called in this one can be neither interrupted nor timed.
+"""Probes in a process of their own, because solvers called in this one can be neither interrupted nor timed.
 
-`isolated` makes an engine of a function that just decides. The process gets its request, pickled, on standard input and answers on
-standard output. It ends with the time limit (enforced here, and by an alarm there should this process be gone), with the stop event, and
-at the latest when this process exits; its own children end with it.
+`isolated` makes an engine of a function that just decides. The process reads its request, pickled, from standard input and writes the
+result to standard output. It ends with the time limit (enforced here, and by an alarm there should this process be gone),
+with the stop event, and at the latest when this process exits; its own children end with it.
 """
 
 import atexit
@@ -18,30 +18,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Protocol
 
 from twill.diagnostics import TwillError
+from twill.engine.probe import Engine, Feasible, Outcome, Probe, Refuted, Unknown
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Solution
-from twill.smt.engine import Attempt, Engine, Verdict
 
 POLL = 0.02
-"""Seconds between looks at the stop event."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A verdict on one interval, with its solution."""
-
-    verdict: Verdict
-    solution: Solution | None = None
+"""Seconds between checks of the stop event."""
 
 
 class Decide(Protocol):
     """A module's function (it travels by name) that decides one interval, taking as long as it takes."""
 
-    def __call__(self, problem: Problem, interval: Time, copies: int, *, joint: bool, time_limit: float) -> Decision: ...
+    def __call__(self, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome: ...
 
 
 def isolated(engine: str, decide: Decide) -> Engine:
@@ -50,16 +40,16 @@ def isolated(engine: str, decide: Decide) -> Engine:
     def attempt(
         problem: Problem,
         interval: Time,
-        copies: int,
+        in_flight: int,
         *,
         joint: bool = True,
         time_limit: float = 60.0,
         stop: threading.Event | None = None,
-    ) -> Attempt:
+    ) -> Probe:
         begin = time.monotonic()
-        decision = elsewhere(lambda: (decide, (problem, interval, copies), {"joint": joint, "time_limit": time_limit}), time_limit, stop)
-        found = decision if isinstance(decision, Decision) else Decision("timeout")
-        return Attempt(found.verdict, engine, time.monotonic() - begin, found.solution)
+        outcome = elsewhere(lambda: (decide, (problem, interval, in_flight), {"joint": joint, "time_limit": time_limit}), time_limit, stop)
+        known = outcome if isinstance(outcome, Feasible | Refuted | Unknown) else Unknown("time")
+        return Probe(known, engine, time.monotonic() - begin)
 
     return attempt
 
@@ -67,21 +57,21 @@ def isolated(engine: str, decide: Decide) -> Engine:
 def elsewhere(request: Callable[[], tuple[object, ...]], time_limit: float, stop: threading.Event | None) -> object:
     """The value of a call (function, arguments, keywords) made in another process; None where a limit or the event came first.
 
-    Raises the `TwillError` that the call raised, and `RuntimeError` with the process's own words where it failed otherwise.
+    Raises the `TwillError` that the call raised, and `RuntimeError` with the process's standard error where it failed otherwise.
     """
     end = time.monotonic() + time_limit
     message: bytes | None = pickle.dumps((time_limit, *request()))
     with tempfile.TemporaryDirectory() as scratch, _process(scratch) as process:
         while True:
             try:
-                answer, words = process.communicate(message, timeout=POLL)
+                answer, errors = process.communicate(message, timeout=POLL)
             except subprocess.TimeoutExpired:
                 message = None  # it has been sent
                 if time.monotonic() > end or (stop is not None and stop.is_set()):
                     return None
                 continue
             if process.returncode > 0:
-                raise RuntimeError(words.decode(errors="replace"))
+                raise RuntimeError(errors.decode(errors="replace"))
             return _opened(answer) if process.returncode == 0 else None
 
 
@@ -98,7 +88,7 @@ def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
     """A process with this one's packages, and a folder for temporary files that it need not live to clear."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TMPDIR": scratch}
     process = subprocess.Popen(
-        [sys.executable, "-m", "twill.smt.subprocess_engine"],
+        [sys.executable, "-m", "twill.engine.subprocess_engine"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -128,7 +118,7 @@ def end_with_parent() -> None:
 
 
 def main() -> None:
-    """Answer one request; solvers may print, so standard output is kept for the answer."""
+    """Serve one request; solvers may print, so standard output is reserved for the result."""
     end_with_parent()
     gc.disable()  # one answer leaves little to collect, and millions of clauses to look through
     answers = os.fdopen(os.dup(1), "wb")

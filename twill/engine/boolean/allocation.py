@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from twill.engine.boolean.formula import FALSE, TRUE, Addend, Formula, Lane
+from twill.engine.boolean.groups import Groups
+from twill.engine.boolean.ranges import Event, count, exceeds, latest_span
+from twill.engine.boolean.starts import Starts
 from twill.ir.problem import Problem, Value
-from twill.smt.boolean.formula import FALSE, TRUE, Addend, Formula, Lane
-from twill.smt.boolean.groups import Groups
-from twill.smt.boolean.ranges import Event, count, exceeds, latest_span
-from twill.smt.boolean.starts import Starts
 
 Memory = Literal["shared", "tensor"]
 
 Key: TypeAlias = tuple[str, str, bool]
-"""(value, memory, staging), as `twill.smt.decode` wants it."""
+"""(value, memory, staging), as `twill.engine.decode` wants it."""
 
 
 @dataclass(frozen=True, slots=True)

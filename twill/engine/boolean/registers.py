@@ -7,11 +7,11 @@ granted a fixed number and hold what they like.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twill.engine.boolean.formula import FALSE, TRUE, Addend, Formula, Literals
+from twill.engine.boolean.groups import Groups
+from twill.engine.boolean.ranges import Event, count, latest_span
+from twill.engine.boolean.starts import Starts
 from twill.ir.problem import Problem, Value
-from twill.smt.boolean.formula import FALSE, TRUE, Addend, Formula, Literals
-from twill.smt.boolean.groups import Groups
-from twill.smt.boolean.ranges import Event, count, latest_span
-from twill.smt.boolean.starts import Starts
 
 
 @dataclass(frozen=True, slots=True)

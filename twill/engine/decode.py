@@ -1,7 +1,7 @@
 """From an engine's raw answer to a `Solution` in canonical form, the same for every engine.
 
 Takes starts, a group label per operation and an address per place; gives first start 0, groups numbered by first operation (the loads'
-first), the grants that the held registers need, and places with as many copies as the live ranges ask for.
+first), the grants that the held registers need, and allocations with as many slots as the live ranges need.
 """
 
 from collections.abc import Mapping, Sequence
@@ -108,10 +108,10 @@ def _places(problem: Problem, interval: Time, start: Sequence[Time], group: Sequ
     for value in problem.values:
         for memory, size, staging in _rooms(value):
             length = live_range(problem, interval, start, group, value, staging)
-            turns = 1 if value.resident and not staging else -(-length // interval)
-            copies = turns + (0 if staging else value.slots)
-            if size and copies:
-                found.append(Allocation(value.id, memory, address[value.id, memory, staging], size, copies, staging))
+            periods = 1 if value.resident and not staging else -(-length // interval)
+            slots = periods + (0 if staging else value.slots)
+            if size and slots:
+                found.append(Allocation(value.id, memory, address[value.id, memory, staging], size, slots, staging))
     return sorted(found, key=lambda place: (place.memory, place.address, place.value, place.staging))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from twill.smt.boolean.formula import FALSE, TRUE, Addend, AtMost, Formula, Lane, Literals
+from twill.engine.boolean.formula import FALSE, TRUE, Addend, AtMost, Formula, Lane, Literals
 
 
 def clausify(formula: Formula) -> Formula:

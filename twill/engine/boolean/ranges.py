@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twill.engine.boolean.formula import FALSE, Formula, Lane
+from twill.engine.boolean.starts import Starts
 from twill.ir.problem import Time
-from twill.smt.boolean.formula import FALSE, Formula, Lane
-from twill.smt.boolean.starts import Starts
 
 
 @dataclass(frozen=True, slots=True)

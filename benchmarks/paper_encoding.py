@@ -2,7 +2,7 @@
 
 For the benchmark only, to compare with: Booleans op[v, i, t] and live[v, i, t] in Yices with integer arithmetic for the sums, modulo
 schedules by CBC. It keeps the printed model's defects (docs/formulation.md): its liveness misses values carried into Q, constraints that
-reach outside Q are dropped, a blocking wait forbids all execution instead of issue, and only one number of copies is tried.
+reach outside Q are dropped, a blocking wait forbids all execution instead of issue, and only one number of iterations in flight is tried.
 """
 
 import time
@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
+from benchmarks.yices_terms import Session, Terms
+from twill.engine.subprocess_engine import elsewhere
 from twill.ir.problem import Edge, Operation, Problem, Time
 from twill.modulo import cbc
-from twill.smt.subprocess_engine import elsewhere
-from twill.smt.terms import Session, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def algorithm1(problem: Problem, time_limit: float) -> Printed | None:
 
 
 def search(problem: Problem, time_limit: float) -> Printed:
-    """Intervals upward from 1; at each, lengths upward from the shortest modulo schedule's while the number of copies stays."""
+    """Intervals upward from 1; at each, lengths upward from the shortest modulo schedule's with as many iterations in flight."""
     clock, end = Clock(), time.monotonic() + time_limit
     interval = 0
     while time.monotonic() < end:
@@ -48,8 +48,8 @@ def search(problem: Problem, time_limit: float) -> Printed:
         shortest = clock.modulo(problem, interval, end - time.monotonic())
         if shortest is None:
             continue
-        copies = -(-shortest // interval)
-        for length in range(shortest, copies * interval + 1):
+        in_flight = -(-shortest // interval)
+        for length in range(shortest, in_flight * interval + 1):
             if time.monotonic() > end:
                 break
             answer = clock.joint(problem, interval, length)
@@ -92,7 +92,7 @@ class Clock:
 
 @dataclass
 class Unrolled:
-    """The straight-line program Q of `copies` overlapped iterations, `total` units of time long, and its unknowns."""
+    """The straight-line program Q of `in_flight` overlapped iterations, `total` units of time long, and its unknowns."""
 
     session: Session
     problem: Problem
@@ -100,23 +100,23 @@ class Unrolled:
     length: Time
 
     @property
-    def copies(self) -> int:
+    def in_flight(self) -> int:
         return -(-self.length // self.interval)
 
     @property
     def total(self) -> Time:
         """T."""
-        return self.length + (self.copies - 1) * self.interval
+        return self.length + (self.in_flight - 1) * self.interval
 
     @cached_property
     def op(self) -> Terms:
         """op[v, i, t]: instance i of v starts at t."""
-        return self.session.booleans(len(self.problem.operations), self.copies, self.total)
+        return self.session.booleans(len(self.problem.operations), self.in_flight, self.total)
 
     @cached_property
     def live(self) -> Terms:
         """live[v, i, t], t up to and including T."""
-        return self.session.booleans(len(self.problem.operations), self.copies, self.total + 1)
+        return self.session.booleans(len(self.problem.operations), self.in_flight, self.total + 1)
 
     @cached_property
     def opw(self) -> Terms:
@@ -142,11 +142,11 @@ def cycles(operation: Operation) -> Time:
 def figure4(q: Unrolled) -> None:
     """A valid modulo schedule."""
     for v, operation in enumerate(q.problem.operations):
-        for i in range(q.copies):
+        for i in range(q.in_flight):
             q.session.exactly(q.session.sum((term, 1) for term in q.op[v, i]), 1)  # UNIQUENESS
             for t in range(max(0, q.total - cycles(operation) + 1), q.total):
                 q.session.holds(q.session.negate(q.op[v, i, t]))  # COMPLETION
-        for i in range(1, q.copies):
+        for i in range(1, q.in_flight):
             for t in range(q.total):
                 later = t + i * q.interval  # CONSISTENCY
                 q.session.rule([q.op[v, 0, t]], q.op[v, i, later] if later < q.total else q.session.false)
@@ -156,7 +156,7 @@ def figure4(q: Unrolled) -> None:
 
 def _dependence(q: Unrolled) -> None:
     for edge, u, v in q.edges():
-        for i in range(q.copies - edge.distance):
+        for i in range(q.in_flight - edge.distance):
             for t in range(q.total):
                 too_early = q.op[v, i + edge.distance, : t + edge.delay]
                 q.session.rule([q.op[u, i, t]], q.session.negate(q.session.any_of(too_early)))
@@ -171,7 +171,7 @@ def _capacity(q: Unrolled) -> None:
             held = (
                 (term, use.amount)
                 for v, use in uses
-                for i in range(q.copies)
+                for i in range(q.in_flight)
                 for term in q.op[v, i, max(0, t - use.offset - use.cycles + 1) : max(0, t - use.offset + 1)]
             )
             q.session.at_most(q.session.sum(held), unit.capacity)
@@ -179,19 +179,19 @@ def _capacity(q: Unrolled) -> None:
 
 def figure5(q: Unrolled) -> None:
     """Memory: liveness by backward data flow over Q, and its capacity."""
-    last = q.copies - 1
+    last = q.in_flight - 1
     for v in range(len(q.problem.operations)):
         uses = [(u, edge.distance) for edge, src, u in q.edges() if src == v]
         carried = any(distance for _, distance in uses)
-        for i in range(q.copies):
+        for i in range(q.in_flight):
             initial = q.live[v, i, q.total]
             q.session.holds(initial if carried and i == last else q.session.negate(initial))  # INIT
             for t in range(1, q.total + 1):
-                _propagate(q, v, i, t, [q.op[u, i + d, t] for u, d in uses if i + d < q.copies and t < q.total])
+                _propagate(q, v, i, t, [q.op[u, i + d, t] for u, d in uses if i + d < q.in_flight and t < q.total])
     for memory, capacity in (("shared", q.problem.limits.shared), ("tensor", q.problem.limits.tensor)):
         sizes = _footprints(q, memory)
         for t in range(q.total + 1 if sizes else 0):
-            held = ((q.live[v, i, t], size) for v, size in sizes.items() for i in range(q.copies))
+            held = ((q.live[v, i, t], size) for v, size in sizes.items() for i in range(q.in_flight))
             q.session.at_most(q.session.sum(held), capacity)  # MEMORY CAPACITY
 
 
@@ -223,7 +223,7 @@ def figure6(q: Unrolled) -> None:
     sizes = _footprints(q, "registers")
     for w in range(q.problem.limits.groups):
         for t in range(q.total + 1 if sizes else 0):
-            held = ((_both(q, q.live[v, i, t], q.opw[v, w]), size) for v, size in sizes.items() for i in range(q.copies))
+            held = ((_both(q, q.live[v, i, t], q.opw[v, w]), size) for v, size in sizes.items() for i in range(q.in_flight))
             q.session.at_most(q.session.sum(held), q.problem.limits.registers_per_thread)  # REGISTER LIMIT
     for edge, u, v in q.edges():
         _spill(q, edge, u, v)
@@ -244,7 +244,7 @@ def _spill(q: Unrolled, edge: Edge, u: int, v: int) -> None:
     if edge.crossing <= edge.delay:
         return
     apart = _apart(q, u, v)
-    for i in range(q.copies - edge.distance):
+    for i in range(q.in_flight - edge.distance):
         for t in range(q.total):
             too_early = q.op[v, i + edge.distance, t + edge.delay : t + edge.crossing]
             q.session.rule([q.op[u, i, t], apart], q.session.negate(q.session.any_of(too_early)))
@@ -266,7 +266,7 @@ def _alone(q: Unrolled, v: int, o: int, condition: int) -> None:
     """No instance of `o` runs where one of `v` starts."""
     window = cycles(q.problem.operations[o])
     for t in range(q.total):
-        running = np.concatenate([q.op[o, i, max(0, t - window + 1) : t + 1] for i in range(q.copies)])
+        running = np.concatenate([q.op[o, i, max(0, t - window + 1) : t + 1] for i in range(q.in_flight)])
         clear = q.session.negate(q.session.any_of(running))
-        for i in range(q.copies):
+        for i in range(q.in_flight):
             q.session.rule([q.op[v, i, t], condition], clear)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from twill.engine.boolean.formula import FALSE, TRUE, Formula
+from twill.engine.clusters import Clusters, clusters
 from twill.ir.problem import Problem
-from twill.smt.boolean.formula import FALSE, TRUE, Formula
-from twill.smt.clusters import Clusters, clusters
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from twill.engine.boolean.formula import FALSE, TRUE, Formula, Lane
+from twill.engine.boolean.groups import Groups
+from twill.engine.boolean.timing import Timetable
 from twill.ir.problem import Problem, Time
-from twill.smt.boolean.formula import FALSE, TRUE, Formula, Lane
-from twill.smt.boolean.groups import Groups
-from twill.smt.boolean.timing import Timetable
 
 
 def state(formula: Formula, problem: Problem, table: Timetable, groups: Groups, grace: Time = 0) -> None:

@@ -2,7 +2,7 @@
 
 Gives `Starts`: s(v) as the literals "v starts at t or later", for t in v's window. Rules PINNED and the length bound live here. All
 rules but PINNED are invariant under shifting every start, so without pins the operation with the longest reservation is put at residue
-0, and the iteration lies in [first, first + copies * I) with `first` below I.
+0, and the iteration lies in [first, first + in_flight * I) with `first` below I.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.engine.boolean.formula import FALSE, TRUE, Formula, Lane
 from twill.ir.problem import Problem, Time
-from twill.smt.boolean.formula import FALSE, TRUE, Formula, Lane
 
 Times = NDArray[np.int64]
 
@@ -52,14 +52,14 @@ class Starts:
         return [window.low + int(truth[line[1:-1]].sum()) for window, line in zip(self.windows, self.lines, strict=True)]
 
 
-def state(formula: Formula, problem: Problem, interval: Time, copies: int) -> Starts | None:
-    """Start times within copies * interval; None where the windows alone leave an operation no room."""
+def state(formula: Formula, problem: Problem, interval: Time, in_flight: int) -> Starts | None:
+    """Start times within in_flight * interval; None where the windows alone leave an operation no room."""
     if problem.starts or not problem.operations:
-        return within(formula, problem, interval, copies * interval)
-    starts = within(formula, problem, interval, copies * interval, slack=interval - 1)
+        return within(formula, problem, interval, in_flight * interval)
+    starts = within(formula, problem, interval, in_flight * interval, slack=interval - 1)
     if starts is not None:
         _anchor(formula, problem, starts)
-        _span(formula, problem, starts, copies * interval)
+        _span(formula, problem, starts, in_flight * interval)
     return starts
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from twill.engine.boolean.formula import FALSE, TRUE, Addend, Formula, Lane
+from twill.engine.boolean.groups import Groups
+from twill.engine.boolean.starts import Starts
 from twill.ir.problem import Edge, Problem, Time, Unit
-from twill.smt.boolean.formula import FALSE, TRUE, Addend, Formula, Lane
-from twill.smt.boolean.groups import Groups
-from twill.smt.boolean.starts import Starts
 
 
 @dataclass(frozen=True, slots=True)

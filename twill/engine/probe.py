@@ -1,0 +1,120 @@
+"""The interface of every engine: a function that probes one interval, and the three things it can find out.
+
+`attempt(problem, interval, in_flight, joint=..., time_limit=..., stop=...)` decides whether a solution exists at exactly this interval
+with every s(v) + duration(v) <= in_flight * interval, under all rules of `twill.ir.problem` (joint) or under DEPENDENCE, UNITS and PINNED
+alone. The outcome is a closed union: only a `Refuted`, which an engine makes where its solver finished with "no solution", is a proof.
+An exhausted limit is an `Unknown`, a value of another type, so that it can not be counted as a refutation.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, assert_never
+
+from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Refutation, Solution
+
+FEW = 2
+"""Iterations in flight that are probed first: most answers have no more, and every probe is easier with no more."""
+
+Limit = Literal["work", "time", "size", "stopped"]
+"""Why a probe ended without a result: its budget of work, the wall-clock limit, a formula too large to build, or the stop event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feasible:
+    """A solution exists."""
+
+    solution: Solution
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """Proof: no solution exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Neither was found out."""
+
+    limit: Limit = "work"
+
+
+Outcome = Feasible | Refuted | Unknown
+
+What = Literal["feasible", "infeasible", "timeout"]
+
+
+def what(outcome: Outcome) -> What:
+    """The word for an outcome in progress events."""
+    match outcome:
+        case Feasible():
+            return "feasible"
+        case Refuted():
+            return "infeasible"
+        case Unknown():
+            return "timeout"
+        case _:
+            assert_never(outcome)
+
+
+def solution(outcome: Outcome) -> Solution | None:
+    """The schedule of a feasible outcome."""
+    return outcome.solution if isinstance(outcome, Feasible) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The outcome of one engine at one interval."""
+
+    outcome: Outcome
+    engine: str
+    seconds: float = 0.0
+
+    @property
+    def solution(self) -> Solution | None:
+        return solution(self.outcome)
+
+    @property
+    def refuted(self) -> bool:
+        return isinstance(self.outcome, Refuted)
+
+    @property
+    def conclusive(self) -> bool:
+        """Feasible or refuted."""
+        return not isinstance(self.outcome, Unknown)
+
+    @property
+    def what(self) -> What:
+        """The word for the outcome in progress events."""
+        return what(self.outcome)
+
+    def refutation(self, interval: Time, in_flight: int | None, *, below: bool) -> Refutation | None:
+        """The evidence that a refuted probe is; None for any other outcome. There is no other way from a probe to a `Refutation`."""
+        match self.outcome:
+            case Refuted():
+                return Refutation(interval, in_flight, self.engine, self.seconds, below)
+            case Feasible() | Unknown():
+                return None
+            case _:
+                assert_never(self.outcome)
+
+
+def best(probes: Sequence[Probe]) -> Probe:
+    """A feasible probe before a refuted one before an unknown one; the first of equals."""
+    return min(probes, key=lambda probe: (Feasible, Refuted, Unknown).index(type(probe.outcome)))
+
+
+class Engine(Protocol):
+    """The signature that all engines share."""
+
+    def __call__(
+        self,
+        problem: Problem,
+        interval: Time,
+        in_flight: int,
+        *,
+        joint: bool = True,
+        time_limit: float = 60.0,
+        stop: threading.Event | None = None,
+    ) -> Probe: ...
