@@ -46,6 +46,18 @@ class Iteration:
     base: Literal["first", "newest", "last", "once"]
     offset: int = 0
 
+    def number(self, newest: int, total: int) -> int:
+        """Its number in a loop of `total` iterations whose steady state is at i = `newest`; 0 outside of pipelined loops."""
+        match self.base:
+            case "first":
+                return self.offset
+            case "newest":
+                return newest - self.offset
+            case "last":
+                return total - 1 - self.offset
+            case "once":
+                return 0
+
 
 ONCE = Iteration("once")
 

@@ -8,6 +8,7 @@ work on these alone.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from twill.ir.effects import at
 from twill.ir.program import Advance, For, If, Iteration, Pipelined, Statement
 
 Trips = Callable[[Pipelined | For], int]
@@ -34,15 +35,12 @@ class Action:
 
     def iteration(self, iteration: Iteration) -> int:
         """Number of the iteration that is meant; 0 outside of pipelined loops."""
-        match iteration.base:
-            case "first":
-                return iteration.offset
-            case "newest":
-                return self.newest - iteration.offset
-            case "last":
-                return self.total - 1 - iteration.offset
-            case "once":
-                return 0
+        return iteration.number(self.newest, self.total)
+
+    @property
+    def number(self) -> int:
+        """Number of the iteration that the statement works for."""
+        return self.iteration(at(self.statement).iteration)
 
     def sequence(self, channel: str, iteration: Iteration) -> int:
         """Sequence number of a slot."""
@@ -85,16 +83,16 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
 def _pipelined(walk: _Walk, loop: Pipelined, here: Action) -> Iterator[Action]:
     total = walk.counts[loop.op] = walk.trips(loop)
 
-    def at(newest: int) -> Action:
+    def inside(newest: int) -> Action:
         return Action(loop, here.counters, loop.op, newest, total, here.outer)
 
     if total == 0:
-        yield from _list(walk, loop.zeroed, at(0))
+        yield from _list(walk, loop.zeroed, inside(0))
     if total < loop.stages - 1:
         for i in range(total):
-            yield from _list(walk, loop.short, at(i))
+            yield from _list(walk, loop.short, inside(i))
         return
-    yield from _list(walk, loop.prologue, at(0))
+    yield from _list(walk, loop.prologue, inside(0))
     for i in range(loop.stages - 1, total):
-        yield from _list(walk, loop.steady, at(i))
-    yield from _list(walk, loop.epilogue, at(total))
+        yield from _list(walk, loop.steady, inside(i))
+    yield from _list(walk, loop.epilogue, inside(total))

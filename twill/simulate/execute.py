@@ -8,14 +8,17 @@ NaN.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
 from twill.ir.program import (
     SLICES,
+    Advance,
     Compute,
+    ConsumerRelease,
     ConsumerWait,
+    FinalizeReduction,
     For,
     If,
     InitializeCarried,
@@ -31,7 +34,9 @@ from twill.ir.program import (
     Program,
     Read,
     Register,
+    SchedulingFence,
     StoreTile,
+    StoreWait,
     TileLoad,
     WarpProgram,
     walk,
@@ -40,7 +45,7 @@ from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import Scope, execute
-from twill.simulate.operations import product
+from twill.simulate.operations import product, shape_of
 from twill.simulate.operations import run as combined
 from twill.simulate.protocol import HazardError, Protocol, State
 
@@ -146,10 +151,12 @@ def _act(group: _Group, action: Action) -> None:
         case MmaWait(pending=pending):
             while len(group.in_flight) > pending:
                 _complete(group, *group.in_flight.pop(0))
-        case OrderBarrierWait() | OrderBarrierArrive():
+        case FinalizeReduction() | SchedulingFence() | ConsumerRelease() | OrderBarrierWait() | OrderBarrierArrive() | StoreWait():
             pass
+        case Advance() | Pipelined() | For() | If() as structure:
+            raise AssertionError(f"{type(structure).__name__} is unfolded, not executed")
         case _:
-            pass
+            assert_never(action.statement)
 
 
 def _scope(group: _Group, action: Action | None, reads: Any) -> Scope:
@@ -157,13 +164,9 @@ def _scope(group: _Group, action: Action | None, reads: Any) -> Scope:
     values = group.block.scope()
     for read in reads:
         values[read.value] = _found(group, action, read.location)
-    for op, count in (*action.outer, *(((action.loop, _iteration(action)),) if action.loop is not None else ())) if action else ():
+    for op, count in (*action.outer, *(((action.loop, action.number),) if action.loop is not None else ())) if action else ():
         _induct(group, values, op, count)
     return values
-
-
-def _iteration(action: Action) -> int:
-    return action.iteration(getattr(action.statement, "at").iteration)  # noqa: B009
 
 
 def _induct(group: _Group, values: Scope, index: int, count: int) -> None:
@@ -266,8 +269,8 @@ def _arrive(group: _Group, channel: str, slot: int) -> None:
 def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
     if not any(other.accumulator == issue.accumulator for _, other in group.in_flight):
         group.hidden[issue.accumulator] = group.registers.get(issue.accumulator)
-    shape = group.block.program.op(issue.ops[-1]).result.type
-    group.registers[issue.accumulator] = np.full(getattr(shape, "shape"), np.nan, np.float32)  # noqa: B009
+    shape = shape_of(group.block.program.op(issue.ops[-1]).result.type)
+    group.registers[issue.accumulator] = np.full(shape, np.nan, np.float32)
     group.in_flight.append((action, issue))
 
 
@@ -278,7 +281,7 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     for index in issue.ops[:-1]:
         execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
     a, b = (np.asarray(values[operand.id]) for operand in dot.operands[:2])
-    fresh = issue.begin == 0 and (issue.accumulate == "never" or (issue.accumulate == "not_first" and _iteration(action) == 0))
+    fresh = issue.begin == 0 and (issue.accumulate == "never" or (issue.accumulate == "not_first" and action.number == 0))
     part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
     old = np.zeros_like(part) if fresh else group.hidden[issue.accumulator]
     group.hidden[issue.accumulator] = part + (np.nan if old is None else old)

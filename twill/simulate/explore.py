@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from random import Random
 
+from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, effects
 from twill.ir.program import For, Pipelined, Program
 from twill.simulate.actions import Action, unfold
 from twill.simulate.local import check
@@ -78,10 +79,19 @@ def _ready(protocol: Protocol, groups: Sequence[tuple[int, Sequence[Action]]], s
 
 def describe(action: Action) -> str:
     """A synchronization in words."""
-    statement = action.statement
-    name = getattr(statement, "channel", getattr(statement, "order", ""))
-    iteration = action.iteration(getattr(statement, "at").iteration)  # noqa: B009
-    return f"{type(statement).__name__} {name}, iteration {iteration}"
+    found = effects(action.statement)
+    name = next((_name(one) for one in (*found.acquires, *found.releases)), "")
+    return f"{type(action.statement).__name__} {name}, iteration {action.number}"
+
+
+def _name(resource: Resource) -> str:
+    match resource:
+        case SlotPhase(channel):
+            return channel
+        case OrderSignal(order):
+            return order
+        case StagingBuffer(buffer):
+            return buffer
 
 
 def adversaries(program: Program, counts: Counts, rounds: int = 20, seed: int = 0) -> int:

@@ -8,12 +8,12 @@ code that places the waits.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from twill.ir.effects import effects, registers
 from twill.ir.program import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
     FinalizeReduction,
-    InitializeCarried,
     MmaIssue,
     MmaWait,
     Move,
@@ -21,10 +21,10 @@ from twill.ir.program import (
     ProducerLoad,
     ProducerStore,
     Program,
-    Read,
     Register,
     SchedulingFence,
     Slot,
+    Statement,
     StoreTile,
     StoreWait,
 )
@@ -78,49 +78,53 @@ def check(program: Program, group: int, actions: Iterable[Action]) -> None:
 def _action(program: Program, group: int, state: _Group, action: Action) -> None:
     match action.statement:
         case MmaWait(pending=pending):
-            state.in_flight = state.in_flight[len(state.in_flight) - pending :] if pending < len(state.in_flight) else state.in_flight
-            state.in_flight = state.in_flight if pending else []
+            state.in_flight = state.in_flight[max(0, len(state.in_flight) - pending) :]
         case MmaIssue() as issue:
             _issue(program, group, state, action, issue)
-        case ConsumerWait(channel=channel, at=at):
-            state.acquired[channel, action.sequence(channel, at.iteration)] = at.iteration.base != "once"
-        case ConsumerRelease(channel=channel, at=at):
-            if action.iteration(at.iteration) >= 0:
-                _consumer_release(program, group, state, channel, action.sequence(channel, at.iteration))
-        case Move(variable=variable, age=age):
-            _use(group, state, f"the move of {variable}", [("register", variable, age - 1)], [("register", variable, age)])
-        case FinalizeReduction(register=register):
-            _use(group, state, "the finalization of a reduction", [_register(register)], [_register(register)])
-            state.deferred.discard(_register(register))
-        case SchedulingFence(registers=registers):
-            _use(
-                group,
-                state,
-                "a scheduling fence",
-                [_register(register) for register in registers],
-                [_register(register) for register in registers],
-            )
-        case Compute(node=node, reads=reads, writes=writes):
-            _read(group, state, action, node, reads)
-            _use(group, state, node, _things(action, reads), [_register(write.register) for write in writes])
-            _spread(group, state, action, action.statement)
-        case InitializeCarried(register=register, source=source):
-            _read(group, state, action, "a copy", [Read(0, source)] if source else [])
-            _use(group, state, "a copy", [], [_register(register)])
-        case ProducerStore(channel=channel, reads=reads):
-            _read(group, state, action, f"the store to {channel}", reads)
-            _use(group, state, f"the store to {channel}", _things(action, reads), [])
-        case ProducerLoad(loads=loads):
-            for load in loads:
-                _read(group, state, action, "the address of a load", load.reads)
-        case StoreTile(reads=reads, buffer=buffer):
-            _read(group, state, action, "a store", reads)
-            _use(group, state, "a store", _things(action, reads), [])
-            _stage(program, group, state, buffer)
+        case ConsumerWait(channel=channel, at=when):
+            state.acquired[channel, action.sequence(channel, when.iteration)] = when.iteration.base != "once"
+        case ConsumerRelease(channel=channel, at=when):
+            if action.iteration(when.iteration) >= 0:
+                _consumer_release(program, group, state, channel, action.sequence(channel, when.iteration))
         case StoreWait(buffer=buffer):
             state.leaving.discard(buffer)
         case _:
+            _synchronous(program, group, state, action)
+
+
+def _synchronous(program: Program, group: int, state: _Group, action: Action) -> None:
+    """A statement that reads and writes at once: its operands are there (a move before the first assignment moves a value
+    that is never read), and no MMA in flight uses its registers."""
+    statement, found = action.statement, effects(action.statement)
+    what = _words(statement)
+    if not isinstance(statement, SchedulingFence | Move):
+        _read(group, state, action, what, found.reads)
+    written = [_register(register) for register in registers(found.writes)]
+    _use(group, state, what, _things(action, found.reads), written)
+    if not isinstance(statement, SchedulingFence):
+        state.assigned.update(written)
+    match statement:
+        case Compute():
+            _defer(group, state, action, statement)
+        case FinalizeReduction(register=register):
+            state.deferred.discard(_register(register))
+        case StoreTile(buffer=buffer):
+            _stage(program, group, state, buffer)
+        case _:
             pass
+
+
+def _words(statement: Statement) -> str:
+    """A statement in messages."""
+    match statement:
+        case Compute(node=node):
+            return node
+        case ProducerStore(channel=channel) | ProducerLoad(channel=channel):
+            return f"the {'load' if isinstance(statement, ProducerLoad) else 'store'} to {channel}"
+        case Move(variable=variable):
+            return f"the move of {variable}"
+        case _:
+            return type(statement).__name__
 
 
 def _register(register: Register) -> Thing:
@@ -135,11 +139,11 @@ def _thing(action: Action, location: OperandLocation) -> Thing:
             return "slot", channel, action.sequence(channel, iteration)
 
 
-def _things(action: Action, reads: Iterable[Read]) -> list[Thing]:
-    return [_thing(action, read.location) for read in reads]
+def _things(action: Action, locations: Iterable[OperandLocation]) -> list[Thing]:
+    return [_thing(action, location) for location in locations]
 
 
-def _read(group: int, state: _Group, action: Action, what: str, reads: Iterable[Read]) -> None:
+def _read(group: int, state: _Group, action: Action, what: str, reads: Iterable[OperandLocation]) -> None:
     """Everything read is there: slots between ConsumerWait and ConsumerRelease, registers assigned."""
     for kind, name, number in _things(action, reads):
         if kind == "slot" and (name, number) not in state.acquired:
@@ -157,13 +161,12 @@ def _use(group: int, state: _Group, what: str, reads: Iterable[Thing], writes: I
     for thing in writes:
         if thing in written or thing in read:
             raise HazardError(f"group {group}: {what} overwrites {thing[1]}, which an MMA in flight uses")
-        state.assigned.add(thing)
 
 
-def _spread(group: int, state: _Group, action: Action, compute: Compute) -> None:
+def _defer(group: int, state: _Group, action: Action, compute: Compute) -> None:
     """What is computed from a deferred reduction is deferred too, and is not read outside of the loop before
     it is finalized."""
-    deferred = compute.deferred or any(thing in state.deferred for thing in _things(action, compute.reads))
+    deferred = compute.deferred or any(thing in state.deferred for thing in _things(action, effects(compute).reads))
     if deferred and action.loop is None:
         raise HazardError(f"group {group}: {compute.node} reads a reduction that is not finalized")
     for write in compute.writes:
@@ -173,7 +176,7 @@ def _spread(group: int, state: _Group, action: Action, compute: Compute) -> None
 def _issue(program: Program, group: int, state: _Group, action: Action, issue: MmaIssue) -> None:
     accumulator = _register(issue.accumulator)
     first = issue.accumulate == "never" or (issue.accumulate == "not_first" and action.iteration(issue.at.iteration) == 0)
-    operands = [read for read in issue.reads if read.location != issue.accumulator]
+    operands = [read.location for read in issue.reads if read.location != issue.accumulator]
     _read(group, state, action, issue.node, operands)
     _, k = shape_of(program.op(issue.ops[-1]).operands[0].type)
     if not first and accumulator not in state.assigned:

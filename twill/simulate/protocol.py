@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
+from twill.ir.effects import at, effects
 from twill.ir.program import (
     Channel,
     ConsumerRelease,
@@ -68,11 +69,7 @@ class Protocol:
 
     def concerns(self, action: Action) -> bool:
         """Whether an action waits for, or changes, what groups share."""
-        if isinstance(action.statement, ConsumerRelease) and action.iteration(action.statement.at.iteration) < 0:
-            return False
-        return isinstance(
-            action.statement, ProducerLoad | ProducerStore | ConsumerWait | ConsumerRelease | OrderBarrierWait | OrderBarrierArrive
-        )
+        return effects(action.statement).shared and not (isinstance(action.statement, ConsumerRelease) and action.number < 0)
 
     def ready(self, state: State, action: Action) -> bool:
         """Whether an action need not wait."""
@@ -108,7 +105,7 @@ class Protocol:
 
     def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, SlotStates, Channel]:
         position, channel = self.channels[name]
-        number = action.sequence(name, action.statement.at.iteration)  # pyright: ignore
+        number = action.sequence(name, at(action.statement).iteration)
         return number, number % channel.depth, state.slots[position], channel
 
     def _producer_load(self, state: State, group: int, name: str, action: Action) -> State:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from twill.ir.effects import at
 from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
 from twill.ir.program import (
@@ -33,6 +34,7 @@ from twill.ir.program import (
 )
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
+from twill.simulate.operations import shape_of
 from twill.simulate.protocol import HazardError, Protocol, State
 from twill.warp.dataflow import DOT, LOAD
 from twill.warp.tasks import Scheduled
@@ -152,7 +154,7 @@ def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs
     still."""
     protocol = Protocol.of(program)
     mmas = [op for op in program.function.walk() if op.name == DOT]
-    k = {op.index: getattr(op.operands[0].type, "shape")[-1] for op in mmas}  # noqa: B009
+    k = {op.index: shape_of(op.operands[0].type)[-1] for op in mmas}
     nodes = {index: node.id for one in loops for node in one.graph.nodes for index in node.ops}
     problems: dict[int | None, Problem] = {one.loop.op.index: one.problem for one in loops}
     intervals: dict[int | None, float] = {
@@ -243,24 +245,23 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
 def _note(clock: _Clock, group: _Group, action: Action, name: str, came: float, cycle: int | None) -> None:
     """The time that a group stood still at a wait."""
     if group.now > came and cycle is not None:
-        at = getattr(action.statement, "at")  # noqa: B009
-        clock.events.append(Event(group.track, name, came, group.now, action.iteration(at.iteration), group.now - came, action.loop))
+        clock.events.append(Event(group.track, name, came, group.now, action.number, group.now - came, action.loop))
 
 
 def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Wait until a slot is empty."""
-    at, came = getattr(action.statement, "at"), group.now  # noqa: B009
-    number = action.sequence(name, at.iteration)
+    when, came = at(action.statement), group.now
+    number = action.sequence(name, when.iteration)
     depth = clock.protocol.channels[name][1].depth
     if number >= depth:
         group.now = max(came + clock.costs.poll, clock.empty[name, number - depth] + clock.costs.barrier)
-    _note(clock, group, action, f"producer_acquire {name}", came, at.cycle)
+    _note(clock, group, action, f"producer_acquire {name}", came, when.cycle)
 
 
 def _producer_load(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Tiles on their way: TMA is taken, then they arrive."""
-    at, arrival = getattr(action.statement, "at"), group.now  # noqa: B009
-    number = action.sequence(name, at.iteration)
+    arrival = group.now
+    number = action.sequence(name, at(action.statement).iteration)
     if isinstance(action.statement, ProducerLoad):
         for load in action.statement.loads:
             problem, scale = clock.problems.get(action.loop), _scale(clock, action)
@@ -321,7 +322,7 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
     problem = clock.problems[action.loop]
     op, scale, fraction = problem.operation(node), _scale(clock, action), _part(action.statement) / group.members
-    iteration = action.iteration(getattr(action.statement, "at").iteration)  # noqa: B009
+    iteration = action.number
     if group.left == 1.0:
         came = group.now
         group.now = _shared(clock, action, op, max([came, *_operands(clock, group, action, problem, node, iteration)]), fraction)

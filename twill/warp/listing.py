@@ -5,14 +5,26 @@ and writes.
 """
 
 from collections.abc import Iterable
+from typing import assert_never
 
+from twill.ir.effects import at
 from twill.ir.program import (
     SLICES,
-    At,
+    Advance,
     Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    FinalizeReduction,
+    For,
+    If,
+    InitializeCarried,
     Iteration,
     MmaIssue,
+    MmaWait,
+    Move,
     OperandLocation,
+    OrderBarrierArrive,
+    OrderBarrierWait,
     Pipelined,
     ProducerLoad,
     ProducerStore,
@@ -22,6 +34,7 @@ from twill.ir.program import (
     SchedulingFence,
     Statement,
     StoreTile,
+    StoreWait,
     inner,
 )
 
@@ -57,8 +70,8 @@ def _lines(statement: Statement, depth: int) -> Iterable[str]:
 
 
 def _when(statement: Statement) -> str:
-    at: At = getattr(statement, "at", At())
-    return "" if at.cycle is None else f"{at.cycle:>5} [{iteration(at.iteration)}] "
+    when = at(statement)
+    return "" if when.cycle is None else f"{when.cycle:>5} [{iteration(when.iteration)}] "
 
 
 def iteration(it: Iteration) -> str:
@@ -67,26 +80,44 @@ def iteration(it: Iteration) -> str:
 
 
 def _what(statement: Statement) -> str:
-    reads: tuple[Read, ...] = getattr(statement, "reads", ())
-    sources = " ".join(_location(read.location) for read in reads)
+    """Names and locations of a simple statement."""
     match statement:
-        case Compute(node=node, writes=writes, begin=begin, end=end):
+        case Compute(node=node, reads=reads, writes=writes, begin=begin, end=end):
             slices = "" if end - begin == SLICES else f" slices {begin}..{end}"
-            return f"{node}{slices} {sources} -> {' '.join(_location(write.register) for write in writes)}"
-        case MmaIssue(node=node, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator):
-            return f"{node} k {begin}..{end} accumulate {accumulate} {sources} -> {_location(accumulator)}"
+            return f"{node}{slices} {_sources(reads)} -> {' '.join(_location(write.register) for write in writes)}"
+        case MmaIssue(node=node, reads=reads, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator):
+            return f"{node} k {begin}..{end} accumulate {accumulate} {_sources(reads)} -> {_location(accumulator)}"
         case SchedulingFence(registers):
             return " ".join(map(_location, registers))
         case ProducerLoad(channel=channel, bytes=size):
             return f"{channel} {size} bytes"
-        case ProducerStore(node=node, channel=channel):
-            return f"{node} {sources} -> {channel}"
-        case StoreTile(buffer=buffer, parts=parts):
-            return f"{sources} through {buffer} in {parts}"
+        case ProducerStore(node=node, reads=reads, channel=channel):
+            return f"{node} {_sources(reads)} -> {channel}"
+        case StoreTile(reads=reads, buffer=buffer, parts=parts):
+            return f"{_sources(reads)} through {buffer} in {parts}"
+        case Move(variable, age):
+            return f"{variable} {age}"
+        case InitializeCarried(register=register) | FinalizeReduction(register=register):
+            return _location(register)
+        case MmaWait(pending):
+            return str(pending)
+        case (
+            ConsumerWait(channel=name)
+            | ConsumerRelease(channel=name)
+            | Advance(channel=name)
+            | OrderBarrierWait(order=name)
+            | OrderBarrierArrive(order=name)
+            | StoreWait(buffer=name)
+        ):
+            return name
+        case Pipelined() | For() | If():
+            return ""
         case _:
-            names = ("channel", "order", "buffer", "pending", "variable", "age")
-            found = [str(getattr(statement, name)) for name in names if hasattr(statement, name)]
-            return " ".join([*found, *([_location(getattr(statement, "register"))] if hasattr(statement, "register") else [])])  # noqa: B009
+            assert_never(statement)
+
+
+def _sources(reads: Iterable[Read]) -> str:
+    return " ".join(_location(read.location) for read in reads)
 
 
 def _location(location: OperandLocation) -> str:

@@ -9,22 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
+from twill.ir.effects import effects, registers
 from twill.ir.loop import Module, Type
 from twill.ir.program import (
     Compute,
     Descriptor,
-    FinalizeReduction,
     InitializeCarried,
     Launch,
     MmaIssue,
-    Move,
     OrderBarrier,
     Pipelined,
-    ProducerStore,
     Program,
-    Register,
     Statement,
-    StoreTile,
     Variable,
     WarpProgram,
     walk,
@@ -243,7 +239,8 @@ def _variables(code: Code, names: Mapping[int, str], body: tuple[Statement, ...]
         value.id: value for op in code.ops.values() for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
     }
     for statement in walk(body):
-        for register in _registers_of(statement):
+        touched = effects(statement)
+        for register in registers((*touched.reads, *touched.writes)):
             ages[register.variable] = max(ages.get(register.variable, 1), register.age + 1)
         match statement:
             case Compute(writes=writes):
@@ -255,24 +252,6 @@ def _variables(code: Code, names: Mapping[int, str], body: tuple[Statement, ...]
             case _:
                 pass
     return tuple(Variable(name, types[name], ages[name]) for name in sorted(types))
-
-
-def _registers_of(statement: Statement) -> Iterable[Register]:
-    match statement:
-        case Compute(reads=reads, writes=writes):
-            yield from (read.location for read in reads if isinstance(read.location, Register))
-            yield from (write.register for write in writes)
-        case MmaIssue(reads=reads, accumulator=accumulator):
-            yield from (read.location for read in reads if isinstance(read.location, Register))
-            yield accumulator
-        case StoreTile(reads=reads) | ProducerStore(reads=reads) | Pipelined(bounds=reads):
-            yield from (read.location for read in reads if isinstance(read.location, Register))
-        case InitializeCarried(register=register) | FinalizeReduction(register=register):
-            yield register
-        case Move(variable=variable, age=age):
-            yield Register(variable, age)
-        case _:
-            return
 
 
 def _launch(granted: Sequence[Granted], one: Scheduled) -> Launch:

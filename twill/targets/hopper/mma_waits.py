@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
+from twill.ir.effects import SlotPhase, at, effects, registers
 from twill.ir.problem import Time
 from twill.ir.program import (
     At,
     Compute,
     ConsumerRelease,
     ConsumerWait,
-    Iteration,
     MmaIssue,
     MmaWait,
     Move,
+    OperandLocation,
     OrderBarrierWait,
     ProducerStore,
     Register,
-    Slot,
     Statement,
     StoreTile,
 )
@@ -136,7 +136,7 @@ def pending(code: Code, parts: Parts) -> Mapping[int, int]:
 def _at(parts: Parts, key: Key) -> At:
     """Of the step that is waited before, or the last one."""
     steps = (parts.prologue, parts.steady, parts.epilogue)[key.part]
-    return getattr(steps[min(key.position, len(steps) - 1)].statement, "at")  # noqa: B009
+    return at(steps[min(key.position, len(steps) - 1)].statement)
 
 
 def _merged(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> dict[int, MmaWait]:
@@ -213,18 +213,6 @@ def _spent(run: _Run, position: int, now: Time) -> bool:
     return read and one.through <= now and not any(name in run.touched for _, name, _ in one.writes)
 
 
-def _number(iteration: Iteration, i: int, total: int) -> int:
-    match iteration.base:
-        case "first":
-            return iteration.offset
-        case "newest":
-            return i - iteration.offset
-        case "last":
-            return total - 1 - iteration.offset
-        case "once":
-            return 0
-
-
 def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> None:
     """An MMA is issued behind the wait for those of earlier intervals that the schedule has done by then and
     that arithmetic of the loop touches: see `pipelined_loops.shifted`."""
@@ -253,29 +241,21 @@ def _held_up(run: _Run, flight: _Flight, writes: frozenset[Location]) -> bool:
 
 
 def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Location], frozenset[Location]]:
-    """What a statement reads and writes."""
-    match statement:
-        case Compute(reads=reads, writes=writes):
-            return _locations((r.location for r in reads), i, total), _locations((w.register for w in writes), i, total)
-        case MmaIssue(reads=reads, accumulator=accumulator):
-            return _locations((r.location for r in reads), i, total), _locations([accumulator], i, total)
-        case StoreTile(reads=reads) | ProducerStore(reads=reads):
-            return _locations((r.location for r in reads), i, total), frozenset()
-        case Move(variable=variable, age=age):
-            return _locations([Register(variable, age - 1)], i, total), _locations([Register(variable, age)], i, total)
-        case _:
-            return frozenset(), frozenset()
+    """What a statement reads, and which registers it writes."""
+    found = effects(statement)
+    return _locations(found.reads, i, total), _locations(registers(found.writes), i, total)
 
 
-def _locations(locations: Iterable[Register | Slot], i: int, total: int) -> frozenset[Location]:
+def _locations(locations: Iterable[OperandLocation], i: int, total: int) -> frozenset[Location]:
     return frozenset(
-        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, _number(p.iteration, i, total))
-        for p in locations
+        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, p.iteration.number(i, total)) for p in locations
     )
 
 
 def _releases(statement: Statement, read: frozenset[Location], i: int, total: int) -> bool:
-    return isinstance(statement, ConsumerRelease) and ("slot", statement.channel, _number(statement.at.iteration, i, total)) in read
+    """Whether a statement releases a slot that is read."""
+    released = (one for one in effects(statement).releases if isinstance(one, SlotPhase) and one.state == "empty")
+    return any(("slot", one.channel, one.iteration.number(i, total)) in read for one in released)
 
 
 # --- what registers hold ----------------------------------------------------------------------------------------------
@@ -287,7 +267,7 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
     statement = step.statement
     if not isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
         return
-    own = _number(statement.at.iteration, i, total)
+    own = statement.at.iteration.number(i, total)
     for read, (source, back) in zip(statement.reads, step.sources, strict=True):
         if not isinstance(read.location, Register) or back is None:
             continue
@@ -310,10 +290,10 @@ def _assign(run: _Run, step: Step, i: int, total: int) -> None:
     match step.statement:
         case Compute(writes=writes, at=at):
             for write in writes:
-                run.held["register", write.register.variable, write.register.age] = (write.value, _number(at.iteration, i, total))
+                run.held["register", write.register.variable, write.register.age] = (write.value, at.iteration.number(i, total))
         case MmaIssue(ops=ops, accumulator=accumulator, at=at):
             result = run.code.ops[ops[-1]].result.id
-            run.held["register", accumulator.variable, accumulator.age] = (result, _number(at.iteration, i, total))
+            run.held["register", accumulator.variable, accumulator.age] = (result, at.iteration.number(i, total))
         case Move(variable=variable, age=age):
             moved = run.held.get(("register", variable, age - 1), _INITIAL if age == 1 else None)
             if moved is not None:

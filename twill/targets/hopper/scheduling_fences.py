@@ -9,6 +9,7 @@ those read next.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from twill.ir.effects import at, effects, registers
 from twill.ir.loop import Scalar, Tensor, Type
 from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Register, SchedulingFence, Statement
 
@@ -48,7 +49,7 @@ def _runs(statements: Sequence[Statement], types: Mapping[str, Type]) -> list[tu
     """Runs of arithmetic and of other statements, alternating. A run on vectors alone between two of the
     latter is not worth a fence (measured: ten cycles each and more); it becomes part of them, and the
     compiler schedules it."""
-    runs = [(key, list(run)) for key, run in groupby(statements, key=lambda s: isinstance(s, Compute | Move))]
+    runs = [(key, list(run)) for key, run in groupby(statements, key=_is_arithmetic)]
     found = runs[:1]
     for i, (arithmetic, run) in enumerate(runs[1:], 1):
         if (not arithmetic or (i + 1 < len(runs) and _small(run, types))) and not found[-1][0]:
@@ -64,31 +65,21 @@ def _small(run: Sequence[Statement], types: Mapping[str, Type]) -> bool:
     return not any(isinstance(kind, Tensor) and len(kind.shape) > 1 for kind in kinds)
 
 
-def _fence(registers: Sequence[Register], run: Sequence[Statement]) -> list[Statement]:
-    at = next((at for s in run if (at := getattr(s, "at", None))), At())
-    return [SchedulingFence(tuple(registers), at)] if registers else []
+def _fence(crossing: Sequence[Register], run: Sequence[Statement]) -> list[Statement]:
+    when = next((at(s) for s in run), At())
+    return [SchedulingFence(tuple(crossing), when)] if crossing else []
 
 
 def _writes(run: Sequence[Statement]) -> Iterator[Register]:
-    for statement in run:
-        match statement:
-            case Compute(writes=writes):
-                yield from (write.register for write in writes)
-            case Move(variable=variable, age=age):
-                yield Register(variable, age)
-            case _:
-                pass
+    yield from (register for one in run if _is_arithmetic(one) for register in registers(effects(one).writes))
 
 
 def _read(run: Sequence[Statement]) -> Iterator[Register]:
-    for statement in run:
-        match statement:
-            case Compute(reads=reads):
-                yield from (read.location for read in reads if isinstance(read.location, Register))
-            case Move(variable=variable, age=age):
-                yield Register(variable, age - 1)
-            case _:
-                pass
+    yield from (register for one in run if _is_arithmetic(one) for register in registers(effects(one).reads))
+
+
+def _is_arithmetic(statement: Statement) -> bool:
+    return isinstance(statement, Compute | Move)
 
 
 def _inputs(run: Sequence[Statement]) -> set[Register]:

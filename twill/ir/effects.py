@@ -1,0 +1,163 @@
+"""What each statement of a warp program reads, writes, acquires and releases: the one table that lowering and simulation share.
+
+Takes a `Statement`; gives its `Effects` and the `At` that it stands at. Statements with others inside them have the
+effects of their own bounds and conditions alone: `ir.program.walk` visits what is inside.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+from twill.ir.program import (
+    Advance,
+    At,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    FinalizeReduction,
+    For,
+    If,
+    InitializeCarried,
+    Iteration,
+    MmaIssue,
+    MmaWait,
+    Move,
+    OperandLocation,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    Pipelined,
+    ProducerLoad,
+    ProducerStore,
+    Read,
+    Register,
+    SchedulingFence,
+    Slot,
+    Statement,
+    StoreTile,
+    StoreWait,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPhase:
+    """A slot of a channel in the state `full` (readable by consumers) or `empty` (writable by the producer)."""
+
+    channel: str
+    iteration: Iteration
+    state: Literal["full", "empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSignal:
+    """The signal of an ordering barrier."""
+
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagingBuffer:
+    """A buffer that no store reads any more."""
+
+    buffer: str
+
+
+Resource: TypeAlias = SlotPhase | OrderSignal | StagingBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Effects of one statement, in program order of its group."""
+
+    reads: tuple[OperandLocation, ...] = ()
+    writes: tuple[OperandLocation, ...] = ()
+    acquires: tuple[Resource, ...] = ()
+    """What the statement waits for."""
+    releases: tuple[Resource, ...] = ()
+    """What it makes available, at once or when its asynchronous part completes."""
+    asynchronous: bool = False
+    """It goes on reading and writing until a later statement waits for it: `MmaWait` for an `MmaIssue`, the full barrier
+    for a `ProducerLoad`, `StoreWait` for a `StoreTile`."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether the statement synchronizes its group with others."""
+        return any(not isinstance(one, StagingBuffer) for one in (*self.acquires, *self.releases))
+
+
+def effects(statement: Statement) -> Effects:
+    """The effects of one statement."""
+    match statement:
+        case Compute(reads=reads, writes=writes):
+            return Effects(_locations(reads), tuple(write.register for write in writes))
+        case InitializeCarried(source=source, register=register):
+            return Effects((source,) if source else (), (register,))
+        case Move(variable=variable, age=age):
+            return Effects((Register(variable, age - 1),), (Register(variable, age),))
+        case FinalizeReduction(register=register):
+            return Effects((register,), (register,))
+        case SchedulingFence(registers=registers):
+            return Effects(registers, registers)
+        case MmaIssue(reads=reads, accumulator=accumulator):
+            return Effects(_locations(reads), (accumulator,), asynchronous=True)
+        case Pipelined(bounds=reads) | For(bounds=reads):
+            return Effects(_locations(reads))
+        case If(condition=condition):
+            return Effects((condition.location,) if condition else ())
+        case MmaWait() | Advance():
+            return Effects()
+        case _:
+            return _synchronizing(statement)
+
+
+_Synchronizing: TypeAlias = (
+    ProducerLoad | ProducerStore | ConsumerWait | ConsumerRelease | OrderBarrierWait | OrderBarrierArrive | StoreTile | StoreWait
+)
+
+
+def _synchronizing(statement: _Synchronizing) -> Effects:
+    match statement:
+        case ProducerLoad(channel=channel, loads=loads, at=at):
+            reads = tuple(location for load in loads for location in _locations(load.reads))
+            written = tuple(Slot(channel, load.tensor, at.iteration) for load in loads)
+            return Effects(reads, written, *_fill(channel, at), asynchronous=True)
+        case ProducerStore(channel=channel, reads=reads, values=values, at=at):
+            written = tuple(Slot(channel, i, at.iteration) for i, _ in enumerate(values))
+            return Effects(_locations(reads), written, *_fill(channel, at))
+        case ConsumerWait(channel=channel, at=at):
+            return Effects(acquires=(SlotPhase(channel, at.iteration, "full"),))
+        case ConsumerRelease(channel=channel, at=at):
+            return Effects(releases=(SlotPhase(channel, at.iteration, "empty"),))
+        case OrderBarrierWait(order=order):
+            return Effects(acquires=(OrderSignal(order),))
+        case OrderBarrierArrive(order=order):
+            return Effects(releases=(OrderSignal(order),))
+        case StoreTile(reads=reads, buffer=buffer):
+            staging = (StagingBuffer(buffer),)
+            return Effects(_locations(reads), acquires=staging, releases=staging, asynchronous=True)
+        case StoreWait(buffer=buffer):
+            return Effects(acquires=(StagingBuffer(buffer),))
+        case _:
+            assert_never(statement)
+
+
+def _fill(channel: str, at: At) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:
+    """What a producer acquires and releases."""
+    return (SlotPhase(channel, at.iteration, "empty"),), (SlotPhase(channel, at.iteration, "full"),)
+
+
+def _locations(reads: Iterable[Read]) -> tuple[OperandLocation, ...]:
+    return tuple(read.location for read in reads)
+
+
+def registers(locations: Iterable[OperandLocation]) -> tuple[Register, ...]:
+    """Those of some locations that are registers."""
+    return tuple(location for location in locations if isinstance(location, Register))
+
+
+def at(statement: Statement) -> At:
+    """When a statement stands in the schedule; outside of pipelined loops for statements without a time of their own."""
+    match statement:
+        case Advance() | Pipelined() | For() | If():
+            return At()
+        case _:
+            return statement.at
