@@ -183,23 +183,25 @@ def _page(document: Mapping[str, Any]) -> str:
     machine, reports = document["machine"], document["reports"]
     head = (
         f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']}, {document['date']}. Made by "
-        "`python benchmarks/hopper.py`: all is generated from the schedules that `twill` finds for `examples/kernels.py`. Medians of "
-        "interleaved rounds in rotating order, L2 flushed; ratios inside one run, above 1 is faster than the peer. GEMM of 8192 x 8192 x K "
-        "beside cuBLAS (fp8: with fast accumulation); dual_gemm of 8192 x 4096 and gemm_reduction beside the cuBLAS GEMM of as many "
-        "operations; attention of 128 heads (batch 4 times 32), head dim 128, beside cuDNN (backward: without the sums of o * do), both "
-        "through PyTorch. Triton is the same kernel compiled by Triton, with the warps (4, 8) and stages (2, 3, 4) that are fastest."
+        "`python benchmarks/hopper.py`: all kernels are generated from the schedules that `twill` finds for `examples/kernels.py`. "
+        "Medians of interleaved rounds in rotating order, L2 flushed; ratios within one run, above 1 is faster than the baseline. "
+        "Baselines: cuBLAS for GEMM of 8192 x 8192 x K (fp8: with fast accumulation); the cuBLAS GEMM of equal FLOPs for dual_gemm of "
+        "8192 x 4096 and gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32), head dim 128 (backward: without the sums "
+        "of o * do), both through PyTorch. Triton is the same kernel compiled by Triton with its fastest number of warps (4, 8) and "
+        "stages (2, 3, 4)."
     )
-    speed = table(("kernel", "shape", "TFLOP/s", "peer", "times the peer", "must", "times Triton", "must", "error"), _speed(reports))
-    counted = table(("kernel", "shape", "twill", "tensor", "peer", "tensor", "Triton", "tensor"), _counted(reports))
+    head_of_speed = ("kernel", "shape", "TFLOP/s", "baseline", "speed / baseline", "target", "speed / Triton", "target", "error")
+    speed = table(head_of_speed, _speed(reports))
+    counted = table(("kernel", "shape", "twill", "tensor", "baseline", "tensor", "Triton", "tensor"), _counted(reports))
     steady = table(("kernel", "scheduled", "predicted", "measured", "predicted / measured"), _steady(reports))
     warned = [f"* {name}: {warning}" for name, one in reports.items() for warning in one["warnings"]]
     parts = [
         f"# Generated kernels on an H200\n\n{fill(head, 140)}\n",
-        f"![Time beside peers, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
-        f"SM cycles (`ncu --clock-control none`, million) and the part of them in which the tensor core works:\n\n{counted}",
-        "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (the difference of two runs of one",
-        f"thread block per SM by that of their iterations):\n\n{steady}",
-        "What ptxas warned of:\n" if warned else "ptxas warned of nothing.",
+        f"![Time against baselines, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
+        f"SM cycles (`ncu --clock-control none`, million) and tensor core utilization:\n\n{counted}",
+        "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (difference in cycles of two runs with",
+        f"one thread block per SM, divided by the difference in iterations):\n\n{steady}",
+        "ptxas warnings:\n" if warned else "ptxas gave no warnings.",
         *warned,
     ]
     return "\n".join(parts) + "\n"
