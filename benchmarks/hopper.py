@@ -199,8 +199,8 @@ def _page(document: Mapping[str, Any]) -> str:
         f"# Generated kernels on an H200\n\n{fill(head, 140)}\n",
         f"![Time against baselines, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
         f"SM cycles (`ncu --clock-control none`, million) and tensor core utilization:\n\n{counted}",
-        "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (difference in cycles of two runs with",
-        f"one thread block per SM, divided by the difference in iterations):\n\n{steady}",
+        "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (difference in cycles of two runs",
+        f"with one thread block per SM, divided by the difference in iterations):\n\n{steady}",
         "ptxas warnings:\n" if warned else "ptxas gave no warnings.",
         *warned,
     ]
