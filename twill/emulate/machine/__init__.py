@@ -1,0 +1,1 @@
+"""Warps, CTAs and clusters at work, and what they wait for."""

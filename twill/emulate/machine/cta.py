@@ -1,0 +1,171 @@
+"""CTAs and clusters, and the order in which their warps take turns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from twill.emulate.faults import Fault
+from twill.emulate.machine.asynchronous import Operation, Pending
+from twill.emulate.machine.barriers import ClusterBarrier, Mbarrier, Named
+from twill.emulate.machine.warp import ALL, Warp
+from twill.emulate.memory.clocks import Clocks
+from twill.emulate.memory.device import Device
+from twill.emulate.memory.shared import RESERVED, Shared
+
+if TYPE_CHECKING:
+    from twill.emulate.decode import Code
+
+RANK_SHIFT = 24
+"""Of a CTA's rank in addresses of the cluster's shared memory."""
+REGISTERS = 65536
+"""Of an SM (CUDA programming guide, compute capability 9.0)."""
+IDLE_ROUNDS = 2000
+"""Rounds in which warps only look again before this counts as a deadlock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What all CTAs of a launch share."""
+
+    code: "Code"
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared: int
+    """Dynamic shared memory, bytes."""
+    parameters: bytes
+    device: Device
+    symbols: Mapping[str, int]
+    """Addresses of global and constant variables."""
+    processors: int = 132
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+class Cta:
+    def __init__(self, cluster: "Cluster", rank: int, index: tuple[int, int, int]) -> None:
+        launch = cluster.launch
+        self.cluster, self.rank, self.index, self.launch = cluster, rank, index, launch
+        self.name = ",".join(map(str, index))
+        self.shared = Shared(RESERVED + launch.code.shared + launch.shared, cluster.clocks)
+        self.base = rank << RANK_SHIFT
+        self.mbarriers = dict[int, Mbarrier]()
+        self.components = dict[int, tuple[int, int]]()
+        """Of mbarriers that were at an offset: component and epochs that it has had."""
+        self.named = dict[int, Named]()
+        self.exited = 0
+        """Threads."""
+        self.state = dict[Any, Any]()
+        """What instruction families keep for a CTA."""
+        count = -(-launch.threads // 32)
+        last = launch.threads - 32 * (count - 1)
+        alive = [ALL] * (count - 1) + [(1 << last) - 1]
+        self.warps = [Warp(self, i, launch.code, alive[i], cluster.clocks.add(f"warp {i} of CTA {self.name}")) for i in range(count)]
+        entry = launch.code.entry_registers(launch.threads)
+        self.free_registers = REGISTERS - entry * 32 * count
+        self.registers = [entry] * count
+        """Per thread, of each warp."""
+
+    def barrier(self, number: int) -> Named:
+        if number > 15:
+            raise Fault(f"there is no barrier {number}: a CTA has 16")
+        if number not in self.named:
+            self.named[number] = Named(self.cluster.clocks.clock())
+        return self.named[number]
+
+
+@dataclass(slots=True)
+class Adversary:
+    """Chooses who goes first. Seed 0 lets each warp run until it waits and everything asynchronous happen as late as possible; others
+    choose at random."""
+
+    seed: int
+    random: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+
+    def order(self, warps: Sequence[Warp]) -> Sequence[Warp]:
+        return warps if self.seed == 0 else self.random.sample(list(warps), len(warps))
+
+    def budget(self) -> int:
+        return 1_000_000 if self.seed == 0 else self.random.choice((1, 3, 10, 100))
+
+    def early(self) -> bool:
+        return self.seed != 0 and self.random.random() < 0.2
+
+    def choose(self, operations: Sequence[Operation]) -> Operation:
+        return operations[-1] if self.seed == 0 else self.random.choice(operations)
+
+
+class Cluster:
+    """The CTAs of one cluster; without clusters, one."""
+
+    def __init__(self, launch: Launch, origin: tuple[int, int, int], seed: int) -> None:
+        self.launch = launch
+        x, y, z = launch.cluster
+        count = x * y * z
+        warps = -(-launch.threads // 32) * count
+        self.clocks = Clocks(6 * warps + 128 * count + 16)
+        self.pending = Pending()
+        self.adversary = Adversary(seed)
+        self.barrier = ClusterBarrier(self.clocks.clock(), warps)
+        places = [(i % x, i // x % y, i // (x * y)) for i in range(count)]
+        self.ctas = [Cta(self, rank, (origin[0] + a, origin[1] + b, origin[2] + c)) for rank, (a, b, c) in enumerate(places)]
+        self.at_work: Warp | None = None
+        for cta in self.ctas:
+            for warp in cta.warps:
+                warp.start()
+
+    def run(self) -> None:
+        """Until every warp has exited. Raises Fault for a deadlock."""
+        warps = [warp for cta in self.ctas for warp in cta.warps]
+        idle = 0
+        while warps:
+            moved, solid = self._round(warps)
+            warps = [warp for warp in warps if warp.alive]
+            idle = 0 if solid else idle + 1
+            if (not moved or idle) and warps and self._complete():
+                idle = 0
+            elif warps and (not moved or idle > IDLE_ROUNDS):
+                raise self._deadlock(warps)
+        self.at_work = None
+        while self._complete():
+            pass
+
+    def _round(self, warps: Sequence[Warp]) -> tuple[bool, bool]:
+        moved = solid = False
+        for warp in self.adversary.order(warps):
+            self.at_work = warp
+            came, really = warp.run(self.adversary.budget())
+            moved, solid = moved | came, solid | really
+            if self.adversary.early():
+                self._complete()
+        return moved, solid
+
+    def _complete(self) -> bool:
+        """One operation that is in flight comes to pass."""
+        self.pending.tidy()
+        if not self.pending.operations:
+            return False
+        self.adversary.choose(self.pending.operations).complete()
+        return True
+
+    def _deadlock(self, warps: Sequence[Warp]) -> Fault:
+        waits = dict[str, list[str]]()
+        for warp in warps:
+            for one in warp.fragments:
+                line = warp.code.line(one.pc)
+                waits.setdefault(f"PTX line {line}, for {one.waiting.what if one.waiting else 'nothing'}", []).append(f"{warp.index}")
+        shown = "; ".join(f"warps {', '.join(who)} wait at {what}" for what, who in waits.items())
+        self.at_work = warps[0]
+        return Fault(f"deadlock: {shown}")
+
+    def cta_at(self, address: int) -> Cta:
+        rank = address >> RANK_SHIFT
+        if rank >= len(self.ctas):
+            raise Fault(f"the address {address:#x} is in no CTA's shared memory: the cluster has {len(self.ctas)}")
+        return self.ctas[rank]

@@ -1,0 +1,302 @@
+"""A warp: 32 lanes, their registers, and the places in the code that groups of its lanes have reached.
+
+Registers of one size are the rows of one array, a column for each lane; `views` gives rows by type. `valid` has a bit for each lane whose
+value is defined; an undefined value may be moved and computed with, and is an error where it matters (`require`).
+
+Lanes that branched apart are fragments. The fragment that is furthest behind goes first, so that lanes meet again where their paths join;
+one that waits lets the others go on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twill.emulate.faults import Fault
+from twill.emulate.memory.clocks import FENCED, ORDERED, Array
+
+if TYPE_CHECKING:
+    from twill.emulate.decode import Code
+    from twill.emulate.machine.cta import Cta
+
+ALL = 0xFFFFFFFF
+LANES = np.arange(32)
+
+BLOCKED, APART, YIELD = -1, -2, -3
+"""What a control instruction gives instead of the next block: it waits; the fragments were changed; others may go first."""
+
+CODES: Mapping[int, int] = {1: 0, 16: 1, 32: 2, 64: 3, 128: 4}
+"""Position in `valid` by the size of a register."""
+
+_SIZES: Mapping[str, int] = {
+    "pred": 1,
+    **dict.fromkeys(("u8", "s8", "b8", "u16", "s16", "b16", "f16", "bf16"), 16),
+    **dict.fromkeys(("u32", "s32", "b32", "f32", "f16x2", "bf16x2", "bytes"), 32),
+    **dict.fromkeys(("u64", "s64", "b64", "f64", "f32x2"), 64),
+    "b128": 128,
+}
+_KINDS: Mapping[str, str] = {
+    "pred": "bool",
+    **dict.fromkeys(("u8", "b8", "u16", "b16", "bf16"), "uint16"),
+    **dict.fromkeys(("s8", "s16"), "int16"),
+    **dict.fromkeys(("u32", "b32"), "uint32"),
+    "f16": "float16",
+    "s32": "int32",
+    "f32": "float32",
+    "f16x2": "float16",
+    "bf16x2": "uint16",
+    "bytes": "uint8",
+    **dict.fromkeys(("u64", "b64", "b128"), "uint64"),
+    "s64": "int64",
+    "f64": "float64",
+    "f32x2": "float32",
+}
+
+
+def size(type: str) -> int:
+    """Bits of the registers that hold a type. Raises KeyError."""
+    return _SIZES[type]
+
+
+_MASKS = dict[int, Array]()
+
+
+def lanes(mask: int) -> Array:
+    """A mask as 32 truth values."""
+    found = _MASKS.get(mask)
+    if found is None:
+        if len(_MASKS) > 65536:
+            _MASKS.clear()
+        found = _MASKS[mask] = np.unpackbits(np.frombuffer(mask.to_bytes(4, "little"), np.uint8), bitorder="little").view(np.bool_)
+        found.flags.writeable = False
+    return found
+
+
+def bits(values: Array) -> int:
+    """32 truth values as a mask."""
+    return int.from_bytes(np.packbits(values, bitorder="little").tobytes(), "little")
+
+
+class Views(dict[str, list[Array]]):
+    """Rows of the register file by type, made when first asked for."""
+
+    def __init__(self, files: Mapping[int, Array]) -> None:
+        super().__init__()
+        self.files = files
+
+    def __missing__(self, type: str) -> list[Array]:
+        rows = list(self.files[_SIZES[type]].view(_KINDS[type]))
+        self[type] = rows
+        return rows
+
+
+@dataclass(slots=True)
+class Wait:
+    """Why a fragment can not go on."""
+
+    ready: Callable[[], bool]
+    what: str
+
+
+@dataclass(slots=True, eq=False)
+class Fragment:
+    """Lanes at one place."""
+
+    pc: int
+    """Of a block."""
+    mask: int
+    waiting: Wait | None = None
+    returns: tuple[int, ...] = ()
+    """Blocks to return to, innermost last."""
+
+
+class Warp:
+    """`component` is the warp's own in its clock."""
+
+    def __init__(self, cta: "Cta", index: int, code: "Code", alive: int, component: int) -> None:
+        self.cta, self.index, self.code, self.component = cta, index, code, component
+        self.files: dict[int, Array] = {}
+        for bits, kind in ((1, np.bool_), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
+            self.files[bits] = np.zeros((code.counts.get(bits, 0), 32), kind)
+        self.files[128] = np.zeros((code.counts.get(128, 0), 64), np.uint64)
+        self.views = Views(self.files)
+        self.valid: list[list[int]] = [[0] * code.counts.get(bits, 0) for bits in CODES]
+        self.alive = alive
+        self.fragments = [Fragment(0, alive)]
+        self.fragment = self.fragments[0]
+        self.mask, self.full = alive, alive == ALL
+        self.clock = cta.cluster.clocks.clock()
+        self.clock[ORDERED, component] = 1
+        self.events = dict[int, tuple[int, int]]()
+        self.step: Callable[[Warp], None] | None = None
+        """What is at work, in a block."""
+        self.state = dict[Any, Any]()
+        """What instruction families keep for a warp: groups of copies, accumulators in flight."""
+
+    def start(self) -> None:
+        """Gives the rows that hold no registers their values, which are defined."""
+        for size, index, value in self.code.rows:
+            self.files[size][index] = value(self)
+            self.valid[CODES[size]][index] = ALL
+
+    # --- lanes --------------------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Array:
+        return lanes(self.mask)
+
+    def only(self, mask: int) -> None:
+        self.mask, self.full = mask, mask == ALL
+
+    def where(self, code: int, index: int) -> int:
+        """The active lanes that have a predicate set. Raises Fault where it is undefined."""
+        if self.mask & ~self.valid[0][index]:
+            raise Fault("a branch or guard depends on a value that was never written")
+        return bits(self.files[1][index]) & self.mask
+
+    def require(self, code: int, index: int, what: str) -> None:
+        """Raises Fault where an active lane's register is undefined."""
+        if self.mask & ~self.valid[code][index]:
+            raise Fault(f"{what} depends on a value that was never written, or that has not arrived")
+
+    # --- order --------------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        return int(self.clock[ORDERED, self.component])
+
+    def release(self, into: Array) -> None:
+        """What this warp has seen and done happens before whoever acquires `into`."""
+        np.maximum(into, self.clock, out=into)
+        self.clock[ORDERED, self.component] += 1
+
+    def acquire(self, other: Array) -> None:
+        own = int(self.clock[ORDERED, self.component])
+        np.maximum(self.clock, other, out=self.clock)
+        self.clock[ORDERED, self.component] = own
+
+    def fence_proxy(self) -> None:
+        """All generic accesses that happen before are visible to the async proxy."""
+        self.clock[FENCED] = self.clock[ORDERED]
+        self.clock[ORDERED, self.component] += 1
+
+    def event(self, line: int, atomic: bool = False) -> int:
+        """The event of a generic access of this warp, now."""
+        epoch = self.epoch
+        held = self.events.get(line)
+        if held is None or held[0] != epoch:
+            held = self.events[line] = (epoch, self.cta.cluster.clocks.event(self.component, epoch, line, True, atomic))
+        return held[1]
+
+    @property
+    def at(self) -> int:
+        """Position in the block of what is at work."""
+        steps = self.code.blocks[self.fragment.pc].steps
+        return next((i for i, step in enumerate(steps) if step is self.step), len(steps))
+
+    @property
+    def name(self) -> str:
+        return f"warp {self.index} of CTA {self.cta.name}"
+
+    # --- control ------------------------------------------------------------------------------------------------------
+
+    def wait(self, ready: Callable[[], bool], what: str) -> int:
+        self.fragment.waiting = Wait(ready, what)
+        return BLOCKED
+
+    def gather(self, wanted: int, what: str) -> int:
+        """Waits until all lanes of `wanted` are at this instruction; BLOCKED, or 0 where they are."""
+        missing = wanted & self.alive & ~self.fragment.mask
+        if not missing:
+            return 0
+        fragment = self.fragment
+        return self.wait(lambda: not wanted & self.alive & ~fragment.mask, f"{what}, where lanes {missing:#x} of the warp have not come")
+
+    def branch(self, taken: int, target: int) -> int:
+        """Lanes `taken` go to the block `target`, the others on."""
+        if taken == self.mask:
+            return target
+        if not taken:
+            return self.fragment.pc + 1
+        self.fragments.append(Fragment(target, taken, None, self.fragment.returns))
+        self.fragment.mask &= ~taken
+        self.fragment.pc += 1
+        return APART
+
+    def leave(self, mask: int) -> int:
+        """Lanes exit."""
+        self.alive &= ~mask
+        self.fragment.mask &= ~mask
+        self.fragment.pc += 1
+        return APART
+
+    def settle(self) -> None:
+        """Fragments at one place become one; those without lanes go."""
+        found = dict[tuple[int, tuple[int, ...]], Fragment]()
+        for one in self.fragments:
+            if not one.mask:
+                continue
+            other = found.setdefault((one.pc, one.returns), one)
+            if other is not one:
+                other.mask |= one.mask
+                other.waiting = None
+        self.fragments = sorted(found.values(), key=lambda one: one.pc)
+
+    def choose(self) -> Fragment | None:
+        for one in self.fragments:
+            if one.waiting is None or one.waiting.ready():
+                return one
+        return None
+
+    def run(self, budget: int) -> tuple[bool, bool]:
+        """Goes on for at most `budget` blocks, or until all fragments wait. Whether it came further, and whether that was more than to
+        look again at something unchanged."""
+        moved = solid = False
+        while budget > 0:
+            fragment = self.choose()
+            if fragment is None:
+                break
+            fragment.waiting = None
+            self.fragment = fragment
+            self.only(fragment.mask)
+            budget, how = self._advance(fragment, budget)
+            moved |= how != BLOCKED
+            solid |= how not in (BLOCKED, YIELD)
+            if how == YIELD:
+                break
+        return moved, solid
+
+    def _advance(self, fragment: Fragment, budget: int) -> tuple[int, int]:
+        """Runs one fragment until it waits, branches apart or meets others."""
+        blocks, first = self.code.blocks, True
+        while budget > 0:
+            block = blocks[fragment.pc]
+            for step in block.steps:
+                self.step = step
+                step(self)
+            self.step = None
+            follows = block.end(self)
+            if follows < 0:
+                if follows == YIELD:
+                    fragment.pc += 1
+                if follows != BLOCKED or len(self.fragments) > 1:
+                    self.settle()
+                return budget - 1, follows if first or follows != BLOCKED else 0
+            first = False
+            fragment.pc = follows
+            budget -= 1
+            if len(self.fragments) > 1:
+                self.settle()
+                break
+        return budget, 0
+
+
+@dataclass(slots=True)
+class Block:
+    """Instructions that are executed one after the other, and what comes behind them."""
+
+    steps: "Sequence[Callable[[Warp], None]]"
+    end: "Callable[[Warp], int]"
+    lines: Sequence[int] = field(default_factory=tuple)
+    """Index of the instruction of each step, and of the end."""

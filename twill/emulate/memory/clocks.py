@@ -1,0 +1,64 @@
+"""Happens-before by vector clocks.
+
+A component is something whose accesses are ordered among themselves: a warp; what a warp's wgmma, bulk copies or cp.async do; what arrives
+on one mbarrier. A clock says, for each component, up to which epoch its accesses happen before now. Its second row says the same of
+generic-proxy accesses behind which lies a proxy fence, so that the async proxy sees them too (PTX ISA, "Causality order" and
+"Proxy-preserved base causality order").
+
+An event is what an access leaves behind in memory: component, epoch, and the instruction to name in a report.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from twill.emulate.faults import Fault
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+ORDERED, FENCED = 0, 1
+"""Rows of a clock."""
+
+
+class Clocks:
+    """The components and events of one cluster."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.names = ["the host"]
+        self.count = 1
+        self.component, self.epoch, self.line = (np.zeros(1024, np.int32) for _ in range(3))
+        self.generic, self.atomic = np.zeros(1024, np.bool_), np.zeros(1024, np.bool_)
+
+    def add(self, name: str) -> int:
+        """A new component. Raises Fault where there are too many."""
+        if len(self.names) == self.capacity:
+            raise Fault(f"more than {self.capacity} barriers and warps in a cluster are not supported")
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def clock(self) -> Array:
+        return np.zeros((2, self.capacity), np.int32)
+
+    def event(self, component: int, epoch: int, line: int, generic: bool = True, atomic: bool = False) -> int:
+        """A number, above 0, for memory to remember."""
+        number = self.count
+        if number == len(self.component):
+            for name in ("component", "epoch", "line", "generic", "atomic"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
+        self.component[number], self.epoch[number], self.line[number] = component, epoch, line
+        self.generic[number], self.atomic[number] = generic, atomic
+        self.count += 1
+        return number
+
+    def late(self, events: Array, clock: Array, proxy: bool = False) -> Array:
+        """Which events do not happen before a clock; with `proxy`, or lack the proxy fence."""
+        component, epoch = self.component[events], self.epoch[events]
+        found = clock[ORDERED][component] < epoch
+        if proxy:
+            found |= self.generic[events] & (clock[FENCED][component] < epoch)
+        return found
+
+    def tell(self, event: int) -> str:
+        return f"{self.names[int(self.component[event])]} at PTX line {int(self.line[event])}"

@@ -1,0 +1,108 @@
+"""Shared memory of one CTA, with who wrote and who read each byte last.
+
+Bytes that were never written are poison. Every access is checked against the last writer and, for writes, against the last reader of each
+component; a check fails unless vector clocks order the two. Offsets are those of the shared window, without the CTA's rank.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+
+from twill.emulate.faults import Fault
+from twill.emulate.memory.clocks import FENCED, ORDERED, Array, Clocks
+
+RESERVED = 1024
+"""Bytes at the start of the window that belong to the system (CUDA programming guide, compute capability 9.x)."""
+
+
+Place: TypeAlias = Array | slice
+"""Offsets of bytes."""
+
+
+class Shared:
+    def __init__(self, size: int, clocks: Clocks) -> None:
+        """`size` includes the reserved part."""
+        self.size, self.clocks = size, clocks
+        room = -(-size // 16) * 16
+        self.data = np.zeros(room, np.uint8)
+        self.writer = np.zeros(room, np.int32)
+        """Event of the last write; 0 for none, negative where what was written is poison."""
+        self.readers = np.zeros((8, room), np.int32)
+        """Event of each component's last read."""
+        self.slots = dict[int, int]()
+        """Row of `readers` by component."""
+        self.objects = np.zeros(room, np.bool_)
+        """Bytes of mbarriers, which are no data."""
+
+    # --- where --------------------------------------------------------------------------------------------------------
+
+    def inside(self, first: int, last: int) -> None:
+        """Raises Fault unless all of the bytes first..last-1 are the kernel's."""
+        if first < RESERVED or last > self.size:
+            what = f"{first - RESERVED:#x}..{last - RESERVED:#x}"
+            raise Fault(f"shared memory is accessed out of bounds: bytes {what} of {self.size - RESERVED:#x}")
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def check_read(self, at: Place, clock: Array, proxy: bool = False) -> Array:
+        """The events that wrote bytes, after a check that they happen before `clock`. Raises Fault for a race or a missing proxy fence."""
+        writers = self.writer[at]
+        late = self.clocks.late(np.abs(writers), clock, proxy)
+        if late.any():
+            raise self._late_write(*self._first(at, np.abs(writers), late), clock, "read")
+        return writers
+
+    def _first(self, at: Place, events: Array, late: Array) -> tuple[int, int]:
+        """The first event that comes too late, and its byte."""
+        position = int(np.flatnonzero(late)[0])
+        byte = at.start + position if isinstance(at, slice) else int(np.ravel(at)[position])
+        return int(np.ravel(events)[position]), byte - RESERVED
+
+    def _late_write(self, event: int, offset: int, clock: Array, verb: str) -> Fault:
+        clocks = self.clocks
+        component, epoch = clocks.component[event], clocks.epoch[event]
+        if clock[ORDERED][component] >= epoch > clock[FENCED][component]:
+            return Fault(
+                f"the async proxy reads byte {offset:#x} of shared memory, which {clocks.tell(event)} wrote with no proxy fence since",
+                help="fence.proxy.async between the writes and what reads them asynchronously",
+            )
+        return Fault(
+            f"byte {offset:#x} of shared memory is {verb} with no order after its write by {clocks.tell(event)}",
+            help="a barrier, a wait or a completed group must lie between the two",
+        )
+
+    def check_write(self, at: Place, clock: Array, atomic: bool = False) -> None:
+        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies."""
+        if self.objects[at].any():
+            raise Fault("data is written over an mbarrier", help="mbarrier.inval comes first")
+        writers = np.abs(self.writer[at])
+        late = self.clocks.late(writers, clock)
+        if atomic:
+            late &= ~self.clocks.atomic[writers]
+        if late.any():
+            raise self._late_write(*self._first(at, writers, late), clock, "overwritten")
+        for component, slot in self.slots.items():
+            self._check_readers(at, component, self.readers[slot][at], clock, atomic)
+
+    def _check_readers(self, at: Place, component: int, events: Array, clock: Array, atomic: bool) -> None:
+        late = self.clocks.epoch[events] > clock[ORDERED][component]
+        if not late.any() or (atomic and self.clocks.atomic[events[late]].all()):
+            return
+        event, offset = self._first(at, events, late)
+        raise Fault(
+            f"byte {offset:#x} of shared memory is overwritten with no order after it is read by {self.clocks.tell(event)}",
+            help="a barrier, a wait or a completed group must lie between the two",
+        )
+
+    # --- history ------------------------------------------------------------------------------------------------------
+
+    def mark_read(self, at: Place, component: int, event: int) -> None:
+        slot = self.slots.get(component)
+        if slot is None:
+            slot = self.slots[component] = len(self.slots)
+            if slot == len(self.readers):
+                self.readers = np.concatenate([self.readers, np.zeros_like(self.readers)])
+        self.readers[slot][at] = event
+
+    def mark_write(self, at: Place, event: int | Array) -> None:
+        self.writer[at] = event

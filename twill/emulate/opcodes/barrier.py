@@ -1,0 +1,360 @@
+"""Barriers of CTAs and clusters, mbarriers and fences (PTX ISA, "Parallel Synchronization and Communication")."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from twill.emulate.decode import Control, Decoder, Ref, Step, control, guard_of, mask_of, step, uniform
+from twill.emulate.faults import Fault
+from twill.emulate.machine.barriers import MOST_ARRIVALS, Mbarrier, Named
+from twill.emulate.machine.cta import RANK_SHIFT, Cta
+from twill.emulate.machine.warp import ALL, LANES, Warp
+from twill.emulate.opcodes.lift import get, put
+from twill.emulate.opcodes.memory import OFFSET, Where, where
+from twill.emulate.opcodes.windows import CVTA
+from twill.emulate.ptx.syntax import Instruction, Sink
+
+# --- named barriers ---------------------------------------------------------------------------------------------------
+
+
+def _operands(one: Instruction, decoder: Decoder, skip: int = 0) -> tuple[Ref, Ref | None]:
+    """The barrier's number and the number of threads."""
+    found = [decoder.source(operand, "u32") for operand in one.operands[skip : skip + 2]]
+    return found[0], found[1] if len(found) > 1 else None
+
+
+def _threads(warp: Warp, ref: Ref | None) -> int:
+    if ref is None:
+        return 32 * sum(1 for other in warp.cta.warps if other.alive)
+    count = uniform(warp, ref, "the number of threads at a barrier")
+    if count % 32 or not count:
+        raise Fault(f"{count} threads at a barrier: a multiple of the warp's 32 is expected")
+    return count
+
+
+def _come(warp: Warp, number: Ref, count: Ref | None) -> tuple[Named, int]:
+    """The warp arrives; the barrier and the generation."""
+    barrier = warp.cta.barrier(uniform(warp, number, "a barrier's number"))
+    warp.release(barrier.gathered)
+    return barrier, barrier.arrive(_threads(warp, count), 32)
+
+
+def _sync(number: Ref, count: Ref | None, line: int, done: Callable[[Warp, Named, int], None] | None = None, vote: Any = None) -> Control:
+    """Arrives once and waits until the generation is complete."""
+    token = ("barrier", line)
+
+    def run(warp: Warp) -> int:
+        if blocked := warp.gather(ALL, "a barrier"):
+            return blocked
+        held = warp.state.get(token)
+        if held is None:
+            barrier = warp.cta.barrier(uniform(warp, number, "a barrier's number"))
+            if vote:
+                barrier.values.setdefault(barrier.generation, []).append(vote(warp))
+            held = warp.state[token] = _come(warp, number, count)
+        barrier, generation = held
+        if barrier.generation == generation:
+            name = uniform(warp, number, "a barrier's number")
+            return warp.wait(
+                lambda: barrier.generation > generation, f"barrier {name}, which has {barrier.arrived} of {barrier.threads} threads"
+            )
+        del warp.state[token]
+        warp.acquire(barrier.released[generation])
+        if done:
+            done(warp, barrier, generation)
+        return warp.fragment.pc + 1
+
+    return run
+
+
+@control("bar.sync", "barrier.sync", "bar.cta.sync", "barrier.cta.sync")
+def _bar_sync(one: Instruction, decoder: Decoder) -> Control:
+    return _sync(*_operands(one, decoder), one.line)
+
+
+@control("bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
+def _bar_arrive(one: Instruction, decoder: Decoder) -> Control:
+    number, count = _operands(one, decoder)
+
+    def run(warp: Warp) -> int:
+        if blocked := warp.gather(ALL, "a barrier"):
+            return blocked
+        _come(warp, number, count)
+        return warp.fragment.pc + 1
+
+    return run
+
+
+@control("bar.red", "barrier.red", "bar.cta.red", "barrier.cta.red")
+def _bar_red(one: Instruction, decoder: Decoder) -> Control:
+    """Votes of all threads at a barrier."""
+    mode = next(part for part in one.modifiers if part in ("popc", "and", "or"))
+    number, count = _operands(one, decoder, 1) if len(one.operands) == 4 else (_operands(one, decoder, 1)[0], None)
+    guard = guard_of(one.operands[-1], decoder)
+    target = decoder.target(one.operands[0], "u32" if mode == "popc" else "pred")
+
+    def done(warp: Warp, barrier: Named, generation: int) -> None:
+        votes = barrier.values.get(generation, [])
+        yes, total = sum(votes), len(votes) * 32
+        put(warp, target, {"popc": yes, "and": yes == total, "or": yes > 0}[mode], warp.mask)
+
+    def vote(warp: Warp) -> int:
+        return mask_of(warp, guard).bit_count()
+
+    return _sync(number, count, one.line, done, vote)
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+@control("barrier.cluster.arrive")
+def _cluster_arrive(one: Instruction, decoder: Decoder) -> Control:
+    relaxed = "relaxed" in one.modifiers
+
+    def run(warp: Warp) -> int:
+        if blocked := warp.gather(ALL, "barrier.cluster"):
+            return blocked
+        barrier = warp.cta.cluster.barrier
+        if "cluster" in warp.state:
+            raise Fault("barrier.cluster.arrive a second time with no wait between")
+        if not relaxed:
+            warp.release(barrier.gathered)
+        warp.state["cluster"] = barrier.generation
+        barrier.arrived += 1
+        barrier.turn()
+        return warp.fragment.pc + 1
+
+    return run
+
+
+@control("barrier.cluster.wait")
+def _cluster_wait(one: Instruction, decoder: Decoder) -> Control:
+    def run(warp: Warp) -> int:
+        if blocked := warp.gather(ALL, "barrier.cluster"):
+            return blocked
+        barrier, generation = warp.cta.cluster.barrier, warp.state.get("cluster")
+        if generation is None:
+            raise Fault("barrier.cluster.wait with no arrive before")
+        if barrier.generation == generation:
+            return warp.wait(
+                lambda: barrier.generation > generation, f"the cluster's barrier, which has {barrier.arrived} of {barrier.expected} warps"
+            )
+        del warp.state["cluster"]
+        assert barrier.released is not None
+        warp.acquire(barrier.released)
+        return warp.fragment.pc + 1
+
+    return run
+
+
+@step("mapa")
+def _mapa(one: Instruction, decoder: Decoder) -> Step:
+    """The address of the same variable in another CTA of the cluster."""
+    dtype, shared = one.modifiers[-1], "shared::cluster" in one.modifiers
+    target, a, rank = decoder.target(one.operands[0], dtype), decoder.source(one.operands[1], dtype), decoder.source(one.operands[2], "u32")
+    window = 0 if shared else CVTA["shared"]
+
+    def run(warp: Warp) -> None:
+        address, ranks = get(warp, a).astype(np.int64) - window, get(warp, rank).astype(np.int64)
+        put(
+            warp,
+            target,
+            (address & OFFSET) + (ranks << RANK_SHIFT) + window,
+            warp.valid[a.code][a.index] & warp.valid[rank.code][rank.index],
+        )
+
+    return run
+
+
+@step("getctarank")
+def _getctarank(one: Instruction, decoder: Decoder) -> Step:
+    dtype, window = one.modifiers[-1], 0 if "shared::cluster" in one.modifiers else CVTA["shared"]
+    target, a = decoder.target(one.operands[0], "u32"), decoder.source(one.operands[1], dtype)
+    return lambda warp: put(warp, target, get(warp, a).astype(np.int64) - window >> RANK_SHIFT, warp.valid[a.code][a.index])
+
+
+# --- mbarriers --------------------------------------------------------------------------------------------------------
+
+
+def each(warp: Warp, at: Where) -> list[tuple[int, int]]:
+    """The active lanes with their shared addresses."""
+    warp.require(at.ref.code, at.ref.index, "the address of an mbarrier")
+    found, mask = at.of(warp), warp.mask
+    places = [(int(lane), int(found[lane]) & (1 << 48) - 1) for lane in LANES if mask >> int(lane) & 1]
+    if wrong := [place for _, place in places if place % 8]:
+        raise Fault(f"the mbarrier at {wrong[0]:#x} is not at a multiple of 8")
+    return places
+
+
+def find(warp: Warp, place: int) -> Mbarrier:
+    """The mbarrier at a shared address. Raises Fault where there is none, or its initialization does not happen before."""
+    cta = warp.cta.cluster.cta_at(place)
+    offset = place & OFFSET
+    barrier = cta.mbarriers.get(offset)
+    if barrier is None:
+        cta.shared.inside(offset, offset + 8)
+        raise Fault(f"there is no initialized mbarrier at byte {offset - 1024:#x} of shared memory")
+    if cta.cluster.clocks.late(np.array([barrier.writer]), warp.clock)[0]:
+        raise Fault(
+            f"an mbarrier is used with no order after its initialization by {cta.cluster.clocks.tell(barrier.writer)}",
+            help="a barrier of the CTA or cluster must lie between the two",
+        )
+    return barrier
+
+
+def initialize(warp: Warp, cta: Cta, offset: int, count: int, line: int) -> None:
+    """A new mbarrier. What arrives on barriers at this offset is one component, whose epochs go on."""
+    if not 1 <= count <= MOST_ARRIVALS:
+        raise Fault(f"an mbarrier for {count} arrivals: 1 to {MOST_ARRIVALS} are expected")
+    cta.shared.inside(offset, offset + 8)
+    if offset in cta.mbarriers:
+        raise Fault("an mbarrier is initialized where one is", help="mbarrier.inval comes first")
+    octets = np.arange(offset, offset + 8)
+    cta.shared.check_write(octets, warp.clock)
+    event = warp.event(line)
+    cta.shared.mark_write(octets, event)
+    cta.shared.objects[octets] = True
+    clocks = cta.cluster.clocks
+    component, epoch = cta.components.get(offset) or (clocks.add(f"copies that arrive on the mbarrier at {offset - 1024:#x}"), 1)
+    cta.components[offset] = (component, epoch)
+    cta.mbarriers[offset] = Mbarrier(count, component, clocks.clock(), clocks.clock(), event, epoch, 0, count)
+
+
+@step("mbarrier.init")
+def _init(one: Instruction, decoder: Decoder) -> Step:
+    at, count, line = where(one.operands[0], decoder), decoder.source(one.operands[1], "u32"), one.line
+
+    def run(warp: Warp) -> None:
+        warp.require(count.code, count.index, "the count of an mbarrier")
+        for lane, place in each(warp, at):
+            initialize(warp, warp.cta.cluster.cta_at(place), place & OFFSET, int(get(warp, count)[lane]), line)
+
+    return run
+
+
+@step("mbarrier.inval")
+def _inval(one: Instruction, decoder: Decoder) -> Step:
+    at = where(one.operands[0], decoder)
+
+    def run(warp: Warp) -> None:
+        for _, place in each(warp, at):
+            barrier, cta = find(warp, place), warp.cta.cluster.cta_at(place)
+            barrier.flying = [copy for copy in barrier.flying if not copy.done]
+            if barrier.flying:
+                raise Fault(f"an mbarrier is invalidated while a copy issued at PTX line {barrier.flying[0].line} is to complete on it")
+            offset = place & OFFSET
+            cta.components[offset] = (barrier.component, barrier.epoch)
+            cta.shared.objects[offset : offset + 8] = False
+            cta.shared.mark_write(slice(offset, offset + 8), -warp.event(one.line))
+            del cta.mbarriers[offset]
+
+    return run
+
+
+@step("mbarrier.arrive", "mbarrier.arrive_drop")
+def _arrive(one: Instruction, decoder: Decoder) -> Step:
+    """.expect_tx first adds to the expected bytes; .arrive_drop also lowers the count of later phases."""
+    modifiers, (target, place, *more) = one.modifiers, one.operands
+    at, state = where(place, decoder), None if isinstance(target, Sink) else decoder.target(target, "b64")
+    amount = decoder.source(more[0], "u32") if more else decoder.constant(1, "u32")
+    expect, drop, relaxed = "expect_tx" in modifiers, modifiers[0] == "arrive_drop", "relaxed" in modifiers
+
+    def run(warp: Warp) -> None:
+        warp.require(amount.code, amount.index, "the count of an arrival")
+        tokens, clock = np.zeros(32, np.uint64), warp.clock.copy()
+        places = each(warp, at)
+        for lane, place in places:
+            barrier = find(warp, place)
+            tokens[lane] = barrier.phase
+            if not relaxed:
+                np.maximum(barrier.gathered, clock, out=barrier.gathered)
+        if not relaxed:
+            warp.release(clock)
+        for lane, place in places:
+            barrier, value = find(warp, place), int(get(warp, amount)[lane])
+            if expect:
+                barrier.expect(value)
+            barrier.expected -= drop
+            barrier.arrive(1 if expect else value)
+        if state is not None:
+            put(warp, state, tokens, warp.mask)
+
+    return run
+
+
+@step("mbarrier.expect_tx", "mbarrier.complete_tx")
+def _transactions(one: Instruction, decoder: Decoder) -> Step:
+    at, amount = where(one.operands[0], decoder), decoder.source(one.operands[1], "u32")
+
+    def run(warp: Warp) -> None:
+        warp.require(amount.code, amount.index, "a number of bytes")
+        for lane, place in each(warp, at):
+            barrier, value = find(warp, place), int(get(warp, amount)[lane])
+            barrier.expect(value) if one.modifiers[0] == "expect_tx" else barrier.complete(value)
+
+    return run
+
+
+def _wanted(warp: Warp, at: Where, phase: Ref) -> list[tuple[int, int, int]]:
+    """The active lanes with the place of an mbarrier and the phase, or its parity, that each waits for."""
+    wanted = get(warp, phase)
+    return [(lane, place, int(wanted[lane])) for lane, place in each(warp, at)]
+
+
+@control("mbarrier.try_wait", "mbarrier.test_wait")
+def _wait(one: Instruction, decoder: Decoder) -> Control:
+    """try_wait suspends until the phase is complete; test_wait says what is now."""
+    target, parity, tries = decoder.target(one.operands[0], "pred"), "parity" in one.modifiers, "try_wait" in one.modifiers
+    at, phase = where(one.operands[1], decoder), decoder.source(one.operands[2], "u32" if parity else "u64")
+
+    def run(warp: Warp) -> int:
+        warp.require(phase.code, phase.index, "the phase to wait for")
+        waits, found = _wanted(warp, at, phase), np.zeros(32, np.bool_)
+        for place in {place for _, place, _ in waits}:
+            find(warp, place)
+        for lane, place, wanted in waits:
+            found[lane] = _complete(warp, place, wanted, parity)
+        if tries and not found.any():
+            return warp.wait(
+                lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits), _described(warp, waits[0][1])
+            )
+        for place in {place for lane, place, _ in waits if found[lane]}:
+            warp.acquire(find(warp, place).released)
+        put(warp, target, found, warp.mask)
+        return warp.fragment.pc + 1
+
+    return run
+
+
+def _complete(warp: Warp, place: int, wanted: int, parity: bool) -> bool:
+    barrier = warp.cta.cluster.cta_at(place).mbarriers.get(place & OFFSET)
+    return barrier is None or (barrier.passed(wanted & 1) if parity else barrier.phase > wanted)
+
+
+def _described(warp: Warp, place: int) -> str:
+    barrier = find(warp, place)
+    awaited = f"{barrier.pending} of {barrier.expected} arrivals" + (f" and {barrier.bytes} bytes" if barrier.bytes else "")
+    return f"phase {barrier.phase} of the mbarrier at byte {(place & OFFSET) - 1024:#x}, which awaits {awaited}"
+
+
+@step("mbarrier.pending_count")
+def _pending(one: Instruction, decoder: Decoder) -> Step:
+    raise ValueError("states of mbarriers hold no count here")
+
+
+# --- fences -----------------------------------------------------------------------------------------------------------
+
+
+@step("fence", "membar")
+def _fence(one: Instruction, decoder: Decoder) -> Step:
+    """Of threads among themselves: what orders them is found at the accesses that synchronize."""
+    return lambda warp: None
+
+
+@step("fence.proxy", "fence.mbarrier_init")
+def _fence_proxy(one: Instruction, decoder: Decoder) -> Step:
+    kind = one.modifiers[1] if one.modifiers[0] == "proxy" else ""
+    if kind != "async":
+        return lambda warp: None
+    return lambda warp: warp.fence_proxy()

@@ -1,0 +1,1 @@
+"""PTX text, read into frozen instructions. `parser.parse` is the entrance."""
