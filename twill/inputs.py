@@ -122,6 +122,8 @@ def _default_name(arch: str | None) -> str | None:
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.emit.ttgir import bare
     from twill.extract.reader.ttgir import read
+    from twill.extract.rewrite.early_return import structured
+    from twill.extract.rewrite.induction import from_iteration
 
     module, machine = origin(inputs)
     if "twill.start" in module.text:
@@ -130,6 +132,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.persistent import persistent
 
         module = persistent(module)
+    module = from_iteration(structured(module))
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
 
 

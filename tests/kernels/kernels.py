@@ -110,6 +110,64 @@ def pointers(
 
 
 @triton.jit
+def bumped(
+    a, b, c, M, N, K, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b through pointers that are moved on in every iteration, from rows that wrap around; programs beyond the end return."""
+    row = tl.program_id(0) * BLOCK_M
+    tl.assume(stride > 0)
+    if row >= M:
+        return
+    m, n, k = row + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    x, y = a + (m % M)[:, None] * stride + k[None, :], b + k[:, None] * N + (n % N)[None, :]
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        left = tl.load(x, mask=k[None, :] < K - i * BLOCK_K, other=0.0)
+        acc = tl.dot(left, tl.load(y, mask=k[:, None] < K - i * BLOCK_K, other=0.0), acc)
+        x += BLOCK_K
+        y += BLOCK_K * N
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def offset(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T with coordinates that are carried: one beside the loop's counter, one read after the loop."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col, k, rest = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, 0, K
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(1, K // BLOCK_K + 1):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, (i - 1) * BLOCK_K]).T, acc)
+        k += BLOCK_K
+        rest -= BLOCK_K
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    tl.store(c + m[:, None] * N + n[None, :], (acc + rest).to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def branching(
+    a, b, c, sizes, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T in the rows that a size in memory says; zeros in programs that have no row, nothing in programs beyond the end."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    if row >= M or col >= N:
+        return
+    target, inside = c + m[:, None] * N + n[None, :], (m[:, None] < M) & (n[None, :] < N)
+    if tl.load(sizes + tl.program_id(0)) == 0:
+        tl.store(target, tl.zeros([BLOCK_M, BLOCK_N], c.dtype.element_ty), inside)
+        return
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    tl.store(target, acc.to(c.dtype.element_ty), inside)
+
+
+@triton.jit
 def exclusive(
     a, b, c, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -193,6 +251,9 @@ TWILL = {
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
+    "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
+    "offset": {**HALF, **SIZES, **TILE},
+    "branching": {**HALF, "sizes": "*i32:16", **SIZES, **TILE},
     "split": {**HALF, "c": "*fp32:16", **SIZES, **TILE},
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
@@ -214,6 +275,9 @@ VARIANTS = {
     "widened": ("widened", {}),
     "split": ("split", {}),
     "pointers": ("pointers", {}),
+    "bumped": ("bumped", {}),
+    "offset": ("offset", {}),
+    "branching": ("branching", {}),
     "exclusive": ("exclusive", {}),
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),

@@ -119,6 +119,8 @@ def _other(op: Op, operands: Sequence[Any], memory: Memory, program: Mapping[str
     match op.name:
         case "arith.constant":
             return (constant(op),)
+        case "llvm.intr.assume":
+            return ()
         case "arith.cmpi" | "arith.cmpf":
             return (_COMPARE[str(op.attributes["predicate"])](*operands),)
         case "arith.select":

@@ -18,6 +18,8 @@ EFFECTS = STORES | {"tt.store", "tt.atomic_rmw"}
 """Operations that write global memory: executed exactly once."""
 IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
 """Their results need no location: see `ir.program`."""
+NOTHING = frozenset({"llvm.intr.assume"})
+"""Facts for a compiler: nothing is executed."""
 _VIEWS = frozenset({"ttg.memdesc_trans", "tt.expand_dims", "tt.broadcast", "tt.splat", ALLOC})
 _PURE = _VIEWS | {
     *("tt.make_range", "tt.addptr", "tt.get_program_id", "tt.get_num_programs", "tt.reduce", "ttg.convert_layout"),
@@ -190,7 +192,8 @@ _TAKEN = frozenset(
     alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit
     export extern false float for friend goto if inline int long mutable namespace new not operator or private protected public register
     return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void
-    volatile while xor dynamic grid_x grid_y grid_z i j memory n p place status stream
+    volatile while xor abs descriptor_a descriptor_b dynamic grid_x grid_y grid_z i impossible j lanes max memory min n p place
+    status stream warp
     """.split()  # noqa: SIM905 (easier to read)
 )
 """Words of C++, and those that generated code uses itself."""

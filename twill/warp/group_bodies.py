@@ -81,7 +81,7 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
         if _arithmetic(body, op):
             run.append(op)
             continue
-        special = tuple(_special(body, op))
+        special = tuple(_special(body, op, repeated=repeated))
         if special:
             found += [*_computed(body, run), *special]
             run = []
@@ -114,7 +114,7 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
     yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
 
 
-def _special(body: Body, op: Op) -> Iterable[Statement]:
+def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
     if op.index in body.loops:
         yield from _loop(body, op)
     elif op.name == LOAD:
@@ -124,11 +124,11 @@ def _special(body: Body, op: Op) -> Iterable[Statement]:
     elif op.name == "scf.for":
         yield For(op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3]))
     elif op.name == "scf.if":
-        yield from _branch(body, op)
+        yield from _branch(body, op, repeated=repeated)
 
 
-def _branch(body: Body, op: Op) -> Iterable[Statement]:
-    branches = [_block(body, region.blocks[0], repeated=False) for region in op.regions if region.blocks]
+def _branch(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
+    branches = [_block(body, region.blocks[0], repeated=repeated) for region in op.regions if region.blocks]
     if any(branches):
         condition = next(iter(_found(body, op.operands[:1])), None)
         yield If(op.index, condition, branches[0], branches[1] if len(branches) > 1 else ())

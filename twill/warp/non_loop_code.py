@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twill.ir.loop import Loop, Op, Value
 from twill.warp.channels import ChannelPlan, tensors
-from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, Code, blocks, captured, identifier, loaded, pure, zero
+from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, NOTHING, Code, blocks, captured, identifier, loaded, pure, zero
 from twill.warp.tasks import Scheduled, Task
 
 
@@ -65,7 +65,7 @@ def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> N
             raise code.refuse("a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)")
         if loop and op.results:
             raise code.refuse("values carried round an outer loop can not be generated yet", op)
-        structure = op.name in {"tt.return", "scf.yield", "scf.for", "scf.if", LOAD, "tt.reduce.return", *IMPLICIT, *EFFECTS}
+        structure = op.name in {"tt.return", "scf.yield", "scf.for", "scf.if", LOAD, "tt.reduce.return", *IMPLICIT, *EFFECTS, *NOTHING}
         if not (structure or pure(op)):
             raise code.refuse(f"{op.name} can not be generated", op)
         if op.name == "tt.atomic_rmw" and any(result.id in code.users for result in op.results):
@@ -117,6 +117,7 @@ def _needs(
     holders: Mapping[int, int],
 ) -> frozenset[int]:
     roots = _leaves(loops, group)
+    around = {one.loop.op.index for one, _ in loops}
     for one, _ in loops:
         roots += one.loop.op.operands[:3]
         roots += [carry.init for carry in one.loop.carried if holders[carry.result.id] == group and not zero(code, carry.init)]
@@ -125,7 +126,7 @@ def _needs(
             roots += op.operands
         if op.name == "scf.for":
             roots += op.operands[:3]
-        if op.name == "scf.if" and any(owner.get(inner.index) == group for inner in op.inner()):
+        if op.name == "scf.if" and any(owner.get(inner.index) == group or inner.index in around for inner in op.inner()):
             roots.append(op.operands[0])
     return _closed(code, roots, holders)
 
@@ -142,7 +143,12 @@ def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[in
 
 
 def home(code: Code) -> Mapping[int, int | None]:
-    """The operation in whose region each operation stands; None at the top."""
+    """The loop in whose body each operation stands, in a branch or not; None outside of loops."""
     locations = blocks(code.function)
-    parents = {id(block): op.index for op in code.ops.values() for region in op.regions for block in region.blocks}
-    return {index: parents.get(id(block)) for index, block in locations.items()}
+    parents = {id(block): op for op in code.ops.values() for region in op.regions for block in region.blocks}
+
+    def loop(index: int) -> int | None:
+        parent = parents.get(id(locations[index]))
+        return None if parent is None else parent.index if parent.name != "scf.if" else loop(parent.index)
+
+    return {index: loop(index) for index in locations}

@@ -176,26 +176,26 @@ class Emitter:
         word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{columns}"
         b = scope.form(right)
         assert isinstance(b, Shared)
-        lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t b = {self._second(dot, b, form)};"]
+        lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t descriptor_b = {self._second(dot, b, form)};"]
         majors = [_major(not b.transposed)]
         a = scope.values.get(left.id)
         a = a if isinstance(a, Shared) else None
         if a is not None:
             majors = [_major(a.transposed), *majors]
-            lines.append(f"    const uint64_t a = {self._first(dot, a, form)};")
+            lines.append(f"    const uint64_t descriptor_a = {self._first(dot, a, form)};")
         if step != 16 and "MN_MAJOR" in majors:
             raise refuse(self.program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
         choice = f"<{', '.join(majors)}>" if step == 16 else ""
         lines.append("    wgmma_fence();")
         for k in range(it.begin, it.end, step):
             add = "1" if k else {"always": "1", "never": "0", "not_first": f"({iteration(it.at.iteration)}) != 0"}[it.accumulate]
-            other = f"descriptor_advance(b, {_advance(b, not b.transposed, k)})"
+            other = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
             for band in range(form.bands):
                 into = variable(it.accumulator)
                 into = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
                 if a is not None:
                     down = band * form.down // 4 * _rows(a)
-                    one = f"descriptor_advance(a, {_advance(a, a.transposed, k) + down})"
+                    one = f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
                 else:
                     per = left.type.shape[1] // step
                     one = f"{self._registers(it, dot)}[{band * per + k // step}]"

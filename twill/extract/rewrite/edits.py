@@ -1,0 +1,39 @@
+"""Edits of a module's text.
+
+Takes a `Module` and `Edit`s of its text; gives the module that the new text describes. Inserted operations stand on
+the line of the operation they are inserted before, so line numbers stay those of the user's file.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twill.extract.reader.ttgir import read
+from twill.ir.loop import Module, Op
+
+UNKNOWN = "loc(unknown)"
+"""The location of an inserted operation; it also ends the operation for the reader, which otherwise takes a line for one operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Characters `begin` (included) to `end` (excluded) of the text become `text`."""
+
+    begin: int
+    end: int
+    text: str
+
+
+def edited(module: Module, edits: Iterable[Edit]) -> Module:
+    """The module after all edits; edits at one position stay in their order. Raises ValueError where two overlap."""
+    pieces, last = list[str](), 0
+    for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
+        if edit.begin < last:
+            raise ValueError(f"two edits of the text at {edit.begin} overlap")
+        pieces += [module.text[last : edit.begin], edit.text]
+        last = edit.end
+    return read("".join([*pieces, module.text[last:]]), module.file)
+
+
+def text_of(module: Module, op: Op) -> str:
+    """The operation as it is written, without its location."""
+    return module.text[op.span.start : op.span.end]

@@ -1,0 +1,313 @@
+"""Carried values that are linear in the induction variable, computed from it.
+
+A loop that adds the same to a value in every iteration (`a_ptrs += BLOCK_K * stride`, `offs += BLOCK`) carries what the iteration says
+already: value = initial value + iteration * step. Takes a module; gives the same without such carried values, so that no copy of them is
+kept or handed from group to group, and whoever needs one computes it. Products with pointers' steps are made in 64 bits, since the sum of
+steps may be larger than a step's type. Lines stay where they are.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from re import DOTALL, escape, finditer, search, sub
+
+from twill.extract.dependence.loops import loops
+from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
+from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
+
+_UPDATES = frozenset({"arith.addi", "arith.subi", "tt.addptr"})
+_STALE = r"tt\.(?:divisibility|contiguity|constancy)_arg\d+ = dense<[^>]*> : tensor<[^>]*>"
+"""Facts about carried values by their number, which changes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Linear:
+    """A carried value that grows by the same in every iteration."""
+
+    position: int
+    """Among the carried values."""
+    carried: Carried
+    updates: tuple[Op, ...]
+    """The additions and subtractions between what an iteration reads and what it yields, in order."""
+    steps: tuple[Value, ...]
+    """What each adds or subtracts."""
+
+
+def from_iteration(module: Module) -> Module:
+    """The module without carried values that are linear in the induction variable."""
+    done = set[str]()
+    while (found := _next(module, done)) is not None:
+        loop, linear = found
+        done.add(loop.path)
+        if linear:
+            module = edited(module, _edits(module, loop, linear, len(done)))
+    return module
+
+
+def _next(module: Module, done: set[str]) -> tuple[Loop, tuple[_Linear, ...]] | None:
+    loop = next((one for one in loops(module) if one.path not in done), None)
+    if loop is None:
+        return None
+    return loop, tuple(_linear(loop)) if loop.op.name == "scf.for" else ()
+
+
+# --- which are linear -------------------------------------------------------------------------------------------------
+
+
+def _linear(loop: Loop) -> Iterator[_Linear]:
+    makers = {value.id: op for op in loop.ops for value in op.results}
+    inside = {value.id for op in loop.body.walk() for value in op.results} | {arg.id for arg in loop.body.args}
+    for position, carried in enumerate(loop.carried):
+        updates = tuple(_updates(carried, makers, inside))
+        if updates:
+            yield _Linear(position, carried, *zip(*updates, strict=True))
+
+
+def _updates(carried: Carried, makers: Mapping[int, Op], inside: set[int]) -> list[tuple[Op, Value]]:
+    """The additions and subtractions of loop-invariant values that lead from the carried value to the one yielded, each
+    with what it adds; none where the value is not linear."""
+    found, value = list[tuple[Op, Value]](), carried.yielded
+    while value.id != carried.arg.id:
+        op = makers.get(value.id)
+        if op is None or op.name not in _UPDATES or not _supported(op.result.type):
+            return []
+        kept = [operand for operand in op.operands if operand.id in inside]
+        added = [operand for operand in op.operands if operand.id not in inside]
+        if len(kept) != 1 or (op.name != "arith.addi" and kept[0] is not op.operands[0]):
+            return []
+        found.append((op, added[0]))
+        value = kept[0]
+    return found[::-1]
+
+
+def _supported(type: Type) -> bool:
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return isinstance(dtype, Pointer) or (isinstance(dtype, Scalar) and dtype.name in ("i32", "i64"))
+
+
+# --- the text ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Operations to be inserted, with names of their own."""
+
+    module: Module
+    makers: Mapping[int, Op]
+    prefix: str
+    lines: list[str] = field(default_factory=list[str])
+
+    def op(self, text: str) -> str:
+        """Append an operation; the name of its result."""
+        name = f"{self.prefix}{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def number(self, value: Value) -> int | None:
+        """What an integer constant, or a tile of one, is."""
+        maker = self.makers.get(value.id)
+        found = maker.attributes.get("value") if maker is not None and maker.name == "arith.constant" else None
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line} {UNKNOWN} " for line in self.lines)
+
+
+def _edits(module: Module, loop: Loop, linear: Sequence[_Linear], number: int) -> Iterator[Edit]:
+    makers = {value.id: op for op in loop.function.walk() for value in op.results}
+    gone = frozenset(one.position for one in linear)
+    head = _Writer(module, makers, f"%twill_begin{number}_")
+    count = _iteration(head, loop)
+    names = {one.carried.arg.name: _value(head, one, count) for one in linear}
+    yield _header(module, loop, gone)
+    yield Edit(loop.body.ops[0].span.start, loop.body.ops[0].span.start, head.text)
+    yield from _body(module, loop, linear, names)
+    yield _yield(module, loop, gone, names)
+    yield from _attributes(module, loop)
+    yield from _results(module, loop, linear, _Writer(module, makers, f"%twill_end{number}_"))
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _iteration(out: _Writer, loop: Loop) -> tuple[str, str]:
+    """How many iterations came before, and its type: (induction variable - lower) / step."""
+    assert loop.induction is not None
+    assert loop.lower is not None
+    assert loop.step is not None
+    kind, count = _scalar(loop.induction), loop.induction.name
+    if out.number(loop.lower) != 0:
+        count = out.op(f"arith.subi {count}, {loop.lower.name} : {kind}")
+    if out.number(loop.step) != 1:
+        count = out.op(f"arith.divsi {count}, {loop.step.name} : {kind}")
+    return count, kind
+
+
+def _trips(out: _Writer, loop: Loop) -> tuple[str, str]:
+    """How many iterations there are, and the type of the number."""
+    assert loop.lower is not None
+    assert loop.upper is not None
+    assert loop.step is not None
+    kind = _scalar(loop.lower)
+    one, zero = out.op(f"arith.constant 1 : {kind}"), out.op(f"arith.constant 0 : {kind}")
+    span = out.op(f"arith.subi {loop.upper.name}, {loop.lower.name} : {kind}")
+    rest = out.op(f"arith.subi {loop.step.name}, {one} : {kind}")
+    above = out.op(f"arith.addi {span}, {rest} : {kind}")
+    return out.op(f"arith.maxsi {out.op(f'arith.divsi {above}, {loop.step.name} : {kind}')}, {zero} : {kind}"), kind
+
+
+def _scalar(value: Value) -> str:
+    assert isinstance(value.type, Scalar)
+    return value.type.name
+
+
+def _value(out: _Writer, one: _Linear, count: tuple[str, str]) -> str:
+    """The carried value after `count` iterations."""
+    value = one.carried.init.name
+    for update, step in zip(one.updates, one.steps, strict=True):
+        pointer = update.name == "tt.addptr"
+        types = _types(out.module, update)
+        moved, kind = _moved(out, step, types[-1], count, wide="i64" if pointer else None)
+        value = out.op(f"{update.name} {value}, {moved} : {types[0]}{f', {kind}' if pointer else ''}")
+    return value
+
+
+def _types(module: Module, op: Op) -> list[str]:
+    """The types that an operation is written with."""
+    return list(_listed(text_of(module, op).rpartition(" : ")[2]))
+
+
+def _listed(text: str) -> Iterator[str]:
+    """The parts of a list, separated by commas outside of brackets."""
+    depth, begin = 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter in "<([{") - (letter in ">)]}" and text[i - 1] != "-")
+        if letter == "," and not depth:
+            yield text[begin:i].strip()
+            begin = i + 1
+    yield text[begin:].strip()
+
+
+def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: str | None) -> tuple[str, str]:
+    """The step times the number of iterations, and its type; one multiplication where all elements of a tile step alike."""
+    dtype = step.type.dtype if isinstance(step.type, Tensor) else step.type
+    assert isinstance(dtype, Scalar)
+    wide = wide or dtype.name
+    times = _cast(out, *count, wide)
+    if not isinstance(step.type, Tensor):
+        return out.op(f"arith.muli {times}, {_cast(out, step.name, dtype.name, wide)} : {wide}"), wide
+    tile = sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{wide}", type)
+    same = _everywhere(out, step, wide)
+    if same is not None:
+        return out.op(f"tt.splat {out.op(f'arith.muli {times}, {same} : {wide}')} : {wide} -> {tile}"), tile
+    wider = step.name if wide == dtype.name else out.op(f"arith.extsi {step.name} : {type} to {tile}")
+    spread = out.op(f"tt.splat {times} : {wide} -> {tile}")
+    return out.op(f"arith.muli {spread}, {wider} : {tile}"), tile
+
+
+def _everywhere(out: _Writer, step: Value, wide: str) -> str | None:
+    """The number that a tile is everywhere, as a scalar of type `wide`; None where it is not known to be one."""
+    maker, number = out.makers.get(step.id), out.number(step)
+    if maker is not None and maker.name == "tt.splat":
+        return _cast(out, maker.operands[0].name, _scalar(maker.operands[0]), wide)
+    return None if number is None else out.op(f"arith.constant {number} : {wide}")
+
+
+def _cast(out: _Writer, value: str, kind: str, wanted: str) -> str:
+    """An integer in another width."""
+    if kind == wanted:
+        return value
+    if "index" in (kind, wanted):
+        return out.op(f"arith.index_cast {value} : {kind} to {wanted}")
+    return out.op(f"arith.{'extsi' if int(wanted[1:]) > int(kind[1:]) else 'trunci'} {value} : {kind} to {wanted}")
+
+
+# --- what becomes of the loop -----------------------------------------------------------------------------------------
+
+
+def _header(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
+    """The loop's results, initial values and types without those that are gone."""
+    begin, end = loop.op.span.start, loop.body.ops[0].span.start
+    text = module.text[begin:end]
+    found = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
+    assert found is not None
+    pairs = _kept(_listed(found.group(1)), gone)
+    types = _kept(_listed(found.group(2).removeprefix("(").removesuffix(")")), gone)
+    carried = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)}) " if pairs else ""
+    text = f"{text[: found.start()]}{carried}{text[found.end() :].lstrip()}"
+    results = rf"\g<1>:{len(pairs)} = " if pairs else ""
+    return Edit(begin, end, sub(r"^(%[\w$.-]+)(?::\d+)?\s*=\s*", results, text))
+
+
+def _kept(items: Iterable[str], gone: frozenset[int]) -> list[str]:
+    return [item for i, item in enumerate(items) if i not in gone]
+
+
+def _body(module: Module, loop: Loop, linear: Sequence[_Linear], names: Mapping[str, str]) -> Iterator[Edit]:
+    """Readers of the values read what was computed instead; additions that nobody reads any more go."""
+    dropped = [(op.span.start, following) for op, following in _dead(loop, linear)]
+    for begin, end in dropped:
+        yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+    for name, value in names.items():
+        for place in finditer(rf"{escape(name)}(?![\w$.#:-])", module.text):
+            within = loop.body.ops[0].span.start <= place.start() < loop.body.ops[-1].span.start
+            if within and not any(begin <= place.start() < end for begin, end in dropped):
+                yield Edit(place.start(), place.end(), value)
+
+
+def _dead(loop: Loop, linear: Sequence[_Linear]) -> Iterator[tuple[Op, int]]:
+    """Updates whose results only the yield and each other read, with where the operation behind each begins."""
+    last = loop.body.ops[-1]
+    read = {(value.id, op.index) for op in loop.body.walk() for value in op.operands}
+    other = {one.yielded.id for i, one in enumerate(loop.carried) if i not in {found.position for found in linear}}
+    for one in linear:
+        gone = {last.index}
+        for op in reversed(one.updates):
+            readers = {reader for value, reader in read if value == op.result.id}
+            if not readers <= gone or op.result.id in other:
+                break
+            gone.add(op.index)
+            yield op, loop.body.ops[loop.body.ops.index(op) + 1].span.start
+
+
+def _yield(module: Module, loop: Loop, gone: frozenset[int], names: Mapping[str, str]) -> Edit:
+    op = loop.body.ops[-1]
+    values = _kept([names.get(value.name, value.name) for value in op.operands], gone)
+    types = _kept(_types(module, op), gone)
+    return Edit(op.span.start, op.span.end, f"scf.yield {', '.join(values)} : {', '.join(types)}" if values else "scf.yield")
+
+
+def _attributes(module: Module, loop: Loop) -> Iterator[Edit]:
+    begin, end = loop.body.ops[-1].span.end, loop.op.span.end
+    for place in finditer(rf"{_STALE},\s*|(?:,\s*)?{_STALE}", module.text[begin:end]):
+        yield Edit(begin + place.start(), begin + place.end(), "")
+
+
+def _results(module: Module, loop: Loop, linear: Sequence[_Linear], tail: _Writer) -> Iterator[Edit]:
+    """The values after the loop, where they are read; the other results are numbered anew."""
+    used = {value.id for op in loop.function.walk() for value in op.operands}
+    wanted = [one for one in linear if one.carried.result.id in used]
+    trips = _trips(tail, loop) if wanted else ("", "")
+    gone = {one.position: _value(tail, one, trips) for one in wanted}
+    if wanted:
+        start = _following(loop)[0].span.start
+        yield Edit(start, start, tail.text)
+    yield from _renumbered(module, loop, {one.position for one in linear}, gone)
+
+
+def _following(loop: Loop) -> tuple[Op, ...]:
+    """The operations behind the loop in its block."""
+    blocks = [block for op in loop.function.walk() for region in op.regions for block in region.blocks]
+    blocks += loop.function.body.blocks if loop.function.body else ()
+    home = next(block for block in blocks if any(op is loop.op for op in block.ops))
+    return home.ops[[op is loop.op for op in home.ops].index(True) + 1 :]
+
+
+def _renumbered(module: Module, loop: Loop, gone: set[int], values: Mapping[int, str]) -> Iterator[Edit]:
+    name = loop.op.results[0].name.partition("#")[0]
+    kept = [i for i in range(len(loop.op.results)) if i not in gone]
+    end = max((op.span.end for op in _following(loop)), default=0)
+    for place in finditer(rf"{escape(name)}(?:#(\d+))?(?![\w$.:#-])", module.text):
+        if loop.op.span.end <= place.start() < end:
+            old = int(place.group(1) or 0)
+            yield Edit(place.start(), place.end(), values[old] if old in gone else f"{name}#{kept.index(old)}")
