@@ -2,8 +2,8 @@
 
 import pytest
 
-from twill.extract.dependence.distribution import distribution
 from twill.extract.dependence.tiles import tensor_columns, tile
+from twill.ir.distribution import distribution
 from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, MemDesc, NvidiaMma, Scalar, Slice, Tensor, TensorMemory, UnknownEncoding
 
 ACCUMULATOR = NvidiaMma((3, 0), (4, 1), (16, 128, 16))

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twill.extract.dependence.body import Body
-from twill.extract.dependence.distribution import distribution
 from twill.extract.dependence.ops import row
 from twill.extract.dependence.tiles import dtype_name
+from twill.ir.distribution import distribution
 from twill.ir.graph import Kind
 from twill.ir.loop import DotOperand, MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Type, Value
 

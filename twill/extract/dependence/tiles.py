@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from math import prod
 
-from twill.extract.dependence.distribution import distribution
+from twill.ir.distribution import distribution
 from twill.ir.graph import Tile
 from twill.ir.loop import MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, TensorMemory, TensorMemoryScales, Type
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from twill.extract.dependence.body import Body
-from twill.extract.dependence.distribution import distribution
 from twill.extract.dependence.fold import Folding
 from twill.extract.dependence.ops import row
 from twill.extract.dependence.tiles import in_shared
+from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
 
