@@ -13,9 +13,11 @@ The public names, each imported on first use:
 """
 
 from importlib import import_module
+from os import environ
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from twill import triton
     from twill.api import annotate, compile, draw_graph, draw_timeline, report_page, schedule, summary  # noqa: A004 (as users say it)
     from twill.diagnostics import Location, TwillError
     from twill.emit.program import text as program_text
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from twill.launch.load import load as load_kernel
     from twill.pipeline import solve
     from twill.report.scene import png, svg
+    from twill.triton import jit
     from twill.verify import check
 
 _HOMES = {
@@ -40,10 +43,13 @@ _HOMES = {
     "twill.ir.schedule": ("Result", "Solution"),
     "twill.ir.search": ("Options", "Progress"),
     "twill.pipeline": ("solve",),
+    "twill.triton": ("jit",),
     "twill.report.scene": ("png", "svg"),
     "twill.verify": ("check",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = frozenset({"triton"})
+"""Parts that keep their own names: `twill.triton.install()`."""
 _RENAMED = {"program_text": ("twill.emit.program", "text"), "load_kernel": ("twill.launch.load", "load")}
 
 __all__ = [
@@ -70,6 +76,7 @@ __all__ = [
     "compile",
     "draw_graph",
     "draw_timeline",
+    "jit",
     "load_kernel",
     "png",
     "program_text",
@@ -80,6 +87,7 @@ __all__ = [
     "solve",
     "summary",
     "svg",
+    "triton",
     "write_graph",
     "write_schedule",
 ]
@@ -89,9 +97,15 @@ def __getattr__(name: str) -> object:
     if name in _RENAMED:
         home, own = _RENAMED[name]
         return getattr(import_module(home), own)
+    if name in _MODULES:
+        return import_module(f"twill.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'twill' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)
+
+
+if "TWILL" in environ:
+    import_module("twill.triton.startup").arm()
 
 
 def __dir__() -> list[str]:

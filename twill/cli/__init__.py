@@ -22,6 +22,7 @@ COMMANDS = {
     "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
     "bench": "Measure a generated kernel on a Hopper GPU.",
+    "run": "Run a program with Twill's kernels in place of Triton's.",
     "check": "Verify a schedule independently, with no solver.",
     "machines": "List the machine models, or show one.",
 }

@@ -20,6 +20,8 @@ from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
 FLAGS = ("-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-Xcompiler", "-fPIC", "-shared")
+ARCHITECTURES = ("sm90",)
+"""What can be generated and built."""
 OLDEST = (12, 4)
 """Version of nvcc."""
 
@@ -55,7 +57,7 @@ def build(folder: Path) -> tuple[str, ...]:
 def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
     """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's cache under a name that follows
     from `key`, which names all that the files depend on, from Twill's own sources and from the compiler."""
-    name = hashlib.sha256(f"{FLAGS}{nvcc()}{_sources()}{key}".encode()).hexdigest()[:32]
+    name = hashlib.sha256(f"{FLAGS}{nvcc()}{sources()}{key}".encode()).hexdigest()[:32]
     home = cache_folder()
     if not (home / name / LIBRARY).exists():
         home.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
 
 
 @cache
-def _sources() -> str:
+def sources() -> str:
     """What this Twill is, in short."""
     package = Path(__file__).parents[1]
     files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".cuh", ".toml"))

@@ -20,7 +20,7 @@ from twill.launch.arrays import Array, current_stream, library, on_device, seen
 from twill.launch.build import LIBRARY, MANIFEST, SOURCE, complaints
 from twill.launch.manifest import Argument, Manifest, read
 
-_C = {
+C_TYPES = {
     "i1": ctypes.c_bool,
     "i8": ctypes.c_int8,
     "i16": ctypes.c_int16,
@@ -29,6 +29,7 @@ _C = {
     "f32": ctypes.c_float,
     "f64": ctypes.c_double,
 }
+"""Scalars that a launcher takes."""
 _BYTES = frozenset({"i1", "i8", "f8E4M3FN", "f8E5M2"})
 """Types whose arrays may be passed as bytes by libraries that lack them."""
 
@@ -153,7 +154,7 @@ def _array(argument: Argument, value: Any, numbers: set[int]) -> Array:
 
 
 def _scalar(argument: Argument, value: Any) -> Any:
-    kind = _C.get(argument.type)
+    kind = C_TYPES.get(argument.type)
     if kind is None:
         raise TwillError(f"a number of type {argument.type} can not be passed")
     try:

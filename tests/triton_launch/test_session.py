@@ -1,0 +1,380 @@
+# pyright: basic, reportMissingImports=false
+"""Which kernel a launch goes to, on a machine with no GPU: Triton's driver, tensors and Twill's kernels are stand-ins."""
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+
+import triton
+from triton.compiler.compiler import CompiledKernel
+
+import twill.triton
+from tests.triton_launch import kernels as sources
+from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tensor, forget
+from twill.diagnostics import TwillError
+from twill.launch.manifest import Argument
+from twill.triton import session, store, workers
+from twill.triton.store import Outcome, Trial
+from twill.triton.trial import NoTrialError
+
+kernels: Any = sources
+
+A, B, C = Tensor(HALF, 256), Tensor(HALF, 512), Tensor(HALF, 1024)
+
+Trials = list[Trial | None]
+
+ARGUMENTS = (
+    *(Argument(name, "*f16", 16) for name in "abc"),
+    Argument("stride", "i32", 16),
+    Argument("scale", "f32"),
+)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Driver]:
+    """Of a Hopper GPU that is none; kernels forget what they were compiled for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = Driver()
+    monkeypatch.setattr(triton.runtime.driver, "_active", made)
+    monkeypatch.setattr(session, "capturing", lambda stream: False)
+    yield made
+    twill.triton.uninstall()
+    for kernel in (kernels.dot, kernels.tuned.fn, kernels.guessed.fn, kernels.pair, kernels.copy):
+        forget(kernel)
+
+
+@pytest.fixture
+def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
+    """Twill builds every kernel that is wanted, in no time; `dot`'s arguments fit."""
+    made = Built(driver, ARGUMENTS)
+    monkeypatch.setattr(workers, "outcome", lambda request, key, settings: store.keep(key, Outcome(folder=f"/built/{request.name}")))
+    monkeypatch.setattr(session, "loaded", made.load)
+    return made
+
+
+def launch(scale: float = 2.0, stride: int = 64, grid: tuple[int, ...] = (3, 2)) -> None:
+    kernels.dot[grid](A, B, C, stride, scale, BLOCK=16)
+
+
+def who(driver: Driver) -> list[str]:
+    return [one.who for one in driver.launches]
+
+
+def only_row() -> Any:
+    (row,) = twill.triton.report()
+    return row
+
+
+def test_a_launch_goes_to_twills_kernel(driver: Driver, built: Built, caplog: pytest.LogCaptureFixture) -> None:
+    twill.triton.install(measure=False)
+    with caplog.at_level(logging.INFO, "twill.triton"):
+        launch()
+        launch(3.0)
+    values = (256, 512, 1024, 64)
+    assert driver.launches == [Launched("twill", (3, 2, 1), (*values, 2.0)), Launched("twill", (3, 2, 1), (*values, 3.0))]
+    row = only_row()
+    assert (row.kernel, row.choice, row.interval) == ("dot", "twill", "1024")
+    assert "BLOCK=16" in row.configuration
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0] == row.line()
+
+
+def test_the_decision_is_made_once(driver: Driver, built: Built) -> None:
+    """Afterwards Triton's own cache holds the launcher itself."""
+    twill.triton.install(measure=False)
+    for _ in range(3):
+        launch()
+    (kernel,) = kernels.dot.device_caches[0][0].values()
+    assert built.loaded == ["/built/dot"]
+    assert not isinstance(kernel._run, session.Route)
+
+
+def test_each_specialization_is_a_kernel(driver: Driver, built: Built) -> None:
+    twill.triton.install(measure=False)
+    launch()
+    kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=32)
+    kernels.dot[(1,)](A, B, C, 65, 2.0, BLOCK=16)
+    assert [row.configuration.partition(",")[0] for row in twill.triton.report()] == ["BLOCK=16", "BLOCK=32", "BLOCK=16"]
+    assert len(list(store.folder_of("x").parent.glob("*/outcome.json"))) == 3
+
+
+def test_a_refusal_is_tritons_and_says_why(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "outcome", lambda *_: Outcome(refused="values carried round a loop of tiles"))
+    twill.triton.install()
+    launch()
+    launch()
+    assert who(driver) == ["triton", "triton"]
+    assert (only_row().choice, only_row().reason) == ("triton", "values carried round a loop of tiles")
+
+
+def test_a_kernel_without_a_dot_starts_nothing(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "outcome", lambda *_: pytest.fail("there is nothing to schedule"))
+    twill.triton.install()
+    kernels.copy[(1,)](A, C, BLOCK=16)
+    assert (who(driver), only_row().reason) == (["triton"], "it has no dot")
+
+
+def test_other_architectures_stay_tritons(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "outcome", lambda *_: pytest.fail("nothing is generated for it"))
+    driver.arch = 80
+    twill.triton.install()
+    launch()
+    assert "this is sm80" in only_row().reason
+
+
+def test_a_kernel_whose_arguments_differ_is_not_launched(driver: Driver, built: Built) -> None:
+    built.arguments = ARGUMENTS[:-1]
+    twill.triton.install(measure=False)
+    launch()
+    assert who(driver) == ["triton"]
+    assert only_row().reason.startswith("its launch passes (*f16, *f16, *f16, i32, f32), and the kernel takes")
+
+
+def test_a_failing_launch_falls_back(driver: Driver, built: Built) -> None:
+    built.status = 1
+    twill.triton.install(measure=False)
+    launch()
+    launch()
+    assert who(driver) == ["triton", "triton"]
+    assert "CUDA error 1" in only_row().reason
+
+
+def test_an_empty_grid_launches_nothing(driver: Driver, built: Built) -> None:
+    twill.triton.install(measure=False)
+    launch(grid=(0, 1))
+    assert driver.launches == []
+
+
+def test_what_is_on_disk_is_used_by_the_next_process(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "find", lambda key: store._read(store.folder_of(key) / "outcome.json", Outcome))
+    twill.triton.install(measure=False)
+    launch()
+    twill.triton.uninstall()
+    forget(kernels.dot)
+    monkeypatch.setattr(workers, "outcome", lambda *_: pytest.fail("it is there"))
+    twill.triton.install(compile="cached", measure=False)
+    launch()
+    assert who(driver) == ["twill", "twill"]
+
+
+def test_cached_builds_nothing(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "outcome", lambda *_: pytest.fail("nothing is built"))
+    twill.triton.install(compile="cached")
+    launch()
+    assert "not been built before" in only_row().reason
+
+
+def test_in_the_background_tritons_kernel_runs_until_twills_is_there(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[Any] = []
+    monkeypatch.setattr(workers, "in_background", lambda request, key, settings, ready: waiting.append(ready))
+    twill.triton.install(compile="background", measure=False)
+    launch()
+    launch()
+    assert (who(driver), only_row().choice) == (["triton", "triton"], "pending")
+    waiting[0](Outcome(folder="/built/dot"))
+    launch()
+    launch()
+    assert (who(driver)[2:], only_row().choice) == (["twill", "twill"], "twill")
+    assert len(waiting) == 1
+
+
+def test_an_answer_after_uninstall_changes_nothing(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[Any] = []
+    monkeypatch.setattr(workers, "in_background", lambda request, key, settings, ready: waiting.append(ready))
+    twill.triton.install(compile="background", measure=False)
+    launch()
+    twill.triton.uninstall()
+    waiting[0](Outcome(folder="/built/dot"))
+    launch()
+    assert who(driver) == ["triton", "triton"]
+
+
+def test_nothing_is_decided_while_a_graph_is_captured(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "capturing", lambda stream: True)
+    twill.triton.install(measure=False)
+    launch()
+    assert (who(driver), built.loaded) == (["triton"], [])
+    assert "CUDA graph" in only_row().reason
+    monkeypatch.setattr(session, "capturing", lambda stream: False)
+    launch()
+    monkeypatch.setattr(session, "capturing", lambda stream: True)
+    launch()
+    assert who(driver) == ["triton", "twill", "twill"]
+
+
+# --- trials -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
+    """What trials come to, one after the other; None where one is impossible. Both kernels are launched in each."""
+    results: Trials = []
+
+    def trial(run_triton: Any, run_twill: Any, values: Any, measure: bool) -> Trial:
+        result = results.pop(0)
+        if result is None:
+            raise NoTrialError("there is not enough memory")
+        run_triton()
+        run_twill()
+        assert len(values) == 6
+        return result
+
+    monkeypatch.setattr(session, "torch_trial", trial)
+    monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
+    return results
+
+
+def test_the_faster_kernel_is_kept(driver: Driver, built: Built, trials: Trials) -> None:
+    trials.extend([Trial(None, 1.5, 1.0), Trial(None, 1.0, 2.0)])
+    twill.triton.install()
+    launch()
+    launch()
+    kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=32)
+    kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=32)
+    assert who(driver) == ["triton", "twill", "twill", "triton", "twill", "triton"]
+    assert [(row.choice, row.speed, row.reason) for row in twill.triton.report()] == [
+        ("twill", 1.5, "verified"),
+        ("triton", 0.5, "Twill's is slower"),
+    ]
+
+
+def test_a_kernel_that_differs_is_switched_off(driver: Driver, built: Built, trials: Trials, caplog: pytest.LogCaptureFixture) -> None:
+    trials.append(Trial("argument 2 differs"))
+    twill.triton.install(verify=True, measure=False)
+    launch()
+    launch()
+    assert who(driver) == ["triton", "twill", "triton"]
+    assert "argument 2 differs" in only_row().reason
+    assert [record.levelname for record in caplog.records if record.name == "twill.triton"] == ["ERROR"]
+
+
+def test_a_trial_is_kept_for_the_next_process(driver: Driver, built: Built, trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials.append(Trial(None, 1.5, 1.0))
+    for _ in range(2):
+        twill.triton.install(verify=True)
+        launch()
+        twill.triton.uninstall()
+        forget(kernels.dot)
+    assert (who(driver), trials) == (["triton", "twill", "twill"], [])
+
+
+def test_an_impossible_trial(driver: Driver, built: Built, trials: Trials) -> None:
+    """To measure is a wish, to verify is not."""
+    trials.extend([None, None])
+    twill.triton.install(measure=True)
+    launch()
+    twill.triton.install(verify=True)
+    kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=32)
+    assert [(row.choice, row.reason) for row in twill.triton.report()] == [
+        ("twill", "not measured: there is not enough memory"),
+        ("triton", "it cannot be verified: there is not enough memory"),
+    ]
+
+
+# --- what wraps kernels -----------------------------------------------------------------------------------------------
+
+
+def test_autotuned_kernels(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every configuration is a kernel of its own; the refused one is Triton's."""
+    built.arguments = ARGUMENTS[:4]
+    kept = workers.outcome
+    monkeypatch.setattr(
+        workers,
+        "outcome",
+        lambda request, *rest: Outcome(refused="too large") if "BLOCK=32" in request.configuration else kept(request, *rest),
+    )
+
+    def benchmark(run: Any, quantiles: Any) -> list[float]:
+        run()
+        return [1.0 if driver.launches[-1].who == "twill" else 2.0] * 3
+
+    monkeypatch.setattr(kernels.tuned, "_do_bench", benchmark, raising=False)
+    monkeypatch.setattr(type(kernels.tuned), "do_bench", property(lambda self: benchmark))
+    twill.triton.install(measure=False)
+    kernels.tuned[(1,)](A, B, C, 64)
+    assert [(row.choice, row.configuration[:8]) for row in twill.triton.report()] == [("twill", "BLOCK=16"), ("triton", "BLOCK=32")]
+    assert who(driver)[-1] == "twill"
+
+
+def test_heuristics(driver: Driver, built: Built) -> None:
+    built.arguments = ARGUMENTS[:3]
+    twill.triton.install(measure=False)
+    kernels.guessed[(1,)](A, B, C)
+    assert driver.launches == [Launched("twill", (1, 1, 1), (256, 512, 1024))]
+
+
+def test_tuples(driver: Driver, built: Built) -> None:
+    built.arguments = ARGUMENTS[:3]
+    twill.triton.install(measure=False)
+    kernels.pair[(1,)]((A, B), C, BLOCK=16)
+    assert driver.launches == [Launched("twill", (1, 1, 1), (256, 512, 1024))]
+
+
+def test_types_are_compared(driver: Driver, built: Built) -> None:
+    twill.triton.install(measure=False)
+    kernels.dot[(1,)](A, B, Tensor(FLOAT, 64), 64, 2.0, BLOCK=16)
+    assert who(driver) == ["triton"]
+    assert "*f32" in only_row().reason
+
+
+def test_one_kernel_alone(driver: Driver, built: Built) -> None:
+    marked = twill.triton.jit(kernels.dot)
+    twill.triton.start(twill.triton.Settings(measure=False))
+    assert marked is kernels.dot
+    launch()
+    kernels.copy[(1,)](A, C, BLOCK=16)
+    assert who(driver) == ["twill", "triton"]
+    assert len(twill.triton.report().rows) == 1
+    twill.triton._marked.clear()
+
+
+# --- coming and going -------------------------------------------------------------------------------------------------
+
+
+def test_kernels_launched_before_are_adopted(driver: Driver, built: Built) -> None:
+    launch()
+    twill.triton.install(measure=False)
+    launch()
+    assert who(driver) == ["triton", "twill"]
+
+
+def test_uninstall_leaves_nothing(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER", raising=False)
+    before = CompiledKernel._init_handles
+    twill.triton.install(measure=False)
+    twill.triton.install(measure=False)
+    launch()
+    (kernel,) = kernels.dot.device_caches[0][0].values()
+    twill.triton.uninstall()
+    launch()
+    assert who(driver) == ["twill", "triton"]
+    assert CompiledKernel._init_handles is before
+    assert not isinstance(kernel._run, session.Route)
+    assert "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER" not in os.environ
+    assert twill.triton.report().rows == ()
+
+
+def test_a_defect_of_twill_leaves_the_launch_alone(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(kernel: Any) -> Any:
+        raise AttributeError("metadata")
+
+    monkeypatch.setattr(session, "request", broken)
+    twill.triton.install()
+    launch()
+    assert who(driver) == ["triton"]
+
+
+def test_a_built_kernel_that_cannot_be_loaded(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(folder: str) -> Any:
+        raise TwillError(f"{folder} has no kernel.so")
+
+    monkeypatch.setattr(session, "loaded", gone)
+    twill.triton.install()
+    launch()
+    assert (who(driver), only_row().reason) == (["triton"], "/built/dot has no kernel.so")

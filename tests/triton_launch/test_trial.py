@@ -1,0 +1,80 @@
+"""Trials of two kernels on the same memory, which here is a NumPy array."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twill.triton.trial import Run, trial
+
+
+@dataclass
+class Array:
+    """One allocation."""
+
+    name: str
+    data: Any
+
+    def save(self) -> Any:
+        return self.data.copy()
+
+    def restore(self, saved: Any) -> None:
+        self.data[...] = saved
+
+    def difference(self, right: Any) -> str | None:
+        return None if np.array_equal(self.data, right) else f"{self.name} differs"
+
+
+@pytest.fixture
+def memory() -> Array:
+    return Array("argument 0", np.arange(4))
+
+
+def adds(memory: Array, amount: int) -> Callable[[], None]:
+    """A kernel that works in place."""
+
+    def run() -> None:
+        memory.data += amount
+
+    return run
+
+
+def test_both_start_from_the_same_memory_and_the_program_sees_one_launch(memory: Array) -> None:
+    found = trial(adds(memory, 1), adds(memory, 1), [memory], None)
+    assert found.wrong is None
+    assert memory.data.tolist() == [1, 2, 3, 4]
+
+
+def test_a_difference_is_found_and_tritons_result_stays(memory: Array) -> None:
+    assert trial(adds(memory, 1), adds(memory, 2), [memory], None).wrong == "argument 0 differs"
+    assert memory.data.tolist() == [1, 2, 3, 4]
+
+
+def test_a_kernel_that_does_nothing_is_found(memory: Array) -> None:
+    assert trial(adds(memory, 1), lambda: None, [memory], None).wrong == "argument 0 differs"
+
+
+def test_measuring_leaves_no_trace(memory: Array) -> None:
+    def measure(runs: Mapping[str, Run]) -> Mapping[str, float]:
+        for run in [*runs.values()] * 3:
+            run()
+        return {"triton": 3.0, "twill": 2.0}
+
+    assert trial(adds(memory, 1), adds(memory, 1), [memory], measure).speed == 1.5
+    assert memory.data.tolist() == [1, 2, 3, 4]
+
+
+def test_a_wrong_kernel_is_not_measured(memory: Array) -> None:
+    found = trial(adds(memory, 1), adds(memory, 2), [memory], lambda runs: pytest.fail("there is no point"))
+    assert found.speed is None
+
+
+def test_a_launch_that_raises_leaves_tritons_result(memory: Array) -> None:
+    def fails() -> None:
+        raise RuntimeError("launch")
+
+    with pytest.raises(RuntimeError):
+        trial(adds(memory, 1), fails, [memory], None)
+    assert memory.data.tolist() == [1, 2, 3, 4]

@@ -1,0 +1,158 @@
+# pyright: basic, reportMissingImports=false
+"""The process that builds a kernel, the folder that it leaves, and programs that are started with Twill switched on."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+
+import triton
+
+import twill.triton
+from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
+from twill.extract.frontend.triton import load_file
+from twill.triton import session, store, worker
+from twill.triton.store import Outcome, Trial
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "twill"
+
+
+def test_what_is_kept_is_found(folder: Path, tmp_path: Path) -> None:
+    store.keep("k", Outcome(refused="too large"))
+    assert store.find("k") == Outcome(refused="too large")
+    store.keep("k", Outcome(folder=str(tmp_path / "built")))
+    assert store.find("k") is None
+    (tmp_path / "built").mkdir()
+    (tmp_path / "built" / "kernel.so").touch()
+    assert store.find("k") == Outcome(folder=str(tmp_path / "built"))
+
+
+def test_what_may_change_is_not_kept() -> None:
+    store.keep("k", Outcome(refused="nvcc is not on the PATH", lasting=False))
+    assert store.find("k") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"colour": "red"}'])
+def test_damaged_files_count_as_missing(folder: Path, text: str) -> None:
+    path = folder / "triton" / "k" / "outcome.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert store.find("k") is None
+
+
+def test_trials_are_kept_by_gpu() -> None:
+    store.keep_trial("k", "NVIDIA H200", Trial(None, 2.0, 1.0))
+    assert store.find_trial("k", "NVIDIA H200") == Trial(None, 2.0, 1.0)
+    assert store.find_trial("k", "NVIDIA H100 80GB HBM3") is None
+
+
+def test_one_worker_builds_and_the_others_take_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(path: Path, machine: str | None, seconds: float) -> Outcome:
+        made.append(path.name)
+        begun.set()
+        go.wait(10)
+        return Outcome(refused="once")
+
+    monkeypatch.setattr(worker, "made", slow)
+    results: list[Outcome] = []
+    threads = [threading.Thread(target=lambda: results.append(worker.work("k", Path("a.ttir"), None, 1.0))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    begun.wait(10)
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    assert (made, results) == (["a.ttir"], [Outcome(refused="once")] * 3)
+
+
+# --- with the worker itself -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """`gemm` of the examples, launched on a stand-in for a GPU."""
+    driver = Driver()
+    monkeypatch.setattr(triton.runtime.driver, "_active", driver)
+    monkeypatch.setattr(session, "capturing", lambda stream: False)
+    kernel = load_file("examples/kernels.py").gemm
+    a, b, c = (Tensor(HALF, address) for address in (256, 512, 1024))
+
+    def launch(**settings: Any) -> Any:
+        twill.triton.install(measure=False, **settings)
+        kernel[(4,)](a, b, c, 1024, 1024, 512, BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8)
+        (row,) = twill.triton.report()
+        return row
+
+    yield launch
+    twill.triton.uninstall()
+    forget(kernel)
+
+
+def test_without_nvcc_the_kernel_is_tritons(launches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    row = launches()
+    assert (row.choice, row.reason) == ("triton", "nvcc is not on the PATH")
+
+
+def test_a_worker_that_dies_is_a_reason(launches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    assert "ended with status 1" in launches().reason
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_a_kernel_is_built_loaded_and_launched(launches: Any, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With no GPU the launch itself fails, and Triton's kernel takes over."""
+    with caplog.at_level("INFO", "twill.triton"):
+        row = launches()
+    assert "Twill's kernel: as the schedule says, 1024 cycles per iteration" in caplog.messages[0]
+    assert "the launch of Twill's kernel failed with CUDA error" in row.reason
+    assert sorted(path.name for path in next((folder / "triton").iterdir()).iterdir()) == ["gemm.json", "gemm.ttir", "lock", "outcome.json"]
+
+
+# --- programs -----------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+assert "triton" not in sys.modules
+import triton
+from triton.compiler.compiler import CompiledKernel
+print(CompiledKernel._init_handles.__qualname__)
+sys.exit(3)
+"""
+
+
+def test_twill_run(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-c", "from twill.cli import main; main()", "run", "--verify", "--", sys.executable, "program.py"]
+    root = str(Path(__file__).parents[2])
+    import os
+
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": root}, check=False)
+    assert (done.returncode, done.stdout.strip()) == (3, "Hooks._wrap.<locals>.init_handles"), done.stderr
+
+
+@pytest.mark.parametrize(("text", "settings"), [("0", None), ("", None), ("1", twill.triton.Settings()), ("sideways", None)])
+def test_the_variable(text: str, settings: Any) -> None:
+    from twill.triton.settings import from_environment
+
+    assert from_environment(text) == settings
+
+
+def test_the_variable_with_several_words() -> None:
+    from twill.triton.settings import from_environment
+
+    assert from_environment("background, verify,trust") == twill.triton.Settings("background", verify=True, measure=False)

@@ -1,0 +1,132 @@
+# pyright: basic
+"""From what Triton passes to its launcher to what Twill's launcher takes.
+
+Triton passes one value for each parameter of the kernel, in order. The signature gives each a type: `constexpr` (compiled in), `*fp16` (a
+pointer), `i32` (a scalar), `tensordesc<fp16[128, 64]>` (a descriptor made by the host), or a tuple of types. `plan` compares the types
+with the kernel's manifest and raises TwillError where they differ.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from re import match
+from typing import Any
+
+from twill.diagnostics import TwillError
+from twill.launch.load import C_TYPES
+from twill.launch.manifest import Argument, Manifest
+
+TYPES: Mapping[str, str] = {
+    "fp16": "f16",
+    "bf16": "bf16",
+    "fp32": "f32",
+    "fp64": "f64",
+    "fp8e4nv": "f8E4M3FN",
+    "fp8e5": "f8E5M2",
+    **{f"{sign}{bits}": f"i{bits}" for sign in "iu" for bits in (1, 8, 16, 32, 64)},
+}
+"""Triton's names of types in TTGIR."""
+
+CONSTANT = "constexpr"
+
+Getter = Callable[[Sequence[Any]], Sequence[Any]]
+"""The C arguments that one parameter becomes, from all values of a launch."""
+
+
+class UnfitError(Exception):
+    """One launch has an argument that the kernel cannot take, though others of its specialization can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A parameter, or an element of a tuple, that is passed at run time."""
+
+    path: tuple[int, ...]
+    type: str
+    """In TTGIR; `*` before that of a pointer's elements. Of a descriptor: `tensordesc<...>` as Triton writes it."""
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dimensions of a descriptor; None for anything else."""
+        found = match(r"tensordesc<\w+\[([^\]]*)\]", self.type)
+        return found[1].count(",") + 1 if found else None
+
+    def types(self) -> tuple[str, ...]:
+        """Of its C arguments, as the manifest names them."""
+        return (self.type,) if self.rank is None else ("tensordesc", *["i32"] * self.rank, *["i64"] * self.rank)
+
+
+def leaves(signature: Sequence[Any], path: tuple[int, ...] = ()) -> Iterator[Leaf]:
+    """What is passed at run time, in the order of the arguments of the TTIR function."""
+    for i, kind in enumerate(signature):
+        if isinstance(kind, tuple | list):
+            yield from leaves(kind, (*path, i))
+        elif kind != CONSTANT:
+            yield Leaf((*path, i), ttgir_type(kind))
+
+
+def ttgir_type(kind: str) -> str:
+    """A type of Triton's signatures in TTGIR; one that is unknown as it is."""
+    if kind.startswith("tensordesc"):
+        return kind
+    if kind.startswith("*"):
+        return f"*{TYPES.get(kind[1:].removeprefix('k'), kind[1:])}"
+    return TYPES.get(kind, kind)
+
+
+def plan(signature: Sequence[Any], manifest: Manifest) -> Getter:
+    """What makes the C arguments of `manifest` from the values of a launch. Raises TwillError where they do not fit together."""
+    found = tuple(leaves(signature))
+    passed = [kind for leaf in found for kind in leaf.types()]
+    wanted = [argument.type for argument in manifest.arguments]
+    if len(passed) != len(wanted) or any(not _same(a, b) for a, b in zip(passed, wanted, strict=True)):
+        raise TwillError(f"its launch passes ({', '.join(passed)}), and the kernel takes ({', '.join(wanted)})")
+    if all(leaf.rank is None and len(leaf.path) == 1 for leaf in found):
+        return _flat([(leaf.path[0], leaf.type.startswith("*")) for leaf in found])
+    getters = [_getter(leaf) for leaf in found]
+    return lambda values: [one for getter in getters for one in getter(values)]
+
+
+def _same(passed: str, wanted: str) -> bool:
+    return passed == wanted or (passed == "tensordesc" and wanted.startswith("tensordesc"))
+
+
+def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
+    """The usual case, on the path of every launch: pointers and scalars alone."""
+    return lambda values: [address(values[i]) if pointer else values[i] for i, pointer in positions]
+
+
+def _getter(leaf: Leaf) -> Getter:
+    def value(values: Sequence[Any]) -> Any:
+        for step in leaf.path:
+            values = values[step]
+        return values
+
+    if leaf.rank is not None:
+        return lambda values: descriptor(value(values))
+    return (lambda values: (address(value(values)),)) if leaf.type.startswith("*") else lambda values: (value(values),)
+
+
+def address(value: Any) -> int | None:
+    """Where an array lies; Triton takes plain addresses and None too."""
+    return value.data_ptr() if hasattr(value, "data_ptr") else value
+
+
+def descriptor(value: Any) -> tuple[Any, ...]:
+    """A `TensorDescriptor` as a base address, the shape and the strides in elements."""
+    if getattr(value, "padding", "zero") != "zero" or getattr(value, "round_f32_to_tf32", False):
+        raise UnfitError("its descriptor pads with NaN or rounds to TF32")
+    return (value.base.data_ptr(), *value.shape, *value.strides)
+
+
+def c_types(arguments: Sequence[Argument]) -> list[Any]:
+    """ctypes of a launcher: its arguments, three extents of the grid and a stream. Raises TwillError for a scalar that C lacks."""
+    unknown = [one for one in arguments if not _pointer(one) and one.type not in C_TYPES]
+    if unknown:
+        raise TwillError(f"`{unknown[0].name}` is a number of type {unknown[0].type}, which Twill cannot pass")
+    own = [ctypes.c_void_p if _pointer(one) else C_TYPES[one.type] for one in arguments]
+    return [*own, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+
+
+def _pointer(argument: Argument) -> bool:
+    return argument.type.startswith(("*", "tensordesc"))

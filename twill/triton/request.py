@@ -1,0 +1,107 @@
+# pyright: basic
+"""One kernel that Triton has compiled, as a request to Twill.
+
+Takes Triton's `CompiledKernel`; gives a `Request`, which names the kernel on disk (`key`) and says at once where Twill has nothing for it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from twill.emit.files import write
+from twill.extract.frontend.arguments import OPTIONS
+from twill.launch.build import ARCHITECTURES, sources
+from twill.triton import store
+from twill.triton.settings import Settings
+
+DOTS = ("tt.dot ", "tt.dot_scaled ")
+"""Without one of these there is nothing to schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A kernel with one set of types, constants and options."""
+
+    name: str
+    configuration: str
+    """Constants and options, for people."""
+    signature: tuple[Any, ...]
+    """The type of each parameter, in order."""
+    ttir: str
+    arch: str
+    metadata: Mapping[str, Any]
+    """As in the `.json` that Triton keeps beside its kernels."""
+
+    @property
+    def unfit(self) -> str | None:
+        """Why Twill has no kernel in any case; None where it may have one."""
+        if not self.ttir:
+            return "Triton kept no TTIR of it"
+        if not any(name in self.ttir for name in DOTS):
+            return "it has no dot"
+        if self.arch not in ARCHITECTURES:
+            return f"Twill generates kernels for {', '.join(ARCHITECTURES)}, and this is {self.arch}"
+        if self.metadata.get("num_ctas", 1) != 1:
+            return "it runs on clusters of thread blocks (num_ctas)"
+        return "it is launched cooperatively" if self.metadata.get("launch_cooperative_grid") else None
+
+    def key(self, settings: Settings) -> str:
+        """Names all that the generated kernel depends on: Triton's hash (source, types, constants, options, Triton itself), the machine,
+        Twill itself, and how long may be searched."""
+        text = f"{self.metadata['hash']}{_machine(settings.machine, self.arch)}{settings.time_limit}{sources()}"
+        return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+    def save(self, key: str) -> Path:
+        """Writes the request for a process that serves it; gives the path of the TTIR."""
+        path = store.folder_of(key) / f"{self.name}.ttir"
+        write(path.with_suffix(".json"), json.dumps(self.metadata))
+        write(path, self.ttir)
+        return path
+
+
+@cache
+def _machine(name: str | None, arch: str) -> str:
+    """All numbers of a machine."""
+    from twill.costs.machine import default_machine, load
+
+    return str(load(name) if name else default_machine(arch))
+
+
+def request(kernel: Any) -> Request | None:
+    """Of a `CompiledKernel`; None where it is not for an NVIDIA GPU."""
+    target = kernel.metadata.target
+    if target.backend != "cuda":
+        return None
+    metadata = {
+        "hash": kernel.hash,
+        "target": {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size},
+        "triton_version": getattr(kernel.metadata, "triton_version", None),
+        "launch_cooperative_grid": bool(getattr(kernel.metadata, "launch_cooperative_grid", False)),
+        **{name: getattr(kernel.metadata, name, default) for name, default in OPTIONS.items()},
+    }
+    signature = kernel.src.signature
+    return Request(
+        name=kernel.metadata.name,
+        configuration=configuration(list(signature), getattr(kernel.src, "constants", {}), metadata),
+        signature=tuple(signature.values()),
+        ttir=dict.get(kernel.asm, "ttir", ""),
+        arch=f"sm{target.arch}",
+        metadata=metadata,
+    )
+
+
+def configuration(names: Sequence[Any], constants: Mapping[Any, Any], metadata: Mapping[str, Any]) -> str:
+    """Constants by the names of their parameters, then the warps and stages. Left out are absent arguments (None)."""
+    shown = [f"{_named(names, path)}={value}" for path, value in constants.items() if isinstance(value, int | float | str)]
+    return ", ".join([*shown, f"num_warps={metadata['num_warps']}", f"num_stages={metadata['num_stages']}"])
+
+
+def _named(names: Sequence[Any], path: Any) -> str:
+    """Triton names constants by the position of the parameter, and positions inside tuples."""
+    if not isinstance(path, tuple):
+        return str(path)
+    return ".".join([str(names[path[0]]), *map(str, path[1:])])

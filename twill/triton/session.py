@@ -1,0 +1,258 @@
+# pyright: basic
+"""Which kernel a launch goes to, decided at the first launch of each kernel that Triton has compiled.
+
+A `Route` stands where Triton's launcher stood. Its first call decides: Twill's kernel, Triton's, or Triton's until Twill's is built. Then
+the route puts what was decided in its own place, so that later launches pay for no decision: Triton finds the launcher by its own look-up
+of the specialization.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+from weakref import WeakSet, ref
+
+from twill.diagnostics import TwillError
+from twill.launch.load import Kernel, load
+from twill.triton import store, workers
+from twill.triton.arguments import Getter, UnfitError, c_types, plan
+from twill.triton.report import Report, Row
+from twill.triton.request import Request, request
+from twill.triton.settings import Settings, log
+from twill.triton.store import Outcome, Trial
+from twill.triton.trial import NoTrialError, gpu, torch_trial
+
+Launch = Callable[..., None]
+"""As Triton calls its launchers: three extents, stream, function, packed metadata, launch metadata, two hooks, then the arguments."""
+
+BEFORE_ARGUMENTS = 9
+STREAM = 3
+
+
+class Route:
+    """In place of the launcher of one `CompiledKernel`."""
+
+    def __init__(self, kernel: Any, session: "Session", asked: Request) -> None:
+        self.triton: Launch = kernel._run
+        self.request = asked
+        self.target: Launch = partial(session.first, self)
+        self._kernel = ref(kernel)
+
+    def __call__(self, *values: Any) -> None:
+        """Launchers that Inductor makes keep the route; Triton's own path reads the kernel's launcher anew each time."""
+        self.target(*values)
+
+    def settle(self, target: Launch) -> None:
+        """All later launches go to `target`."""
+        self.target = target
+        kernel = self._kernel()
+        if kernel is not None:
+            kernel._run = target
+
+
+@dataclass(eq=False)
+class Session:
+    """From `install` to `uninstall`. Kernels are decided one at a time; several threads may launch."""
+
+    settings: Settings
+    rows: dict[str, Row] = field(default_factory=dict)
+    """By the key of the kernel, in the order of first launches."""
+    routes: WeakSet[Route] = field(default_factory=WeakSet)
+    lock: Any = field(default_factory=threading.RLock)
+    closed: bool = False
+
+    def adopt(self, kernel: Any) -> None:
+        """Puts a route in the place of a loaded kernel's launcher. Never raises: whatever is wrong, Triton's launcher stays."""
+        try:
+            asked = None if isinstance(kernel._run, Route) else request(kernel)
+        except Exception as error:
+            log.warning("%s stays Triton's: %s: %s", getattr(kernel, "name", "a kernel"), type(error).__name__, error)
+            return
+        if asked is None:
+            return
+        route = Route(kernel, self, asked)
+        self.routes.add(route)
+        kernel._run = route
+
+    def first(self, route: Route, *values: Any) -> None:
+        """Decides, and launches once."""
+        if capturing(values[STREAM]):
+            self._record(route, Row(*_named(route), "triton", "its first launch is captured in a CUDA graph; launch it once before"))
+            return route.triton(*values)
+        with self.lock:
+            decided = route.target
+            if isinstance(decided, partial) and decided.func == self.first:
+                return self._decide(route, values)
+        return decided(*values)
+
+    def _decide(self, route: Route, values: Sequence[Any]) -> None:
+        if route.request.unfit:
+            return self._stay(route, values, route.request.unfit)
+        key = route.request.key(self.settings)
+        known = store.find(key)
+        if known is None and self.settings.compile == "cached":
+            return self._stay(route, values, "it has not been built before, and nothing is built now")
+        if known is None and self.settings.compile == "background":
+            return self._postpone(route, key, values)
+        return self._arrive(route, key, known or workers.outcome(route.request, key, self.settings), *values)
+
+    def _stay(self, route: Route, values: Sequence[Any], reason: str, interval: str = "", speed: float | None = None) -> None:
+        self._record(route, Row(*_named(route), "triton", reason, interval, speed))
+        route.settle(route.triton)
+        route.triton(*values)
+
+    def _postpone(self, route: Route, key: str, values: Sequence[Any]) -> None:
+        """Triton's kernel until the background has an answer, which the next launch after that takes up."""
+
+        def ready(outcome: Outcome) -> None:
+            if not self.closed:
+                route.target = partial(self._take_up, route, key, outcome)
+
+        self._record(route, Row(*_named(route), "pending", "Twill's is being built"))
+        route.target = route.triton
+        workers.in_background(route.request, key, self.settings, ready)
+        route.triton(*values)
+
+    def _take_up(self, route: Route, key: str, outcome: Outcome, *values: Any) -> None:
+        if capturing(values[STREAM]):
+            return route.triton(*values)
+        with self.lock:
+            decided = route.target
+            if isinstance(decided, partial) and decided.func == self._take_up:
+                return self._arrive(route, key, outcome, *values)
+        return decided(*values)
+
+    def _arrive(self, route: Route, key: str, outcome: Outcome, *values: Any) -> None:
+        """Loads the kernel, tries it where that is wanted and new, and settles."""
+        if outcome.folder is None:
+            return self._stay(route, values, outcome.refused or "refused")
+        try:
+            kernel = loaded(outcome.folder)
+            twill = self._launcher(route, kernel)
+        except (TwillError, OSError) as error:
+            return self._stay(route, values, getattr(error, "message", str(error)))
+        interval = "/".join(str(loop.scheduled) for loop in kernel.manifest.loops)
+        if not (self.settings.verify or self.settings.measure):
+            return self._use(route, twill, values, "as the schedule says", interval)
+        return self._tried(route, key, twill, values, interval)
+
+    def _tried(self, route: Route, key: str, twill: Launch, values: Sequence[Any], interval: str) -> None:
+        """By the trial on this kind of GPU, now or in an earlier process."""
+        name = gpu()
+        found, launched = store.find_trial(key, name) if name else None, False
+        if not self._enough(found):
+            try:
+                runs = partial(route.triton, *values), partial(twill, *values)
+                found = torch_trial(*runs, values[BEFORE_ARGUMENTS:], self.settings.measure)
+                launched = True
+            except NoTrialError as error:
+                if self.settings.verify:
+                    return self._stay(route, values, f"it cannot be verified: {error}", interval)
+                return self._use(route, twill, values, f"not measured: {error}", interval)
+            store.keep_trial(key, name or "", found)
+        return self._judge(route, found or Trial(), () if launched else values, twill, interval)
+
+    def _enough(self, found: Trial | None) -> bool:
+        return found is not None and (found.wrong is not None or found.speed is not None or not self.settings.measure)
+
+    def _judge(self, route: Route, found: Trial, values: Sequence[Any], twill: Launch, interval: str) -> None:
+        """`values` is empty where the trial has launched already."""
+        if found.wrong:
+            reason = f"Twill's result differs from Triton's: {found.wrong}; please report this"
+            log.error("%s (%s): %s", *_named(route), reason)
+        else:
+            reason = "Twill's is slower" if found.speed and found.speed < 1 else "verified"
+        if reason == "verified":
+            self._settle(route, twill, Row(*_named(route), "twill", reason, interval, found.speed))
+        else:
+            self._settle(route, route.triton, Row(*_named(route), "triton", reason, interval, found.speed))
+        if values:
+            route.target(*values)
+
+    def _use(self, route: Route, twill: Launch, values: Sequence[Any], reason: str, interval: str) -> None:
+        self._settle(route, twill, Row(*_named(route), "twill", reason, interval))
+        twill(*values)
+
+    def _settle(self, route: Route, target: Launch, row: Row) -> None:
+        self._record(route, row)
+        route.settle(target)
+
+    def _record(self, route: Route, row: Row) -> None:
+        """One line of log for each decision."""
+        name = f"{route.request.metadata['hash']}"
+        if self.rows.get(name) != row:
+            self.rows[name] = row
+            log.info("%s", row.line())
+
+    def _launcher(self, route: Route, kernel: Kernel) -> Launch:
+        """Raises TwillError where the kernel does not take what Triton passes."""
+        function = kernel.launch
+        function.argtypes = c_types(kernel.manifest.arguments)  # pyright: ignore[reportFunctionMemberAccess]
+        return launcher(function, plan(route.request.signature, kernel.manifest), route.triton, partial(self._failed, route))
+
+    def _failed(self, route: Route, reason: str) -> None:
+        """Nothing was launched: Triton's kernel takes over for good."""
+        self._settle(route, route.triton, Row(*_named(route), "triton", reason))
+
+    def report(self) -> Report:
+        return Report(tuple(self.rows.values()))
+
+    def close(self) -> None:
+        """Triton's launchers again, everywhere."""
+        self.closed = True
+        workers.stop()
+        for route in tuple(self.routes):
+            route.settle(route.triton)
+
+
+def launcher(function: Callable[..., int], arguments: Getter, triton: Launch, failed: Callable[[str], None]) -> Launch:
+    """Twill's kernel as Triton launches kernels; no allocation, no synchronization. A launch that does not fit goes to Triton's."""
+
+    def launch(x: int, y: int, z: int, stream: int, handle: Any, packed: Any, metadata: Any, enter: Any, leave: Any, *values: Any) -> None:
+        if x * y * z == 0:
+            return None
+        try:
+            passed = arguments(values)
+        except UnfitError:
+            return triton(x, y, z, stream, handle, packed, metadata, enter, leave, *values)
+        if enter is not None:
+            enter(metadata)
+        status = function(*passed, x, y, z, stream)
+        if leave is not None:
+            leave(metadata)
+        if status:
+            failed(f"the launch of Twill's kernel failed with CUDA error {status}")
+            return triton(x, y, z, stream, handle, packed, metadata, None, None, *values)
+        return None
+
+    return launch
+
+
+def _named(route: Route) -> tuple[str, str]:
+    return route.request.name, route.request.configuration
+
+
+@cache
+def loaded(folder: str) -> Kernel:
+    """A library is loaded once in a process."""
+    return load(folder)
+
+
+@cache
+def _driver() -> Any:
+    """The CUDA driver; None on a machine without."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+
+
+def capturing(stream: int) -> bool:
+    """Whether launches on a stream are recorded into a CUDA graph (CUDA driver API, cuStreamIsCapturing: 0 is no)."""
+    driver, status = _driver(), ctypes.c_int(0)
+    if driver is None:
+        return False
+    driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+    return status.value != 0

@@ -1,0 +1,93 @@
+"""What was found out about Triton's kernels, kept on disk for all processes of a user.
+
+A folder for each key, `~/.cache/twill/triton/KEY/`: the request (NAME.ttir, NAME.json), `outcome.json` (where the built kernel lies, or why
+there is none) and `trial.GPU.json` (how it did beside Triton's). Files are replaced atomically; a lock lets one process at a time build a
+kernel. A file that cannot be read counts as missing.
+"""
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from twill.emit.files import write
+from twill.launch.build import LIBRARY, cache_folder
+
+Kept = TypeVar("Kept", "Outcome", "Trial")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What Twill makes of a kernel."""
+
+    folder: str | None = None
+    """Of the built kernel; None where it is refused."""
+    refused: str | None = None
+    lasting: bool = True
+    """Whether a later process would come to the same: not where a tool is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The first launch of a kernel beside Triton's, on the same arguments."""
+
+    wrong: str | None = None
+    """What differs; None where the results agree."""
+    triton_ms: float | None = None
+    twill_ms: float | None = None
+    """Medians; None where they were not measured."""
+
+    @property
+    def speed(self) -> float | None:
+        """How many times as fast as Triton's kernel."""
+        return self.triton_ms / self.twill_ms if self.triton_ms and self.twill_ms else None
+
+
+def folder_of(key: str) -> Path:
+    return cache_folder() / "triton" / key
+
+
+def find(key: str) -> Outcome | None:
+    """What is known; None where nothing is, or where the built kernel has been deleted."""
+    found = _read(folder_of(key) / "outcome.json", Outcome)
+    return found if found and (found.folder is None or Path(found.folder, LIBRARY).exists()) else None
+
+
+def keep(key: str, outcome: Outcome) -> Outcome:
+    if outcome.lasting:
+        write(folder_of(key) / "outcome.json", json.dumps(asdict(outcome)))
+    return outcome
+
+
+def find_trial(key: str, gpu: str) -> Trial | None:
+    return _read(_trial(key, gpu), Trial)
+
+
+def keep_trial(key: str, gpu: str, trial: Trial) -> None:
+    write(_trial(key, gpu), json.dumps(asdict(trial)))
+
+
+def _trial(key: str, gpu: str) -> Path:
+    """Names of GPUs have spaces and slashes."""
+    return folder_of(key) / f"trial.{hashlib.sha256(gpu.encode()).hexdigest()[:16]}.json"
+
+
+def _read(path: Path, kind: type[Kept]) -> Kept | None:
+    try:
+        return kind(**cast("dict[str, Any]", json.loads(path.read_text())))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@contextmanager
+def lock(key: str) -> Generator[None]:
+    """Held by one process at a time; given back when the process ends, however it ends."""
+    path = folder_of(key) / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,166 @@
+# pyright: basic
+# pyright: reportMissingImports=false
+"""The first launch of a kernel, by Triton and by Twill on the same arguments.
+
+Takes two functions that launch, and the values of the launch; gives a `Trial`. The memory behind every array is saved, both kernels run on
+it, and what Triton's wrote is there at the end: the program sees one launch. Memory is compared whole, inputs too, so that a store that
+goes astray inside these allocations is found. Needs PyTorch.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from twill.triton.store import Trial
+
+Run = Callable[[], Any]
+
+ROUNDS = 7
+"""Measurements of each kernel."""
+CHUNK = 2**24
+"""Elements that are compared at a time."""
+OUTLIER = 32
+"""How many times the tolerance a single element may be off, relative to itself plus the root mean square of all."""
+
+
+class NoTrialError(Exception):
+    """The two cannot be compared here; says why."""
+
+
+class Memory(Protocol):
+    """All bytes of one allocation."""
+
+    name: str
+    """Of the argument, by its position."""
+
+    def save(self) -> Any: ...
+    def restore(self, saved: Any) -> None: ...
+    def difference(self, right: Any) -> str | None:
+        """What is wrong with the bytes as they are; None where they agree with `right`."""
+        ...
+
+
+def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Callable[[Mapping[str, Run]], Mapping[str, float]] | None) -> Trial:
+    """Raises whatever the launches raise. `measure` gives the milliseconds of both."""
+    before = [memory.save() for memory in memories]
+    triton()
+    right = [memory.save() for memory in memories]
+    _restore(memories, before)
+    try:
+        twill()
+        found = (memory.difference(saved) for memory, saved in zip(memories, right, strict=True))
+        result = Trial(wrong=next((wrong for wrong in found if wrong), None))
+        if measure and not result.wrong:
+            times = measure({"triton": triton, "twill": twill})
+            result = replace(result, triton_ms=times["triton"], twill_ms=times["twill"])
+    finally:
+        _restore(memories, right)
+    return result
+
+
+def _restore(memories: Sequence[Memory], saved: Sequence[Any]) -> None:
+    for memory, content in zip(memories, saved, strict=True):
+        memory.restore(content)
+
+
+# --- with PyTorch -----------------------------------------------------------------------------------------------------
+
+
+def torch_trial(triton: Run, twill: Run, values: Sequence[Any], measure: bool) -> Trial:
+    """Of a launch with these values. Raises NoTrialError where PyTorch is missing, or memory is."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise NoTrialError("the program does not use PyTorch")
+    try:
+        return trial(triton, twill, list(allocations(values)), _times if measure else None)
+    except torch.cuda.OutOfMemoryError as error:
+        raise NoTrialError("there is not enough memory to save its arguments") from error
+
+
+def gpu() -> str | None:
+    """The name of the current GPU; None without PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch else None
+
+
+def _times(runs: Mapping[str, Run]) -> Mapping[str, float]:
+    from twill.bench.measure import times
+
+    return {name: spread.median for name, spread in times(runs, ROUNDS).items()}
+
+
+def arrays(values: Any, name: str = "argument") -> Iterator[tuple[str, Any]]:
+    """Tensors among the values of a launch, inside tuples and descriptors too."""
+    for i, value in enumerate(values):
+        if isinstance(value, tuple | list):
+            yield from arrays(value, f"{name} {i}")
+        elif hasattr(value, "untyped_storage"):
+            yield f"{name} {i}", value
+        elif hasattr(value, "base"):  # a TensorDescriptor, or Triton's view of a tensor in another type
+            yield from arrays((value.base,), f"{name} {i} base")
+
+
+def allocations(values: Sequence[Any]) -> Iterator["_Allocation"]:
+    """Each piece of memory once, seen in the type of the first tensor that lies in it."""
+    known = set[int]()
+    for name, tensor in arrays(values):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known and storage.nbytes():
+            known.add(storage.data_ptr())
+            yield _Allocation(name, tensor)
+
+
+class _Allocation:
+    """A PyTorch storage."""
+
+    def __init__(self, name: str, tensor: Any) -> None:
+        import torch
+
+        self.name = name
+        self._dtype = tensor.dtype
+        self._bytes = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+
+    def save(self) -> Any:
+        return self._bytes.clone()
+
+    def restore(self, saved: Any) -> None:
+        self._bytes.copy_(saved)
+
+    def difference(self, right: Any) -> str | None:
+        import torch
+
+        from twill.launch.arrays import of_torch
+        from twill.simulate.compare import TOLERANCE
+
+        size = self._bytes.numel() // self._dtype.itemsize * self._dtype.itemsize
+        if not self._dtype.is_floating_point or not size:
+            return None if torch.equal(self._bytes, right) else f"{self.name} differs"
+        found, expected = self._bytes[:size].view(self._dtype), right[:size].view(self._dtype)
+        return _floats(found, expected, TOLERANCE.get(of_torch(self._dtype), 0.0), self.name)
+
+
+def _floats(found: Any, expected: Any, tolerance: float, name: str) -> str | None:
+    """By the norm of the difference, and by the largest single one; NaN and infinity must stand in the same places."""
+    total, count = 0.0, 0
+    for _, right in _chunks(found, expected):
+        finite = right[right.isfinite()]
+        total, count = total + float((finite * finite).sum()), count + finite.numel()
+    mean_square = total / max(1, count)
+    off = 0.0
+    for one, right in _chunks(found, expected):
+        regular = right.isfinite()
+        if not (one.isfinite() == regular).all() or not (one[~regular].nan_to_num() == right[~regular].nan_to_num()).all():
+            return f"{name} has NaN or infinity in other places"
+        difference = (one[regular] - right[regular]).abs()
+        if (difference > OUTLIER * tolerance * (right[regular].abs() + mean_square**0.5)).any():
+            return f"{name} is off by {float(difference.max()):.1e} at an element"
+        off += float((difference * difference).sum())
+    error = (off / total) ** 0.5 if total else off
+    return None if error <= tolerance else f"{name} has a relative error of {error:.1e}"
+
+
+def _chunks(found: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
+    """In double precision, a part at a time: whole arrays may not fit four times."""
+    for at in range(0, found.numel(), CHUNK):
+        yield found[at : at + CHUNK].double(), expected[at : at + CHUNK].double()

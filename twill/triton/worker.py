@@ -1,0 +1,49 @@
+"""Schedules, generates and builds one kernel, in a process of its own: `python -m twill.triton.worker KEY NAME.ttir MACHINE SECONDS`.
+
+Takes TTIR with Triton's metadata beside it (`Request.save`); prints an `Outcome` as JSON, which it keeps on disk as well. One process at a
+time works on a key; others wait and take what it found.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from twill.diagnostics import TwillError
+from twill.triton import store
+from twill.triton.store import Outcome
+
+
+def work(key: str, path: Path, machine: str | None, seconds: float) -> Outcome:
+    """What is known about the key, or else what comes out now."""
+    with store.lock(key):
+        return store.find(key) or store.keep(key, made(path, machine, seconds))
+
+
+def made(path: Path, machine: str | None, seconds: float) -> Outcome:
+    """Never raises: whatever goes wrong, Triton's kernel is there."""
+    from twill.generate import GenerateOptions, built
+    from twill.inputs import Inputs
+    from twill.launch.build import nvcc
+
+    try:
+        nvcc()
+    except TwillError as error:
+        return Outcome(refused=error.message, lasting=False)
+    try:
+        return Outcome(folder=str(built(Inputs(str(path), machine=machine), GenerateOptions(time_limit=seconds))))
+    except TwillError as error:
+        return Outcome(refused=error.message.splitlines()[0])
+    except OSError as error:
+        return Outcome(refused=f"{error.filename or 'a file'}: {error.strerror}", lasting=False)
+    except Exception as error:  # a defect of Twill must not stop the program
+        return Outcome(refused=f"a defect of Twill: {type(error).__name__}: {error}")
+
+
+def main(arguments: list[str]) -> None:
+    key, path, machine, seconds = arguments
+    print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds)))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

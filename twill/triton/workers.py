@@ -1,0 +1,82 @@
+"""Runs `twill.triton.worker` for a request, at once or beside the program.
+
+A process of its own keeps the search from the interpreter that launches kernels, and a crash of a solver from the program.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from twill.triton import store
+from twill.triton.request import Request
+from twill.triton.settings import Settings
+from twill.triton.store import Outcome
+
+AT_ONCE = max(1, (os.cpu_count() or 1) // 8)
+"""Processes that work in the background at the same time: each searches with several threads."""
+
+_running: set[subprocess.Popen[str]] = set()
+_slots = threading.BoundedSemaphore(AT_ONCE)
+
+
+def outcome(request: Request, key: str, settings: Settings) -> Outcome:
+    """Waits for the worker. Raises KeyboardInterrupt, after ending the worker, where the user interrupts."""
+    try:
+        path = request.save(key)
+    except OSError as error:
+        return Outcome(refused=f"{store.folder_of(key)}: {error.strerror}", lasting=False)
+    return _answer(_started(key, path, settings))
+
+
+def in_background(request: Request, key: str, settings: Settings, ready: Callable[[Outcome], None]) -> None:
+    """Calls `ready` in a thread when the worker is done."""
+
+    def wait() -> None:
+        with _slots:
+            ready(outcome(request, key, settings))
+
+    threading.Thread(target=wait, name=f"twill-{key[:8]}", daemon=True).start()
+
+
+def stop() -> None:
+    """Ends the workers of this process."""
+    for process in tuple(_running):
+        _end(process)
+
+
+def _started(key: str, path: Path, settings: Settings) -> subprocess.Popen[str]:
+    """The worker sees the same packages; Twill is switched off in it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TWILL")}
+    environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if os.path.isabs(place))
+    command = [sys.executable, "-P", "-m", "twill.triton.worker", key, str(path), settings.machine or "", str(settings.time_limit)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True)
+    _running.add(process)
+    return process
+
+
+def _answer(process: subprocess.Popen[str]) -> Outcome:
+    try:
+        said, complaint = process.communicate()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        _running.discard(process)
+    try:
+        return Outcome(**json.loads(said.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError):
+        last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
+        return Outcome(refused=f"the process that builds it ended with status {process.returncode}: {last}", lasting=False)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """The worker and the solvers that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
