@@ -43,8 +43,10 @@ def compile(  # noqa: A001 (as users say it)
     from twill.generate import GenerateOptions, built
     from twill.launch.load import load
 
-    spec, given = described(kernel, arch, settings or {})
-    return load(built(Inputs(spec, arch=arch, settings=given, **what_if), GenerateOptions(time_limit, tuple(schedules))))
+    spec, given, constants = described(kernel, arch, settings or {})
+    return load(
+        built(Inputs(spec, arch=arch, settings=given, constants=constants, **what_if), GenerateOptions(time_limit, tuple(schedules)))
+    )
 
 
 def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:

@@ -4,7 +4,7 @@
 TwillError, with the source line, for bad input, for a loop without a schedule, and for operations that cannot be lowered or generated.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,9 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
         results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, options, on_progress)
         return results[problem.name]
 
-    made, loops = program(cases(inputs), solve, options.lowering)
+    found = cases(inputs)
+    _refuse_foreign(kept, [case.problem.name for case in found])
+    made, loops = program(found, solve, options.lowering)
     return Generated(made, loops, results, source(made))
 
 
@@ -69,7 +71,7 @@ def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: P
     options = options or GenerateOptions()
     module, machine = origin(inputs)
     text = module.text
-    resolved = inputs if module.file == inputs.spec else replace(inputs, spec=text, settings=())
+    resolved = inputs if module.file == inputs.spec else replace(inputs, spec=text, settings=(), constants=tuple(module.constants.items()))
     kept = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
     return cached(key, lambda: {name: make() for name, make in files(generate(resolved, options, on_progress)).items()})
@@ -85,8 +87,20 @@ def _kept(paths: Iterable[str]) -> dict[str, Result]:
     """The given schedules, by loop name."""
     from twill.files import load, read_schedule
 
-    results = [read_schedule(load(path), path).result for path in paths]
-    return {result.problem.name: result for result in results}
+    found = dict[str, Result]()
+    for path in paths:
+        result = read_schedule(load(path), path).result
+        if result.problem.name in found:
+            raise TwillError(f"{path} is a second schedule for {result.problem.name}")
+        found[result.problem.name] = result
+    return found
+
+
+def _refuse_foreign(kept: Mapping[str, Result], loops: Sequence[str]) -> None:
+    """Schedules of loops that the kernel does not have."""
+    for name in kept:
+        if name not in loops:
+            raise TwillError(f"the given schedule is for {name}, and the kernel has {', '.join(loops)}", help="leave that --schedule out")
 
 
 def _fitting(result: Result, problem: Problem) -> Result:

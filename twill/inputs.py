@@ -25,6 +25,8 @@ class Inputs:
     machine: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
     """Arguments and constexprs of a Python kernel."""
+    constants: tuple[tuple[str, object], ...] = ()
+    """What a kernel given as text was compiled with, where that is known."""
     persistent: bool = False
     """Generate a persistent kernel: each thread block loops over programs of the grid."""
     loops: tuple[str, ...] = ()
@@ -126,13 +128,14 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.rewrite.induction import from_iteration
 
     module, machine = origin(inputs)
+    constants = module.constants
     if "twill.start" in module.text:
         module = read(bare(module.text), module.file)
     if inputs.persistent:
         from twill.extract.frontend.persistent import persistent
 
         module = persistent(module)
-    module = from_iteration(structured(module))
+    module = replace(from_iteration(structured(module)), constants=constants)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
 
 
@@ -144,6 +147,8 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
     named = machine_named(inputs.machine) if inputs.machine else None
     arch = inputs.arch or (named.arch if named else None)
     module = load(inputs.spec, arch, dict(inputs.settings))
+    if inputs.constants:
+        module = replace(module, constants=dict(inputs.constants))
     return module, named or _default_machine(arch, module)
 
 

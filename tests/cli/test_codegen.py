@@ -1,12 +1,17 @@
 """`twill codegen` and `twill bench` on a machine without a GPU, and `twill.compile` of what is no kernel."""
 
+import ctypes
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 import twill
 from twill.cli import run
+from twill.launch.build import build
+from twill.launch.load import load
 from twill.launch.manifest import read
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
@@ -42,6 +47,30 @@ def test_a_schedule_of_another_loop_is_refused(tmp_path: Path, capsys: pytest.Ca
     other.write_text(Path("tests/kernels/schedules/gemm_reduction.for.0.json").read_text().replace("gemm_reduction/", "gemm/"))
     assert run(["codegen", GEMM, "--schedule", str(other), "--no-build", "--out", str(tmp_path)]) == 2
     assert "belongs to another loop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["codegen", "simulate"])
+def test_a_schedule_of_another_kernel_is_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = ["--schedule", "tests/kernels/schedules/fa_fwd.for.0.json", "--schedule", SCHEDULE]
+    assert run([command, GEMM, *other, "--out", str(tmp_path)]) == 2
+    assert "the given schedule is for fa_fwd/for.0, and the kernel has gemm/for.0" in capsys.readouterr().err
+    assert run([command, GEMM, "--schedule", SCHEDULE, "--schedule", SCHEDULE, "--out", str(tmp_path)]) == 2
+    assert "is a second schedule for gemm/for.0" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_a_launch_without_a_gpu_fails_with_the_text_of_cuda(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    shutil.copytree(folder, tmp_path / "gemm")
+    build(tmp_path / "gemm")
+    pointers = [ctypes.c_void_p(4096)] * 3
+    made = load(tmp_path / "gemm")
+    status = made.launch(*pointers, 128, 256, 64, 1, 1, 1, None)
+    assert status
+    assert made.runtime
+    assert re.match(r"CUDA error \d+, \w+.*\w{3}", made.runtime.text(status))
+    assert made.runtime.device(4096) is None
 
 
 def test_a_schedule_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,5 +75,6 @@ def test_stages_in_the_text_are_honoured() -> None:
 
 def test_a_kernel_at_hand() -> None:
     kernels = load_file(str(ROOT / "examples/kernels.py"))
-    text = capture_kernel(kernels.gemm, "sm90", {"BLOCK_N": 64})
+    text, constants = capture_kernel(kernels.gemm, "sm90", {"BLOCK_N": 64})
+    assert constants == {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP": 8}
     assert "tensor<128x64xf32" in text

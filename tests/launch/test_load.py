@@ -2,6 +2,7 @@
 """Calling a kernel, with a launcher that only writes down what it gets, and arrays that only claim to be on a GPU."""
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,17 @@ import pytest
 
 import twill
 from twill.diagnostics import TwillError
+from twill.extract.strides import Stride, Term
 from twill.launch.arrays import seen
 from twill.launch.load import Kernel
-from twill.launch.manifest import Argument, Manifest
+from twill.launch.manifest import Argument, Constant, Manifest
+from twill.launch.runtime import Runtime
+
+PITCH, UNIT = Stride((Term(1, ("M",)),)), Stride((Term(1),))
+STEP = Stride((Term(1, ("step",)),), told=True)
 
 ARGUMENTS = (
-    Argument("a", "*f16", 16),
+    Argument("a", "*f16", 16, (PITCH, UNIT)),
     Argument("lse", "*f32"),
     Argument("scale", "f32"),
     Argument("M", "i32", 16),
@@ -55,8 +61,34 @@ class Launcher:
         return self.status
 
 
-def kernel(launch: Launcher) -> Kernel:
-    return Kernel(Manifest("k", "k.ttgir", 384, 240, ARGUMENTS, ()), Path(), launch)
+class Library:
+    """The CUDA runtime of a library, by its functions' names."""
+
+    def __init__(self, devices: dict[int, int] | None = None) -> None:
+        self.current, self.set = 0, []
+        self.twill_error_text = Function(lambda status: f"text of {status}".encode())
+        self.twill_device_of = Function(lambda address: (devices or {}).get(address, -1))
+        self.twill_set_device = Function(self._set)
+
+    def _set(self, device: Any, before: Any) -> int:
+        before._obj.value, self.current = self.current, device.value
+        self.set.append(device.value)
+        return 0
+
+
+class Function:
+    """One of them; ctypes lets its types be assigned."""
+
+    def __init__(self, work: Any) -> None:
+        self.work = work
+
+    def __call__(self, *values: Any) -> Any:
+        return self.work(*values)
+
+
+def kernel(launch: Launcher, library: Any = None, **changed: Any) -> Kernel:
+    manifest = replace(Manifest("k", "k.ttgir", 384, 240, ARGUMENTS, ()), **changed)
+    return Kernel(manifest, Path(), launch, Runtime(library) if library else None)
 
 
 A, LSE = Interface(), Interface("<f4", (8,))
@@ -102,22 +134,92 @@ def test_arguments_that_are_missing_or_too_many() -> None:
         assert "k(a, lse, scale, M, step)" in (refused.value.help or "")
 
 
-def test_strides_that_the_kernel_is_told_need_not_be_dense() -> None:
+@pytest.mark.parametrize(
+    ("strides", "shape", "steps", "numbers", "fits"),
+    [
+        ((PITCH, UNIT), (4, 8), (32, 2), {"M": 16}, True),
+        ((PITCH, UNIT), (4, 8), (32, 2), {"M": 32, "step": 16}, False),  # a slice, and another argument is its pitch by chance
+        ((PITCH, UNIT), (16, 16), (2, 32), {"M": 16}, False),  # transposed
+        ((STEP, UNIT), (16, 16), (2, 32), {"step": 16}, True),  # transposed, and the caller says so
+        ((STEP, UNIT), (4, 8), (32, 2), {"step": 15}, False),
+        ((STEP, PITCH, UNIT), (2, 4, 8), (1024, 32, 2), {"M": 16, "step": 512}, True),
+        ((STEP, PITCH, UNIT), (2, 4, 16), (1024, 32, 2), {"M": 16, "step": 512}, True),  # rows without gaps between
+        ((STEP, UNIT), (2, 2, 8), (1024, 32, 2), {"M": 16, "step": 512}, False),
+        ((STEP,), (4, 8), (0, 2), {"step": 0}, False),
+        ((STEP, UNIT), (4, 8), (0, 2), {"step": 0}, True),  # one row, read four times
+        ((Stride((Term(2, ("M", "step")), Term(8))), UNIT), (2, 8), (272, 2), {"M": 16, "step": 4}, True),
+        ((), (4, 8), (32, 2), {"M": 16}, False),
+        (None, (4, 8), (32, 2), {"M": 16}, False),
+        (None, (4, 8), None, {"M": 16}, True),
+        ((PITCH, UNIT), (4, 0), (32, 2), {}, True),
+        ((UNIT,), (1, 8), (999, 2), {}, True),
+    ],
+)
+def test_an_array_lies_as_the_kernel_addresses_it(strides: Any, shape: Any, steps: Any, numbers: dict[str, int], fits: bool) -> None:
     launch = Launcher()
-    kernel(launch)[1](**GOOD | {"a": Interface(strides=(32, 2), shape=(4, 8)), "step": 16})
+    made = kernel(launch, arguments=(replace(ARGUMENTS[0], strides=strides), *ARGUMENTS[1:]))
+    arguments = GOOD | {"a": Interface(strides=steps, shape=shape)} | numbers
+    if fits:
+        made[1](**arguments)
+    else:
+        with pytest.raises(TwillError, match=r"`a`: it is not contiguous.*and the kernel addresses it"):
+            made[1](**arguments)
+    assert bool(launch.calls) == fits
+
+
+@pytest.mark.parametrize("grid", [(), (-1,), (1, 70000), (1, 1, 1, 1), (2.5,), "x", (2**31,)])
+def test_a_grid_that_can_not_be(grid: Any) -> None:
+    with pytest.raises(TwillError, match="can not be launched"):
+        _ = kernel(Launcher())[grid]
+    with pytest.raises(TwillError, match="can not be launched"):
+        kernel(Launcher())[lambda meta: grid](**GOOD)
+
+
+@pytest.mark.parametrize("grid", [0, (4, 0), (0, 0, 0), np.int64(0)])
+def test_a_grid_without_programs_launches_nothing(grid: Any) -> None:
+    launch = Launcher()
+    kernel(launch)[grid](**GOOD)
+    assert not launch.calls
+    with pytest.raises(TwillError, match="`M`: 120 is no multiple"):
+        kernel(launch)[grid](**GOOD | {"M": 120})
+
+
+def test_a_persistent_kernel_walks_over_any_grid() -> None:
+    launch = Launcher()
+    kernel(launch, persistent=True)[4, 70000, 70](**GOOD)
+    assert launch.calls[0][-4:-1] == [4, 70000, 70]
+    with pytest.raises(TwillError, match=r"2\^31 programs"):
+        kernel(launch, persistent=True)[70000, 70000](**GOOD)
+
+
+def test_a_grid_that_follows_from_constants_and_arguments() -> None:
+    launch = Launcher()
+    made = kernel(launch, constants=(Constant("BLOCK_M", "64"),))
+    made[lambda meta: (-(-meta["M"] // meta["BLOCK_M"]), np.int32(3))](**GOOD)
+    assert launch.calls[0][-4:-1] == [2, 3, 1]
+    with pytest.raises(TwillError, match="the grid depends on 'BLOCK_N'") as refused:
+        made[lambda meta: (meta["BLOCK_N"],)](**GOOD)
+    assert "BLOCK_M" in (refused.value.help or "")
+
+
+def test_the_launch_is_on_the_gpu_of_the_arrays() -> None:
+    library, launch = Library({4096: 2, 8192: 1}), Launcher()
+    there = GOOD | {"lse": Interface("<f4", (8,))}
+    kernel(launch, library)[1](**there)
+    assert library.set == [2, 0], "and afterwards the one before is the current one again"
+    with pytest.raises(TwillError, match="different GPUs: `lse` on GPU 1, `a` on GPU 2"):
+        kernel(launch, library)[1](**there | {"lse": Interface("<f4", (8,), at=8192)})
+    with pytest.raises(TwillError, match="different GPUs: `a` on GPU 2, `lse` on GPU 3"):
+        kernel(launch, library)[1](**there | {"lse": Exported(np.zeros(8, np.float32))})
     assert len(launch.calls) == 1
 
 
-@pytest.mark.parametrize("grid", [(), (0,), (1, 70000), (1, 1, 1, 1)])
-def test_a_grid_that_can_not_be(grid: tuple[int, ...]) -> None:
-    with pytest.raises(TwillError, match="can not be launched"):
-        _ = kernel(Launcher())[grid]
-
-
 def test_a_launch_that_fails() -> None:
-    with pytest.raises(TwillError, match="CUDA error 209") as failed:
-        kernel(Launcher(209))[1](**GOOD)
+    with pytest.raises(TwillError, match="CUDA error 209, text of 209") as failed:
+        kernel(Launcher(209), Library())[1](**GOOD)
     assert "Hopper" in (failed.value.help or "")
+    with pytest.raises(TwillError, match="CUDA error 700"):
+        kernel(Launcher(700))[1](**GOOD)
 
 
 def test_dlpack_is_read() -> None:

@@ -94,7 +94,8 @@ def test_the_launcher_starts_as_many_blocks_as_fit() -> None:
     text = source(made("gemm"))
     signature = text[text.index("gemm_launch(") :].split("{")[0]
     assert "twill_grid_x" not in signature
-    assert "<<<dim3(resident_blocks(grid_x * grid_y * grid_z))" in text
+    assert "resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)" in text
+    assert "<<<dim3(blocks)," in text
 
 
 def test_a_function_with_a_result_is_refused() -> None:

@@ -353,6 +353,8 @@ class Module:
     functions: tuple[Function, ...]
     encodings: Mapping[str, Encoding] = field(default_factory=dict[str, Encoding])
     """The attribute aliases that name encodings, by name with `#`."""
+    constants: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Numbers that the kernel was compiled with, by the names of its parameters, where they are known."""
 
     @property
     def num_warps(self) -> int:

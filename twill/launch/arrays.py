@@ -8,7 +8,7 @@ TwillError for an array that is not in the memory of a GPU.
 import ctypes
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,19 @@ class Array:
     @property
     def row_major(self) -> bool:
         """Whether the elements lie one behind the other, the last dimension fastest."""
-        expected = 1
+        return 0 in self.shape or self.merged() in ((), (1,))
+
+    def merged(self) -> tuple[int, ...]:
+        """The strides of the dimensions of more than one element, outermost first; dimensions that lie one behind the other as one."""
+        found = list[tuple[int, int]]()
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if size != 1 and stride != expected:
-                return False
-            expected *= size
-        return True
+            if size == 1:
+                continue
+            if found and stride == found[-1][0] * found[-1][1]:
+                found[-1] = found[-1][0] * size, found[-1][1]
+            else:
+                found.append((size, stride))
+        return tuple(stride for _, stride in reversed(found))
 
 
 def seen(value: Any) -> Array | None:
@@ -88,17 +95,17 @@ def current_stream(name: str, device: int | None) -> int | None:
             return None
 
 
-def on_device(name: str, device: int | None) -> AbstractContextManager[Any]:
-    """Makes a library's GPU the current one."""
+def on_device(name: str, device: int | None) -> AbstractContextManager[Any] | None:
+    """Makes a library's GPU the current one; None where the library has no means of that."""
     if device is None:
-        return nullcontext()
+        return None
     match name:
         case "torch":
             return sys.modules["torch"].cuda.device(device)
         case "cupy":
             return sys.modules["cupy"].cuda.Device(device)
         case _:
-            return nullcontext()
+            return None
 
 
 def of_torch(dtype: Any) -> str:

@@ -9,16 +9,21 @@ arguments or by their names. Launches on the current stream of the first array's
 """
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from math import inf, prod
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.files.text import load as text_of
 from twill.launch.arrays import Array, current_stream, library, on_device, seen
 from twill.launch.build import LIBRARY, MANIFEST, SOURCE, complaints
 from twill.launch.manifest import Argument, Manifest, read
+from twill.launch.runtime import Runtime
 
 C_TYPES = {
     "i1": ctypes.c_bool,
@@ -33,6 +38,9 @@ C_TYPES = {
 _BYTES = frozenset({"i1", "i8", "f8E4M3FN", "f8E5M2"})
 """Types whose arrays may be passed as bytes by libraries that lack them."""
 
+Grid: TypeAlias = int | Iterable[int]
+"""How many programs, in up to three dimensions."""
+
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
 """CUDA C++ Programming Guide, technical specifications."""
 
@@ -46,6 +54,8 @@ class Kernel:
     """With kernel.cu, its source, and kernel.so."""
     launch: Callable[..., int]
     """NAME_launch of the library."""
+    runtime: Runtime | None = None
+    """CUDA's, of the same library."""
 
     @property
     def source(self) -> str:
@@ -57,30 +67,53 @@ class Kernel:
         """What ptxas warned of: spills, serialized wgmma."""
         return complaints(self.folder)
 
-    def __getitem__(self, grid: int | Sequence[int]) -> Callable[..., None]:
-        """The kernel on a grid of up to three dimensions, to be called with its arguments.
+    def __getitem__(self, grid: Grid | Callable[[Mapping[str, Any]], Grid]) -> Callable[..., None]:
+        """The kernel on a grid of up to three dimensions, to be called with its arguments. `grid` may be a function: it gets the arguments
+        and the constants by name. A grid without programs launches nothing.
 
-        Raises TwillError, with the name of the argument, for what does not fit; and where the launch fails.
+        Raises TwillError, with the name of the argument, for what does not fit; and, with CUDA's text, where the launch fails.
         """
-        size = _grid((grid,) if isinstance(grid, int) else tuple(grid))
+        if not callable(grid):
+            _grid(self.manifest, grid)
 
         def call(*positional: Any, **named: Any) -> None:
             values = _bound(self.manifest, positional, named)
-            numbers = {value for value in values.values() if isinstance(value, int)}
+            numbers = {one.name: _whole(values[one.name]) for one in self.manifest.arguments if one.type.startswith("i")}
             passed = [_passed(argument, values[argument.name], numbers) for argument in self.manifest.arguments]
-            array = next((one for one in passed if isinstance(one, Array)), None)
-            origin = library(next((values[a.name] for a in self.manifest.arguments if a.type.startswith("*")), None))
-            device = array.device if array else None
-            with on_device(origin, device):
-                stream = current_stream(origin, device)
-                if stream is None and array:
-                    stream = array.stream
-                cast = [ctypes.c_void_p(one.address) if isinstance(one, Array) else one for one in passed]
-                status = self.launch(*cast, *size, ctypes.c_void_p(stream or 0))
-            if status:
-                raise TwillError(f"the launch of {self.manifest.name} failed with CUDA error {status}", help=_ADVICE.get(status))
+            size = _grid(self.manifest, _computed(self.manifest, grid, values) if callable(grid) else grid)
+            if 0 not in size:
+                self._launch(passed, values, size)
 
         return call
+
+    def _launch(self, passed: Sequence[Any], values: Mapping[str, Any], size: tuple[int, int, int]) -> None:
+        """On the current stream of the first array's library, on the GPU in whose memory the arrays are."""
+        first = next((argument.name for argument in self.manifest.arguments if argument.type.startswith("*")), None)
+        origin = library(values[first]) if first else ""
+        device = self._device(passed)
+        array = next((one for one in passed if isinstance(one, Array)), None)
+        with on_device(origin, device) or (self.runtime.on(device) if self.runtime else nullcontext()):
+            stream = current_stream(origin, device)
+            if stream is None and array:
+                stream = array.stream
+            cast = [ctypes.c_void_p(one.address) if isinstance(one, Array) else one for one in passed]
+            status = self.launch(*cast, *size, ctypes.c_void_p(stream or 0))
+        if status:
+            text = self.runtime.text(status) if self.runtime else f"CUDA error {status}"
+            raise TwillError(f"the launch of {self.manifest.name} failed with {text}", help=_ADVICE.get(status))
+
+    def _device(self, passed: Sequence[Any]) -> int | None:
+        """The GPU of all arrays. Raises TwillError where they are on several."""
+        devices = dict[int, str]()
+        for argument, one in zip(self.manifest.arguments, passed, strict=True):
+            if isinstance(one, Array):
+                known = one.device if one.device is not None or self.runtime is None else self.runtime.device(one.address)
+                if known is not None:
+                    devices.setdefault(known, argument.name)
+        if len(devices) > 1:
+            where = ", ".join(f"`{name}` on GPU {device}" for device, name in sorted(devices.items()))
+            raise TwillError(f"the arrays are on different GPUs: {where}", help="move them to one")
+        return next(iter(devices), None)
 
 
 _ADVICE = {
@@ -98,14 +131,33 @@ def load(folder: str | Path) -> Kernel:
     path = folder / LIBRARY
     if not path.exists():
         raise TwillError(f"{folder} has no {LIBRARY}", help="run twill codegen with --build, where nvcc is installed")
-    return Kernel(manifest, folder, ctypes.CDLL(str(path.resolve()))[f"{manifest.name}_launch"])
+    library = ctypes.CDLL(str(path.resolve()))
+    return Kernel(manifest, folder, library[f"{manifest.name}_launch"], Runtime(library))
 
 
-def _grid(grid: tuple[int, ...]) -> tuple[int, int, int]:
-    if not 1 <= len(grid) <= 3 or not all(1 <= size <= most for size, most in zip(grid, LARGEST_GRID, strict=False)):
-        raise TwillError(f"a grid of {grid} can not be launched", help=f"one to three sizes, each from 1 to {LARGEST_GRID}")
-    x, y, z = (*grid, 1, 1)[:3]
+def _grid(manifest: Manifest, grid: Grid) -> tuple[int, int, int]:
+    """The extents, of which some may be 0."""
+    try:
+        sizes = tuple(index(size) for size in (grid if isinstance(grid, Iterable) else (grid,)))
+    except TypeError:
+        raise TwillError(f"a grid of {grid!r} can not be launched", help="give one to three whole numbers") from None
+    largest = (2**31 - 1,) * 3 if manifest.persistent else LARGEST_GRID
+    if not 1 <= len(sizes) <= 3 or not all(0 <= size <= most for size, most in zip(sizes, largest, strict=False)):
+        raise TwillError(f"a grid of {sizes} can not be launched", help=f"one to three sizes, of at most {largest}")
+    if prod(sizes) >= 2**31 and manifest.persistent:
+        raise TwillError(f"a grid of {sizes} can not be walked over: it has 2^31 programs or more")
+    x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
+
+
+def _computed(manifest: Manifest, grid: Callable[[Mapping[str, Any]], Grid], values: Mapping[str, Any]) -> Grid:
+    """What a function says of the arguments and constants."""
+    constants = {one.name: literal_eval(one.value) for one in manifest.constants}
+    try:
+        return grid({**constants, **values})
+    except KeyError as missing:
+        known = ", ".join([*constants, *values])
+        raise TwillError(f"the grid depends on {missing}, which is not known", help=f"known: {known}") from missing
 
 
 def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +175,7 @@ def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, An
     return given | dict(named)
 
 
-def _passed(argument: Argument, value: Any, numbers: set[int]) -> Any:
+def _passed(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Any:
     """What the launcher gets: an array, or a C value."""
     try:
         return _array(argument, value, numbers) if argument.type.startswith("*") else _scalar(argument, value)
@@ -131,7 +183,7 @@ def _passed(argument: Argument, value: Any, numbers: set[int]) -> Any:
         raise TwillError(f"argument `{argument.name}`: {error.message}", help=error.help) from None
 
 
-def _array(argument: Argument, value: Any, numbers: set[int]) -> Array:
+def _array(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Array:
     array, wanted = seen(value), argument.type[1:]
     if array is None:
         raise TwillError(f"an array of {wanted} is needed, not {type(value).__name__}")
@@ -139,11 +191,9 @@ def _array(argument: Argument, value: Any, numbers: set[int]) -> Array:
         raise TwillError(
             f"the kernel takes {wanted}, and this array has {array.type}", help="convert it, or compile the kernel for that type"
         )
-    if not array.row_major and any(
-        step != 1 and size != 1 and step not in numbers for size, step in zip(array.shape, array.strides, strict=True)
-    ):
+    if not array.row_major and not _addressed(argument, array, numbers):
         raise TwillError(
-            f"it is not contiguous: shape {array.shape}, strides {array.strides}, and the kernel is not told these strides",
+            f"it is not contiguous: shape {array.shape}, strides {array.strides}, and the kernel addresses it {_words(argument, numbers)}",
             help="pass a contiguous copy",
         )
     if array.address % argument.divisible:
@@ -151,6 +201,37 @@ def _array(argument: Argument, value: Any, numbers: set[int]) -> Array:
             f"its address is no multiple of {argument.divisible}", help="pass an aligned copy, or compile the kernel without `:16`"
         )
     return array
+
+
+def _addressed(argument: Argument, array: Array, numbers: Mapping[str, int]) -> bool:
+    """Whether the kernel addresses an array as its strides say. Each dimension needs a stride of the kernel's; those that follow from
+    extents and constants are meant for rows behind one another, so they must not grow from dimension to dimension."""
+    strides = array.merged()
+    known = [(one.value(numbers), one.told) for one in argument.strides or ()]
+
+    def fits(dimension: int, left: Sequence[tuple[int, bool]], least: float) -> bool:
+        if dimension == len(strides):
+            return True
+        candidates = [one for one in left if one[0] == strides[dimension] and (one[1] or one[0] <= least)]
+        return any(
+            fits(dimension + 1, [*left[: left.index(one)], *left[left.index(one) + 1 :]], least if one[1] else one[0]) for one in candidates
+        )
+
+    return fits(0, known, inf)
+
+
+def _words(argument: Argument, numbers: Mapping[str, int]) -> str:
+    if argument.strides is None:
+        return "in a way that can not be compared with these"
+    return f"with strides {', '.join(str(one.value(numbers)) for one in argument.strides) or 'of nothing'}"
+
+
+def _whole(value: Any) -> int:
+    """The value of an integer argument; 0 for one that is refused for its type anyway."""
+    try:
+        return index(value)
+    except TypeError:
+        return 0
 
 
 def _scalar(argument: Argument, value: Any) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
+from twill.extract.strides import Stride, Term, layouts
 from twill.files.graph import schema
 from twill.files.record import Ranges, decode, encode
 from twill.files.text import parse, render
@@ -18,7 +19,7 @@ from twill.warp.tasks import Scheduled
 
 SCHEMA = "twill.kernel/1"
 
-_RANGES: Ranges = {}
+_RANGES: Ranges = {(Term, "factor"): (-(2.0**63), 2.0**63)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,17 @@ class Argument:
     """As in TTGIR: `f32`, or `*f16` for a pointer to such."""
     divisible: int = 1
     """The caller promises a multiple of this: of the value, or of the address."""
+    strides: tuple[Stride, ...] | None = None
+    """Of a pointer: with which it is addressed; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What was settled when the kernel was compiled, for grids that are functions of it."""
+
+    name: str
+    value: str
+    """A Python literal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +70,37 @@ class Manifest:
     arguments: tuple[Argument, ...]
     """Without the extents of the grid, which the launcher knows."""
     loops: tuple[Predicted, ...]
+    persistent: bool = False
+    """The grid is walked over by as many thread blocks as fit; it may have any extents."""
+    constants: tuple[Constant, ...] = ()
 
 
 def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[str, float]) -> Manifest:
     """`simulated` by the path of the loop. Raises TwillError for an argument that no caller can pass."""
     function = program.function
     pairs = zip(function.args, function.arg_attributes, strict=True)
-    arguments = tuple(_argument(value, attributes, program) for value, attributes in pairs if GRID not in attributes)
+    strides = {one.argument: one.strides for one in layouts(function)}
+    arguments = tuple(_argument(value, attributes, program, strides) for value, attributes in pairs if GRID not in attributes)
+    persistent = any(GRID in attributes for attributes in function.arg_attributes)
+    constants = tuple(Constant(name, repr(value)) for name, value in sorted(program.module.constants.items()))
     predicted = tuple(
         Predicted(one.loop.path, round(one.solution.interval * one.problem.resolution.cycles_per_unit), simulated[one.loop.path])
         for one in loops
     )
     registers = max(group.registers for group in program.groups)
-    return Manifest(identifier(function.name), program.module.file, program.launch.threads, registers, arguments, predicted)
+    return Manifest(
+        identifier(function.name), program.module.file, program.launch.threads, registers, arguments, predicted, persistent, constants
+    )
 
 
-def _argument(value: Value, attributes: Mapping[str, Attribute], program: Program) -> Argument:
+def _argument(
+    value: Value, attributes: Mapping[str, Attribute], program: Program, strides: Mapping[str, tuple[Stride, ...] | None]
+) -> Argument:
     promised = attributes.get("tt.divisibility", 1)
     divisible = promised if isinstance(promised, int) else 1
     match value.type:
         case Pointer(Scalar(name)):
-            return Argument(value.name.lstrip("%"), f"*{name}", divisible)
+            return Argument(value.name.lstrip("%"), f"*{name}", divisible, strides[value.name.lstrip("%")])
         case Scalar(name):
             return Argument(value.name.lstrip("%"), name, divisible)
         case other:

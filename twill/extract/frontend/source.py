@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from re import search
 from typing import Any
@@ -51,14 +52,14 @@ def of_text(text: str, arch: str | None) -> Module:
 
 def from_python(file: str, function: str, arch: str | None, settings: Mapping[str, str]) -> Module:
     """Compiles a kernel up to where scheduling begins; the module's file is named after the kernel."""
-    from twill.extract.frontend.triton import capability, capture
+    from twill.extract.frontend.triton import capability, captured
 
     if not function:
         raise TwillError(f"which kernel of {file} is meant?", help=f"write {file}:FUNCTION")
     if arch is None:
         raise TwillError(f"{file}:{function} can be compiled for several architectures", help="give --arch sm90 or --arch sm100")
-    text = capture(file, function, arch, from_text(settings))
-    return read(text, f"{function}.sm{capability(arch)}.ttgir")
+    text, constants = captured(file, function, arch, from_text(settings))
+    return replace(read(text, f"{function}.sm{capability(arch)}.ttgir"), constants=constants)
 
 
 def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str]) -> Module:
@@ -83,15 +84,19 @@ def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str])
     return read(text, f"{Path(found.file).stem}.sm{capability(target)}.ttgir")
 
 
-def described(kernel: Any, arch: str, settings: Mapping[str, object]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What a program hands over (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings."""
+def described(
+    kernel: Any, arch: str, settings: Mapping[str, object]
+) -> tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, object], ...]]:
+    """What a program hands over (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings; for a
+    function, its constants too."""
     if not isinstance(kernel, str | Path):
-        return from_function(kernel, arch, settings), ()
-    return str(kernel), tuple((name, value if isinstance(value, str) else repr(value)) for name, value in settings.items())
+        text, constants = from_function(kernel, arch, settings)
+        return text, (), tuple(sorted(constants.items()))
+    return str(kernel), tuple((name, value if isinstance(value, str) else repr(value)) for name, value in settings.items()), ()
 
 
-def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> str:
-    """The TTGIR of a function at hand, which must be a plain Triton kernel."""
+def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """The TTGIR of a function at hand, which must be a plain Triton kernel, and its constants."""
     wrapper = type(kernel).__name__
     if not type(kernel).__module__.startswith("triton."):
         raise TwillError(f"{wrapper} is no kernel", help="give a @triton.jit function, FILE.py:function, FILE.ttgir or the text of TTGIR")

@@ -63,24 +63,34 @@ def capture(file: str, function: str, arch: str, settings: Mapping[str, object],
     (`twill.extract.frontend.arguments`). Source locations in the text name `file` as it is given here, so that the text is the
     same on every machine.
     """
+    return captured(file, function, arch, settings, scheduled=scheduled)[0]
+
+
+def captured(
+    file: str, function: str, arch: str, settings: Mapping[str, object], *, scheduled: bool = False
+) -> tuple[str, Mapping[str, object]]:
+    """As `capture`, with the values of the kernel's constants."""
     with triton_errors(function):
         module = load_file(file)
-        text = compiled(find_kernel(module, file, function), vars(module), arch, settings, scheduled)
-    return relative_paths(text, file)
+        text, constants = compiled(find_kernel(module, file, function), vars(module), arch, settings, scheduled)
+    return relative_paths(text, file), constants
 
 
-def capture_kernel(kernel: Any, arch: str, settings: Mapping[str, object] | None = None) -> str:
-    """TTGIR before scheduling of a `@triton.jit` function at hand, for instance in a notebook."""
+def capture_kernel(kernel: Any, arch: str, settings: Mapping[str, object] | None = None) -> tuple[str, Mapping[str, object]]:
+    """TTGIR before scheduling of a `@triton.jit` function at hand, for instance in a notebook, and the values of its constants."""
     with triton_errors(getattr(kernel, "__name__", "the kernel")):
         inner, _ = unwrapped(kernel)
         return compiled(kernel, inner.fn.__globals__, arch, settings or {}, scheduled=False)
 
 
-def compiled(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object], scheduled: bool) -> str:
-    """The TTGIR of a kernel whose file defines `names`."""
+def compiled(
+    kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object], scheduled: bool
+) -> tuple[str, Mapping[str, object]]:
+    """The TTGIR of a kernel whose file defines `names`, and the values of its constants that are plain ones."""
     inner, instance = instance_of(kernel, names, arch, settings)
     cc = capability(arch)
-    return ttgir(inner, instance, cc, None if scheduled else CUTS[cc])
+    plain = {name: value for name, value in instance.constants.items() if isinstance(value, int | float | str | None)}
+    return ttgir(inner, instance, cc, None if scheduled else CUTS[cc]), plain
 
 
 def instance_of(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object]) -> tuple[Any, Instance]:

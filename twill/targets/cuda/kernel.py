@@ -154,11 +154,18 @@ def _launcher(program: Program, name: str, bytes: int) -> list[str]:
     own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
     lines = [f"const int {identifier(arg.name)} = grid_{'xyz'[axis]};" for axis, arg in extents]
-    lines += [*maps, f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"]
-    grid = "dim3(resident_blocks(grid_x * grid_y * grid_z))" if extents else "dim3(grid_x, grid_y, grid_z)"
+    lines += [*maps, *_checked(f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes})")]
+    if extents:
+        lines += ["unsigned blocks = 0;", *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)")]
+    grid = "dim3(blocks)" if extents else "dim3(grid_x, grid_y, grid_z)"
     call = f"{name}_kernel<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     head = ["/// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.", 'extern "C" int']
     return [*head, f"{name}_launch({signature}) {{", *indented([*lines, call, "return cudaGetLastError();"]), "}"]
+
+
+def _checked(call: str) -> list[str]:
+    """A call of the CUDA runtime; its error is the launcher's."""
+    return [f"if (const cudaError_t status = {call}) return status;"]
 
 
 def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:

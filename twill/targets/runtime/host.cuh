@@ -24,11 +24,31 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
 }
 
 /// How many thread blocks share `programs`, one on each multiprocessor of the current device.
-inline int resident_blocks(int programs) {
+inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
     int device = 0, multiprocessors = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    return programs < multiprocessors ? programs : multiprocessors;
+    if (const cudaError_t status = cudaGetDevice(&device)) return status;
+    *blocks = 0;
+    if (const cudaError_t status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) return status;
+    *blocks = unsigned(programs < multiprocessors ? programs : multiprocessors);
+    return cudaSuccess;
 }
 
 }  // namespace twill
+
+// For callers that have no CUDA runtime of their own. Weak: a program may link several kernels.
+
+/// CUDA's name and description of a cudaError_t.
+extern "C" __attribute__((weak)) const char* twill_error_text(int status) { return cudaGetErrorString(cudaError_t(status)); }
+
+/// The device in whose memory an address is; -1 where it is in none.
+extern "C" __attribute__((weak)) int twill_device_of(const void* address) {
+    cudaPointerAttributes found{};
+    if (cudaPointerGetAttributes(&found, address) != cudaSuccess) return cudaGetLastError(), -1;
+    return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged ? found.device : -1;
+}
+
+/// Makes a device the current one; `before` gets the one that was.
+extern "C" __attribute__((weak)) int twill_set_device(int device, int* before) {
+    if (const cudaError_t status = cudaGetDevice(before)) return status;
+    return *before == device ? cudaSuccess : cudaSetDevice(device);
+}
