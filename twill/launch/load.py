@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from operator import index
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.files.text import load as text_of
@@ -38,7 +38,7 @@ C_TYPES = {
 _BYTES = frozenset({"i1", "i8", "f8E4M3FN", "f8E5M2"})
 """Types whose arrays may be passed as bytes by libraries that lack them."""
 
-Grid: TypeAlias = int | Iterable[int]
+Grid: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
 """How many programs, in up to three dimensions."""
 
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
