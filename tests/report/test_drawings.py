@@ -10,7 +10,7 @@ import pytest
 
 from tests.samples import attention, figure1
 from twill.ir.schedule import Result
-from twill.report import graph, memory_map, summary, timeline
+from twill.report import facts, graph, memory_map, summary, timeline
 from twill.report.page import page
 from twill.report.scene import Rect, Scene, Text, png, svg
 
@@ -66,11 +66,50 @@ def test_labels_do_not_cover_boxes() -> None:
             assert not any(b.x < text.x < b.x + b.width and b.y < text.y < b.y + b.height for b in boxes)
 
 
-def test_the_critical_circuit_is_red() -> None:
+@pytest.mark.parametrize(("recurrence", "boxes"), [(666, 0), (2048, 0), (2112, 2)])
+def test_the_circuit_is_red_only_where_it_sets_the_interval(recurrence: int, boxes: int) -> None:
     result = attention()
-    scene = graph.draw(graph.picture(result.problem, result.bounds, result.solution))
+    bounds = replace(result.bounds, recurrence=replace(result.bounds.recurrence, value=recurrence))
+    scene = graph.draw(graph.picture(result.problem, bounds, result.solution))
     red = [shape for shape in scene.shapes if isinstance(shape, Rect) and shape.stroke == graph.CRITICAL]
-    assert len(red) == 2
+    assert len(red) == boxes
+
+
+def test_every_unit_in_use_has_a_row_and_a_full_unit_a_full_row() -> None:
+    result = attention()
+    assert result.solution
+    rows = {row.name: row for row in timeline.rows(result.problem, result.solution)}
+    assert {r.unit for op in result.problem.operations for r in op.reservations} <= set(rows)
+    row, interval = rows["issue slots"], result.solution.interval
+    first = [bar for bar in row.lanes[0] if bar.iteration == 0]
+    (used,) = (u for u in facts.utilization(result.problem, result.solution) if u.unit == "issue slots")
+    assert row.aggregate
+    assert first[-1].end == int(used.fraction * interval)
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("dot.scores0_12", ("dot scores0 [1]", "dot scores0", "dot [1]", "dot")),
+        ("mul.23", ("mul [1]", "mul")),
+        ("qk0", ("qk0 [1]", "qk0")),
+    ],
+)
+def test_captions_keep_the_verb(op: str, expected: tuple[str, ...]) -> None:
+    assert timeline.captions(op, 1) == expected
+
+
+def test_shades_follow_the_iterations() -> None:
+    shades = [timeline.shade(k, 5) for k in range(5)]
+    assert shades == sorted(shades)
+
+
+def test_the_areas_of_a_profile_add_up() -> None:
+    result = attention()
+    assert result.solution
+    for curve in facts.register_profiles(result.problem, result.solution):
+        for i, level in enumerate(curve.levels):
+            assert sum(levels[i] for _, levels in curve.parts) == level
 
 
 def test_dot(golden: Callable[[str, str], None]) -> None:

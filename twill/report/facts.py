@@ -43,6 +43,8 @@ class Profile:
     levels: tuple[int, ...]
     limit: int
     """The largest level allowed; 0 without a limit."""
+    parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """The share of each value in `levels`, in the order of first use."""
 
     @property
     def peak(self) -> int:
@@ -122,8 +124,8 @@ def _without_hold(value: Value) -> Value:
 
 def profile(name: str, ranges: Iterable[Live], interval: Time, limit: int) -> Profile:
     """The sum of the sizes of all live instances, over modulo time."""
-    level, changes = 0, dict[Time, int]()
-    for item in ranges:
+    known, level, changes = tuple(ranges), 0, dict[Time, int]()
+    for item in known:
         whole, rest = divmod(item.end - item.start, interval)
         begin = item.start % interval
         level += whole * item.size
@@ -135,7 +137,24 @@ def profile(name: str, ranges: Iterable[Live], interval: Time, limit: int) -> Pr
     for time in sorted(time for time in changes if changes[time]):
         times.append(time)
         levels.append(levels[-1] + changes[time])
-    return Profile(name, tuple(times), tuple(levels), limit)
+    return Profile(name, tuple(times), tuple(levels), limit, _parts(known, times, interval))
+
+
+def _parts(ranges: Sequence[Live], times: Sequence[Time], interval: Time) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The level of each value at each time."""
+
+    def level(value: str, time: Time) -> int:
+        return sum(_instances(item, time, interval) * item.size for item in ranges if item.value == value)
+
+    values = dict.fromkeys(item.value for item in sorted(ranges, key=lambda item: (item.start, item.value)))
+    parts = ((value, tuple(level(value, time) for time in times)) for value in values)
+    return tuple((value, levels) for value, levels in parts if any(levels))
+
+
+def _instances(item: Live, time: Time, interval: Time) -> int:
+    """How many instances of a live range cover a time, modulo the interval."""
+    whole, rest = divmod(item.end - item.start, interval)
+    return whole + ((time - item.start) % interval < rest)
 
 
 def register_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ...]:

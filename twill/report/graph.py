@@ -1,7 +1,7 @@
 """The dependence graph: as a drawing in the style of the paper's Figure 9, and as Graphviz text.
 
 Takes a problem, its bounds and, where there is one, its solution. Boxes are operations, coloured by warp group; arrows carry
-(delay, distance); carried ones are dashed and violet, the critical circuit is red, hand-overs between groups are thick.
+(delay, distance). Carried edges are dashed and violet, edges between groups thick; the critical circuit is red if it sets the interval.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _ORDERING = ("war", "waw", "order")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn: the problem, the answer if there is one, and the operations of the critical circuit."""
+    """What is drawn: the problem, its solution if there is one, and the operations of the critical circuit."""
 
     problem: Problem
     solution: Solution | None = None
@@ -42,8 +42,10 @@ class Picture:
 
 
 def picture(problem: Problem, bounds: Bounds | None = None, solution: Solution | None = None) -> Picture:
-    """What to draw of a problem and whatever is known about it."""
-    return Picture(problem, solution, bounds.recurrence.ops if bounds and bounds.recurrence.value else ())
+    """The picture of a problem. The recurrence circuit is critical only where it sets the interval, or the bound without a solution."""
+    recurrence = bounds.recurrence if bounds else None
+    interval = solution.interval if solution else bounds.value if bounds else 0
+    return Picture(problem, solution, recurrence.ops if recurrence and 0 < interval <= recurrence.value else ())
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
@@ -56,21 +58,21 @@ def draw(picture: Picture) -> Scene:
     links = [_link(problem, edge) for edge in problem.edges]
     layout = arrange(sizes, links)
     top = _MARGIN + _legend_height(picture) + 20
-    place = _shifted(layout, _MARGIN + 10, top)
-    boxes = [Rect(x - w / 2, y - h / 2, w, h) for (x, y), (w, h) in zip(place.centres, sizes, strict=True)]
-    ways = [_way(points, boxes[link.src]) for points, link in zip(place.ways, links, strict=True)]
-    width = max(place.width + 2 * _MARGIN + 20, _legend_width(picture) + 2 * _MARGIN)
+    shifted = _shifted(layout, _MARGIN + 10, top)
+    boxes = [Rect(x - w / 2, y - h / 2, w, h) for (x, y), (w, h) in zip(shifted.centres, sizes, strict=True)]
+    ways = [_way(points, boxes[link.src]) for points, link in zip(shifted.ways, links, strict=True)]
+    width = max(shifted.width + 2 * _MARGIN + 20, _legend_width(picture) + 2 * _MARGIN)
     shapes = [
         *(shape for edge, way in zip(problem.edges, ways, strict=True) for shape in _arrow(picture, edge, way)),
         *(shape for i, box in enumerate(boxes) for shape in _box(picture, i, box)),
         *_labels(picture, ways, boxes),
         *_legend(picture),
     ]
-    return Scene(width, top + place.height + _MARGIN, tuple(shapes), f"Dependence graph of {problem.name}")
+    return Scene(width, top + shifted.height + _MARGIN, tuple(shapes), f"Dependence graph of {problem.name}")
 
 
 def _lines(picture: Picture, op: int) -> tuple[str, str]:
-    """The name of an operation and a line on its place in the schedule or on its unit."""
+    """The name of an operation, and its start and stage, or its unit without a solution."""
     operation = picture.problem.operations[op]
     if picture.solution is None:
         return operation.id, _unit_line(picture.problem, operation)
@@ -119,14 +121,19 @@ def _box(picture: Picture, op: int, box: Rect) -> list[Shape]:
     middle, centre = box.x + box.width / 2, box.y + box.height / 2
     fill = group_color(picture.group(op))
     stroke = CRITICAL if critical else group_color(picture.group(op), 0.6)
-    framed = replace(box, fill=fill, stroke=stroke, line=2.5 if critical else 1.2, radius=6.0, tip=_tip(operation))
-    return [framed, Text(middle, centre - 7, name, _NAME, bold=True), Text(middle, centre + 8, line, _SMALL, color="#3c4350")]
+    ops = (operation.id,)
+    framed = replace(box, fill=fill, stroke=stroke, line=2.5 if critical else 1.2, radius=6.0, tip=_tip(operation), ops=ops)
+    return [
+        framed,
+        Text(middle, centre - 7, name, _NAME, bold=True, ops=ops),
+        Text(middle, centre + 8, line, _SMALL, color="#3c4350", ops=ops),
+    ]
 
 
 def _tip(op: Operation) -> str:
     units = ", ".join(f"{r.unit} {r.cycles}" + (f" x {r.amount}" if r.amount != 1 else "") for r in op.reservations)
-    place = f"\n{op.location}" if op.location else ""
-    return f"{op.id}: {op.name}\n{units or 'no unit'}; latency {op.latency}, issue {op.issue}{place}"
+    location = f"\n{op.location}" if op.location else ""
+    return f"{op.id}: {op.name}\n{units or 'no unit'}; latency {op.latency}, issue {op.issue}{location}"
 
 
 def _edge_color(picture: Picture, edge: Edge) -> str:
@@ -142,7 +149,8 @@ def _arrow(picture: Picture, edge: Edge, way: Path) -> list[Shape]:
     line = (2.2 if picture.crosses(edge) else 1.1) + (0.6 if picture.critical(edge) else 0.0)
     dash = (6.0, 3.0) if edge.distance else (2.0, 2.5) if edge.kind in _ORDERING else ()
     tip = f"{edge.src} -> {edge.dst}: {edge.kind}, delay {edge.delay} ({edge.crossing} between groups), distance {edge.distance}"
-    return [replace(way, stroke=color, line=line, dash=dash, tip=tip), _head(way, color, line)]
+    ops = (edge.src, edge.dst)
+    return [replace(way, stroke=color, line=line, dash=dash, tip=tip, ops=ops), replace(_head(way, color, line), ops=ops)]
 
 
 def _head(way: Path, color: str, line: float) -> Path:
@@ -199,7 +207,7 @@ def _overlap(a: Rect, b: Rect) -> float:
 
 
 def _entries(picture: Picture) -> list[tuple[str, str]]:
-    """Colour and words of each warp group."""
+    """Colour and description of each warp group."""
     groups = picture.solution.groups if picture.solution else ()
     return [(group_color(g.id), f"group {g.id}: {facts.counted(g.warps, 'warp')}, {g.registers} registers") for g in groups]
 
@@ -222,8 +230,8 @@ def _legend_height(picture: Picture) -> float:
 
 
 def _legend_width(picture: Picture) -> float:
-    words = [text for _, text in _entries(picture)]
-    left = max((text_width(text, 10) for text in words), default=0.0) + (50 if words else 0)
+    texts = [text for _, text in _entries(picture)]
+    left = max((text_width(text, 10) for text in texts), default=0.0) + (50 if texts else 0)
     return max(left + 190, text_width(_title(picture), 14, bold=True))
 
 

@@ -5,6 +5,7 @@ value is at which address).
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from twill.ir.problem import Problem, Time, Value
 from twill.ir.schedule import Allocation, Solution
@@ -20,25 +21,24 @@ _LEFT, _RIGHT, _TOP, _HEIGHT, _GAP = 150.0, 40.0, 40.0, 74.0, 26.0
 
 
 def profiles(problem: Problem, solution: Solution, width: float = 1100.0) -> Scene:
-    """One curve per group's registers and per memory, filled, with its limit as a red line."""
-    curves = [*_with_color(problem, solution), *((p, "#c3c9d4") for p in facts.memory_profiles(problem, solution))]
+    """One stacked area per group's registers and per memory, with its limit as a red line."""
+    curves = [*_with_group(problem, solution), *((p, None) for p in facts.memory_profiles(problem, solution))]
     shapes: list[Shape] = [Text(24, 20, "Registers and memory in use over one interval", 13, "start", bold=True)]
     y = _TOP
-    for curve, color in curves:
-        shapes += _curve(curve, color, solution.interval, y, width - _LEFT - _RIGHT)
+    for curve, group in curves:
+        shapes += _curve(problem, solution, curve, group, y, width - _LEFT - _RIGHT)
         y += _HEIGHT + _GAP
     shapes += _time_axis(problem, solution, y - _GAP + 12, width)
     return Scene(width, y + 4, tuple(shapes), f"Registers and memory of {problem.name}")
 
 
-def _with_color(problem: Problem, solution: Solution) -> Iterable[tuple[Profile, str]]:
+def _with_group(problem: Problem, solution: Solution) -> Iterable[tuple[Profile, int]]:
     registers = facts.register_profiles(problem, solution)
-    return ((p, group_color(g.id)) for p, g in zip(registers, solution.groups, strict=True) if p.peak)
+    return ((p, g.id) for p, g in zip(registers, solution.groups, strict=True) if p.peak)
 
 
-def _curve(curve: Profile, color: str, interval: Time, y: float, width: float) -> list[Shape]:
+def _curve(problem: Problem, solution: Solution, curve: Profile, group: int | None, y: float, width: float) -> list[Shape]:
     top = 1.08 * max(curve.peak, curve.limit, 1)
-    ends = (*curve.times[1:], interval)
     what = "registers" if curve.name.startswith("group") else "bytes" if curve.name == "shared memory" else "columns"
     shapes: list[Shape] = [
         Rect(_LEFT, y, width, _HEIGHT, fill="#f6f7f9"),
@@ -46,15 +46,59 @@ def _curve(curve: Profile, color: str, interval: Time, y: float, width: float) -
         Text(_LEFT - 10, y + 34, f"peak {curve.peak}", 9.5, "end", FAINT),
         Text(_LEFT - 10, y + 48, f"of {curve.limit} {what}" if curve.limit else what, 9.5, "end", FAINT),
     ]
-    for start, end, level in zip(curve.times, ends, curve.levels, strict=True):
-        height = _HEIGHT * level / top
-        left, right = _LEFT + width * start / interval, _LEFT + width * end / interval + (0.4 if end < interval else 0.0)
-        tip = f"{level} {what} from {start} to {end}"
-        shapes.append(Rect(left, y + _HEIGHT - height, right - left, height, color, tip=tip))
+    for area in _areas(curve, solution.interval):
+        box = _area(problem, solution, area, group, what, Rect(_LEFT, y, width, _HEIGHT), top)
+        shapes += [box, *_name(area.value, box.x, box.x + box.width, box.y + box.height / 2, box.height, box.ops)]
     if curve.limit:
         level = y + _HEIGHT * (1 - curve.limit / top)
         shapes.append(straight([(_LEFT, level), (_LEFT + width, level)], stroke=CRITICAL, line=1.2, dash=(5.0, 3.0)))
     return shapes
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """What a value takes from `start` to `end`, above what lies below it in the stack."""
+
+    value: str
+    start: Time
+    end: Time
+    base: int
+    level: int
+
+
+def _areas(curve: Profile, interval: Time) -> list[_Area]:
+    """The stack of values over time; neighbours of the same height are one area."""
+    areas, base = list[_Area](), [0] * len(curve.times)
+    ends = (*curve.times[1:], interval)
+    for value, levels in curve.parts:
+        last: _Area | None = None
+        for start, end, below, level in zip(curve.times, ends, base, levels, strict=True):
+            if last and (last.end, last.base, last.level) == (start, below, level):
+                areas[-1] = last = replace(last, end=end)
+            elif level:
+                areas.append(last := _Area(value, start, end, below, level))
+        base = [below + level for below, level in zip(base, levels, strict=True)]
+    return areas
+
+
+def _area(problem: Problem, solution: Solution, area: _Area, group: int | None, what: str, box: Rect, top: float) -> Shape:
+    value = next(v for v in problem.values if v.id == area.value)
+    home = solution.group[problem.index(value.src)] if group is None and solution.groups else group
+    left, right = (box.x + box.width * time / solution.interval for time in (area.start, area.end))
+    tone = (problem.values.index(value) % 3) * 0.22 - 0.25
+    bottom = box.y + box.height * (1 - area.base / top)
+    cycles = [facts.cycles(problem, time) for time in (area.start, area.end)]
+    return Rect(
+        *(left, bottom - box.height * area.level / top, right - left, box.height * area.level / top),
+        *(group_color(home, tone), "#ffffff", 0.4),
+        tip=f"{area.value}: {area.level} {what}, cycles {cycles[0]} to {cycles[1]}",
+        ops=_ops(value),
+    )
+
+
+def _ops(value: Value) -> tuple[str, ...]:
+    """The operations that write and read a value."""
+    return tuple(dict.fromkeys((value.src, *(use.op for use in value.uses))))
 
 
 def _time_axis(problem: Problem, solution: Solution, y: float, width: float) -> list[Shape]:
@@ -113,7 +157,7 @@ def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: 
             left, right = _LEFT + width * start / solution.interval, _LEFT + width * end / solution.interval
             use = " staging" if allocation.staging else ""
             tip = f"{allocation.value}{use}: {allocation.size} from {allocation.address + slot * allocation.size}"
-            shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip))
+            shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip, ops=_ops(value)))
             shapes += _name(
                 f"{allocation.value} [{slot}]" if allocation.slots > 1 else allocation.value, left, right, y + height / 2, height
             )
@@ -130,7 +174,7 @@ def _spans(problem: Problem, solution: Solution, value: Value, allocation: Alloc
     return [(begin, begin + end - start)] if over <= 0 else [(0, over), (begin, interval)]
 
 
-def _name(text: str, left: float, right: float, y: float, height: float) -> list[Shape]:
+def _name(text: str, left: float, right: float, y: float, height: float, ops: tuple[str, ...]) -> list[Shape]:
     size = min(10.0, height - 2)
     fits = size >= 6 and text_width(text, size) + 4 <= right - left
-    return [Text((left + right) / 2, y, text, size)] if fits else []
+    return [Text((left + right) / 2, y, text, size, ops=ops)] if fits else []

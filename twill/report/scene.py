@@ -30,6 +30,8 @@ class Rect:
     dash: tuple[float, ...] = ()
     tip: str = ""
     """Shown when the pointer rests on it (SVG only)."""
+    ops: tuple[str, ...] = ()
+    """The operations that it belongs to; the report highlights all shapes of an operation together (SVG only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Path:
     line: float = 1.0
     dash: tuple[float, ...] = ()
     tip: str = ""
+    ops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Text:
     bold: bool = False
     halo: bool = False
     """Outlined in white, so that it stays legible across a line."""
+    ops: tuple[str, ...] = ()
 
 
 Shape = Rect | Path | Text
@@ -127,9 +131,9 @@ def _svg_shape(shape: Shape) -> str:
         case Rect():
             radius = f' rx="{_n(shape.radius)}"' if shape.radius else ""
             place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
-            return _svg_element("rect", place + radius + _svg_style(shape), shape.tip)
+            return _svg_element("rect", place + radius + _svg_style(shape) + _svg_ops(shape), shape.tip)
         case Path():
-            return _svg_element("path", f'd="{_svg_data(shape)}"' + _svg_style(shape), shape.tip)
+            return _svg_element("path", f'd="{_svg_data(shape)}"' + _svg_style(shape) + _svg_ops(shape), shape.tip)
         case Text():
             return _svg_text(shape)
         case _:
@@ -138,6 +142,10 @@ def _svg_shape(shape: Shape) -> str:
 
 def _svg_element(tag: str, attributes: str, tip: str) -> str:
     return f"<{tag} {attributes}><title>{escape(tip)}</title></{tag}>" if tip else f"<{tag} {attributes}/>"
+
+
+def _svg_ops(shape: Shape) -> str:
+    return f" data-op={quoteattr(' '.join(shape.ops))}" if shape.ops else ""
 
 
 def _svg_style(shape: Rect | Path) -> str:
@@ -155,7 +163,7 @@ def _svg_text(text: Text) -> str:
     halo = ' stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke"' if text.halo else ""
     bold = ' font-weight="bold"' if text.bold else ""
     place = f'x="{_n(text.x)}" y="{_n(text.y + 0.35 * text.size)}" font-size="{_n(text.size)}" text-anchor="{text.anchor}"'
-    return f'<text {place} fill="{text.color}"{bold}{halo}>{escape(text.text)}</text>'
+    return f'<text {place} fill="{text.color}"{bold}{halo}{_svg_ops(text)}>{escape(text.text)}</text>'
 
 
 # --- PNG --------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""The simulated timeline on the axes of the schedule's: cycle x unit and cycle x warp group, from the middle of a timed run.
+"""The simulated timeline on the axes of the schedule: cycle x unit and cycle x warp group, from the middle of a timed run.
 
-Takes a solved problem with the events of `simulate.timed`; the operation that marks an iteration stands where the schedule has it in its
-steady state, so what takes longer than scheduled is seen to. Colour is the warp group, shade the iteration; framed in red is where a group
-waits.
+Takes a solved problem with the events of `simulate.timed`. The operation that marks an iteration is aligned with its start in the
+schedule's steady state, so that longer operations are visible. Colour is the warp group, shade the iteration; white with a red
+frame is where a group waits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
 from twill.report.palette import CRITICAL, FAINT, INK, group_color
-from twill.report.scene import Rect, Scene, Shape, Text
-from twill.report.timeline import GAP, LANE, LEFT, RIGHT, SHADES, Axis, caption, frame, iterations, ticks
+from twill.report.scene import Rect, Scene, Shape, Text, text_width
+from twill.report.timeline import GAP, LANE, LEFT, RIGHT, Axis, caption, frame, iterations, shade, ticks
 from twill.simulate.report import Steady
 from twill.simulate.timed import Event
 
@@ -22,10 +22,12 @@ TOP = 64.0
 def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady, width: float = 1700.0) -> Scene:
     """As many cycles of the run as the schedule's drawing shows; `events` are those of the loop alone."""
     scale, stages = problem.resolution.cycles_per_unit, solution.stages
-    axis = Axis(solution.interval * iterations(solution) * scale, width - LEFT - RIGHT)
+    span = solution.interval * iterations(solution) * scale
     starts = {event.iteration: event.begin for event in reversed(events) if event.name == found.marker and event.track.startswith("group")}
     middle = sorted(starts)[len(starts) // 2]
     placed = (solution.start[problem.index(found.marker)] % solution.interval + (stages - 1) * solution.interval) * scale
+    end = min(placed + found.interval, span)
+    axis = Axis(span, width - LEFT - RIGHT, (placed, end))
     origin, shapes, y = starts[middle] - placed, list[Shape](), TOP
     inside = [event for event in events if event.end > origin and event.begin < origin + axis.span]
     tracks = _tracks(problem, events)
@@ -36,10 +38,12 @@ def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: S
             shape for event in mine for shape in _bar(problem, solution, axis, event, origin, event.iteration - middle + stages - 1, y)
         ]
         y += LANE + GAP
-    interval, end = solution.interval * scale, min(placed + found.interval, axis.span)
+    interval = solution.interval * scale
     under = ticks(axis, interval, TOP, y, [f"{k * interval:.0f}" for k in range(iterations(solution) + 1)])
-    over = (*frame(axis.at(placed), axis.at(end), TOP, y, f"{found.interval:.0f} cycles"), *_heading(solution, scale, found))
-    return Scene(width, y + 34, (*under, *shapes, *over))
+    texts = [shape for shape in shapes if isinstance(shape, Text)]
+    bars = [shape for shape in shapes if not isinstance(shape, Text)]
+    framed = frame(axis.at(placed), axis.at(end), TOP, y, f"{found.interval:.0f} cycles")
+    return Scene(width, y + 34, (*under, *bars, *framed, *texts, *_heading(solution, scale, found)))
 
 
 def _tracks(problem: Problem, events: Iterable[Event]) -> list[str]:
@@ -52,15 +56,23 @@ def _tracks(problem: Problem, events: Iterable[Event]) -> list[str]:
 def _bar(problem: Problem, solution: Solution, axis: Axis, event: Event, origin: float, iteration: int, y: float) -> list[Shape]:
     """An event, clipped to the axis."""
     left, right = (axis.at(min(max(time - origin, 0.0), axis.span)) for time in (event.begin, event.end))
-    shade = SHADES[iteration % len(SHADES)]
+    depth = shade(iteration, iterations(solution))
+    ops = (event.name,) if _group(problem, solution, event) is not None else ()
     tip = f"{event.name}, iteration {event.iteration}: {event.begin:.0f} to {event.end:.0f}"
     if event.waited:
         box = Rect(left, y, right - left, LANE - 4, "#ffffff", CRITICAL, 0.8, tip=tip)
-        return [box, *caption(event.name, iteration, left, right, y + LANE / 2 - 2, CRITICAL)]
+        return [box, *_waiting(event.name, *axis.widest(left, right), y + LANE / 2 - 2)]
     group = _group(problem, solution, event)
-    box = Rect(left, y, max(right - left, 0.5), LANE - 4, group_color(group, shade), group_color(group, 0.75), 0.7, tip=tip)
-    dark = "#ffffff" if shade > 0.6 else INK
-    return [box, *caption(event.name, iteration, left, right, y + LANE / 2 - 2, dark)]
+    fill, edge = group_color(group, depth), group_color(group, max(0.75, depth + 0.35))
+    box = Rect(left, y, max(right - left, 0.5), LANE - 4, fill, edge, 0.7, tip=tip, ops=ops)
+    dark = "#ffffff" if depth > 0.6 else INK
+    return [box, *caption(event.name, iteration, *axis.widest(left, right), y + LANE / 2 - 2, dark)]
+
+
+def _waiting(name: str, left: float, right: float, y: float) -> list[Shape]:
+    """What a group waits for, where it fits."""
+    fits = text_width(name, 8.5) + 3 <= right - left
+    return [Text((left + right) / 2, y, name, 8.5, color=CRITICAL)] if fits else []
 
 
 def _group(problem: Problem, solution: Solution, event: Event) -> int | None:
@@ -72,4 +84,4 @@ def _group(problem: Problem, solution: Solution, event: Event) -> int | None:
 def _heading(solution: Solution, scale: float, found: Steady) -> list[Shape]:
     off = found.interval / (solution.interval * scale) - 1
     line = f"an iteration every {found.interval:.0f} cycles, {off:+.1%} of the schedule's; white and red: the group waits"
-    return [Text(24, 18, "The same, simulated", 14, "start", bold=True), Text(24, 38, line, 11, "start", FAINT)]
+    return [Text(24, 18, "Simulated run", 14, "start", bold=True), Text(24, 38, line, 11, "start", FAINT)]
