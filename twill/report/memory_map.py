@@ -81,7 +81,7 @@ def _areas(curve: Profile, interval: Time) -> list[_Area]:
     return areas
 
 
-def _area(problem: Problem, solution: Solution, area: _Area, group: int | None, what: str, box: Rect, top: float) -> Shape:
+def _area(problem: Problem, solution: Solution, area: _Area, group: int | None, what: str, box: Rect, top: float) -> Rect:
     value = next(v for v in problem.values if v.id == area.value)
     home = solution.group[problem.index(value.src)] if group is None and solution.groups else group
     left, right = (box.x + box.width * time / solution.interval for time in (area.start, area.end))
@@ -158,9 +158,8 @@ def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: 
             use = " staging" if allocation.staging else ""
             tip = f"{allocation.value}{use}: {allocation.size} from {allocation.address + slot * allocation.size}"
             shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip, ops=_ops(value)))
-            shapes += _name(
-                f"{allocation.value} [{slot}]" if allocation.slots > 1 else allocation.value, left, right, y + height / 2, height
-            )
+            name = f"{allocation.value} [{slot}]" if allocation.slots > 1 else allocation.value
+            shapes += _name(name, left, right, y + height / 2, height, _ops(value))
     return shapes
 
 
