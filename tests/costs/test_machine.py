@@ -4,7 +4,7 @@ import pytest
 
 from twill.costs import machine as machines
 from twill.diagnostics import TwillError
-from twill.extract.dependence.ops import OPS
+from twill.ops.table import TABLE, cost_name
 
 TOY = (machines.folder() / "toy.toml").read_text(encoding="utf-8")
 
@@ -25,7 +25,7 @@ def test_every_machine_has_its_name_and_its_sources(name: str) -> None:
 @pytest.mark.parametrize(("name", "missing"), [("h200", BLACKWELL), ("b200", {"ttng.warp_group_dot"})])
 def test_gpus_have_a_cost_for_every_operation_that_is_scheduled(name: str, missing: set[str]) -> None:
     found = machines.load(name)
-    without = {op for op, row in OPS.items() if row.kind not in FREE and found.cost(op) is None}
+    without = {op for op, row in TABLE.items() if row.kind not in FREE and found.cost(cost_name(op)) is None}
     assert without <= missing | {"tt.dot_scaled"}, "which Triton has turned into others by the time a loop is scheduled"
 
 

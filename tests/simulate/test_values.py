@@ -8,11 +8,11 @@ import pytest
 from tests.kernels.programs import ADDRESSED, CARRIED, EXAMPLES, program
 from twill.diagnostics import TwillError
 from twill.ir.program import Compute, InitializeCarried
+from twill.ops.values import Pointers, rounded
 from twill.simulate.compare import arguments, compare, error, scalars
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 from twill.simulate.protocol import HazardError
-from twill.simulate.values import Pointers, rounded
 
 GEMM, ATTENTION = {"M": 512, "N": 512, "K": 256}, {"heads": 2, "length": 256, "scale": 0.09}
 

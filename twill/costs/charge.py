@@ -12,6 +12,7 @@ from re import search
 from twill.diagnostics import TwillError
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.machine import Cost, Machine
+from twill.ops.table import cost_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def charge(work: Work, machine: Machine) -> Charge:
 
 def cost_of(op: str, work: Work, machine: Machine) -> Cost:
     """The cost table of an operation, at the place of `work`."""
-    cost = machine.cost(op)
+    cost = machine.cost(cost_name(op))
     if cost is None:
         raise TwillError(
             f"no cost for {op} on machine {machine.name!r}",

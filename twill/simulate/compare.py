@@ -13,10 +13,10 @@ import numpy as np
 from twill.diagnostics import TwillError
 from twill.ir.loop import Function, Pointer, Value
 from twill.ir.program import Program
+from twill.ops.values import Array, Pointers, dtype, element, known
 from twill.simulate.execute import run
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
-from twill.simulate.values import Array, Pointers, dtype, element, known
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,11 +41,13 @@ from twill.ir.program import (
     WarpProgram,
     walk,
 )
+from twill.ops.mma import product
+from twill.ops.table import role
+from twill.ops.values import shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import Scope, execute
-from twill.simulate.operations import product, shape_of
 from twill.simulate.operations import run as combined
 from twill.simulate.protocol import HazardError, Protocol, State
 
@@ -221,7 +223,7 @@ def _slice(group: _Group, action: Action, compute: Compute) -> None:
     values = _scope(group, action, compute.reads)
     for index in compute.ops:
         op = group.block.program.op(index)
-        if op.name == "tt.reduce":
+        if role(op) == "reduce":
             (source,) = op.operands
             values[source.id] = _columns(values[source.id], compute)
         execute(op, values, group.block.memory, group.block.grid)

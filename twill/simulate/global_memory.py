@@ -12,31 +12,11 @@ from zlib import crc32
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.simulate.values import Array, Pointers, dtype, rounded
+from twill.ops.values import Array, Pointers, dtype, rounded
 
 _CHUNK = 1 << 16
 MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """A TMA descriptor: where its tensor begins, its shape and strides in elements, and the block it
-    moves."""
-
-    pointers: Pointers
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    block: tuple[int, ...]
-
-    def offsets(self, corner: tuple[int, ...]) -> tuple[Array, Array]:
-        """Element offsets of a block at `corner`, and which of them are inside the tensor."""
-        flat, inside = np.asarray(self.pointers.offset, np.int64), np.ones((), bool)
-        for axis, (begin, size) in enumerate(zip(corner, self.block, strict=True)):
-            index = (begin + np.arange(size)).reshape([-1 if i == axis else 1 for i in range(len(self.block))])
-            flat = flat + index * self.strides[axis]
-            inside = inside & (index >= 0) & (index < self.shape[axis])
-        return flat, np.broadcast_to(inside, self.block)
 
 
 @dataclass(slots=True)

@@ -10,11 +10,9 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Op, Value
+from twill.ops.table import implicit, role
 from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
-
-IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
-"""What needs no statement of its own: constants, and descriptors, which the host makes."""
 
 
 class Scope(dict[int, Any]):
@@ -23,7 +21,7 @@ class Scope(dict[int, Any]):
     def __init__(self, ops: Mapping[int, Op], arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]) -> None:
         super().__init__(arguments)
         self._ops, self._memory, self._program = ops, memory, program
-        self._makers = {result.id: op for op in ops.values() if op.name in IMPLICIT for result in op.results}
+        self._makers = {result.id: op for op in ops.values() if implicit(op) for result in op.results}
 
     def __missing__(self, value: int) -> Any:
         if value not in self._makers:
@@ -55,7 +53,7 @@ def interpret(function: Function, arguments: Mapping[int, Any], memory: Memory, 
 def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Any]:
     """Execute a block; what it yields."""
     for op in code.ops:
-        if op.name in ("scf.yield", "tt.return"):
+        if role(op) in ("yield", "return"):
             return [values[operand.id] for operand in op.operands]
         execute(op, values, memory, program)
     return ()
@@ -64,13 +62,13 @@ def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]
 def execute(op: Op, values: Scope, memory: Memory, program: Mapping[str, int]) -> None:
     """Execute an operation, with its regions."""
     operands = [values[operand.id] for operand in op.operands]
-    match op.name:
-        case "scf.for":
+    match role(op):
+        case "for":
             results = _for(op, operands, values, memory, program)
-        case "scf.if":
+        case "if":
             taken = next(iter(op.regions[0 if operands[0] else 1 :]), None)
             results = block(taken.blocks[0], values, memory, program) if taken and taken.blocks else ()
-        case "scf.while":
+        case "while":
             raise TwillError("scf.while can not be simulated", op.location)
         case _:
             results = evaluate(op, operands, memory, program)

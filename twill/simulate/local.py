@@ -28,8 +28,8 @@ from twill.ir.program import (
     StoreTile,
     StoreWait,
 )
+from twill.ops.values import shape_of
 from twill.simulate.actions import Action
-from twill.simulate.operations import shape_of
 from twill.simulate.protocol import HazardError
 
 Thing = tuple[str, str, int]

@@ -12,6 +12,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Function, Op, Value
+from twill.ops.table import role
 from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
 
@@ -21,7 +22,7 @@ Values = dict[int, Any]
 def trips(function: Function, loop: Op, arguments: Mapping[int, Any], program: Mapping[str, int]) -> int:
     """`arguments` by value id, without the pointers; `program` has `pid.x`, `grid.x` and so on."""
     ops = {op.index: op for op in function.walk()}
-    around = [op for op in ops.values() if op.name == "scf.for" and any(inner is loop for inner in op.inner())]
+    around = [op for op in ops.values() if role(op) == "for" and any(inner is loop for inner in op.inner())]
     return _trips(ops, (*around, loop), dict(arguments), program)
 
 

@@ -11,20 +11,19 @@ from re import sub
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Loop, Module, Op, Scalar, Tensor, Type, Value
+from twill.ops.row import Role
+from twill.ops.table import lookup, named, names, role
 
-LOAD, ALLOC, DOT = "tt.descriptor_load", "ttg.local_alloc", "ttng.warp_group_dot"
-STORES = frozenset({"tt.descriptor_store", "tt.descriptor_reduce"})
-EFFECTS = STORES | {"tt.store", "tt.atomic_rmw"}
+LOAD, ALLOC, DOT = (named(role) for role in ("tma_load", "alloc", "wgmma"))
+STORES = frozenset(names("tma_store", "tma_reduce"))
+EFFECTS = STORES | frozenset(names("pointer_store", "atomic"))
 """Operations that write global memory: executed exactly once."""
-IMPLICIT = frozenset({"arith.constant", "tt.make_tensor_descriptor"})
+IMPLICIT = frozenset(names("constant", "descriptor"))
 """Their results need no location: see `ir.program`."""
-NOTHING = frozenset({"llvm.intr.assume"})
+NOTHING = frozenset(names("assume"))
 """Facts for a compiler: nothing is executed."""
-_VIEWS = frozenset({"ttg.memdesc_trans", "tt.expand_dims", "tt.broadcast", "tt.splat", ALLOC})
-_PURE = _VIEWS | {
-    *("tt.make_range", "tt.addptr", "tt.get_program_id", "tt.get_num_programs", "tt.reduce", "ttg.convert_layout"),
-    *("tt.trans", "tt.reshape", "tt.load", "tt.bitcast", "tt.fp_to_fp", "scf.if"),
-}
+_FREE: frozenset[Role] = frozenset({"buffer_transpose", "expand", "broadcast", "splat", "alloc"})
+"""They move nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +57,20 @@ def read(module: Module, function: Function) -> Code:
 
 def pure(op: Op) -> bool:
     """It may be executed anywhere, and more than once."""
-    known = op.name in _PURE or op.name.startswith(("arith.", "math."))
-    return known and not any(inner.name in EFFECTS for inner in op.inner())
+    found = lookup(op.name)
+    return found is not None and found.repeatable and not any(inner.name in EFFECTS for inner in op.inner())
 
 
 def cheap(op: Op) -> bool:
     """It moves nothing, or computes scalars: a reader rematerializes its result."""
-    scalar = pure(op) and not op.regions and op.name != "tt.load" and all(not _tile(value) for value in op.results)
-    return op.name in _VIEWS or scalar
+    scalar = pure(op) and not op.regions and role(op) != "pointer_load" and all(not _tile(value) for value in op.results)
+    return role(op) in _FREE or scalar
 
 
 def addressing(op: Op) -> bool:
     """Tiles of integers, conditions or pointers, computed from others: each reader computes the few that its
     threads need."""
-    known = pure(op) and not op.regions and op.name != "tt.load"
+    known = pure(op) and not op.regions and role(op) != "pointer_load"
     return known and all(_tile(value) and not _number(value.type) for value in op.results)
 
 
@@ -128,7 +127,7 @@ def loaded(code: Code, value: Value) -> Op | None:
 def zero(code: Code, value: Value) -> bool:
     """A constant tile of zeros."""
     maker = code.maker(value)
-    return maker is not None and maker.name == "arith.constant" and "dense<0.000000e+00>" in _text(code, maker)
+    return maker is not None and role(maker) == "constant" and "dense<0.000000e+00>" in _text(code, maker)
 
 
 def _text(code: Code, op: Op) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from twill.extract.dependence.body import Body, Origin
 from twill.extract.dependence.fold import Folding
-from twill.extract.dependence.ops import row
 from twill.ir.loop import Op, Tensor, Value
+from twill.ops.table import row
 
 
 @dataclass(frozen=True, slots=True)

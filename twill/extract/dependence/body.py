@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Value
+from twill.ops.table import role
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Body:
         """What a value is in every iteration but perhaps the first, where that is a constant; otherwise None."""
         traced, _ = self.trace(value)
         op = self.definer(traced)
-        if op is None or op.name != "arith.constant":
+        if op is None or role(op) != "constant":
             return None
         literal = op.attributes.get("value")
         return literal.text if isinstance(literal, Raw) else literal

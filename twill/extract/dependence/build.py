@@ -21,7 +21,6 @@ from twill.extract.dependence.body import Body, Origin
 from twill.extract.dependence.fold import Folding, buffer, fold
 from twill.extract.dependence.memory_effects import Memory, MemoryEdge, Storage, accesses, root
 from twill.extract.dependence.naming import names
-from twill.extract.dependence.ops import row
 from twill.extract.dependence.tiles import in_shared, padded, tile
 from twill.extract.dependence.work import works
 from twill.extract.reader.signature import check
@@ -29,6 +28,7 @@ from twill.ir import graph as ir
 from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use
 from twill.ir.loop import Loop, Module, Op, Tensor, Token, Value
 from twill.ir.problem import Source
+from twill.ops.table import row
 
 
 def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULES) -> Graph:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twill.extract.dependence.body import Body
-from twill.extract.dependence.ops import row
 from twill.extract.dependence.tiles import dtype_name
 from twill.ir.distribution import distribution
 from twill.ir.graph import Kind
 from twill.ir.loop import DotOperand, MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Type, Value
+from twill.ops.table import role, row
 
 FOLDS: Mapping[str, str] = {
     "constant": "constants are part of the instruction that uses them",
@@ -69,7 +69,7 @@ class _Classifier:
     def classify(self, op: Op) -> tuple[Kind, str | None]:
         """The kind of an operation, and the rule under which it is no work of its own."""
         kind = row(op).kind
-        if op.name in ("arith.constant", "ub.poison"):
+        if row(op).role in ("constant", "poison"):
             return "view", "constant"
         if kind in ("elementwise", "view", "scalar") and _scalar(op):
             return "scalar", "scalar"
@@ -78,7 +78,7 @@ class _Classifier:
         match kind:
             case "view":
                 return "view", "view"
-            case "convert" if op.name == "ttg.convert_layout":
+            case "convert" if row(op).role == "layout":
                 return self._convert(op)
             case "shared_store" | "tensor_store" if row(op).access == "alloc":
                 return self._alloc(op, kind)
@@ -90,7 +90,7 @@ class _Classifier:
         if self._loaded(source) or _moves_nothing(source.type, target.type):
             return "view", "layout"
         readers = self.body.readers(target)
-        if readers and all(reader.name in ("tt.descriptor_store", "tt.descriptor_reduce") for reader in readers):
+        if readers and all(role(reader) in ("tma_store", "tma_reduce") for reader in readers):
             return ("view" if "staging" in self.rules else "convert"), "staging"
         if isinstance(target.type, Tensor) and isinstance(target.type.encoding, DotOperand) and "operand" in self.rules:
             return "shared_store", None
@@ -104,7 +104,7 @@ class _Classifier:
 
     def _loaded(self, value: Value) -> bool:
         """A tile straight from global memory, through views and changes of layout only."""
-        origins = self.body.origins(value, lambda op: row(op).kind == "view" or op.name == "ttg.convert_layout")
+        origins = self.body.origins(value, lambda op: row(op).kind == "view" or role(op) == "layout")
         return len(origins) == 1 and row(origins[0].op).access == "load"
 
     def _address(self, op: Op) -> bool:
@@ -139,7 +139,7 @@ def _scalar(op: Op) -> bool:
 
 def _index_code(op: Op) -> bool:
     """Pure arithmetic that gives integers or pointers."""
-    pure = row(op).kind in ("elementwise", "view", "scalar") or op.name == "ttg.convert_layout"
+    pure = row(op).kind in ("elementwise", "view", "scalar") or role(op) == "layout"
     return pure and bool(op.results) and all(_index_type(v.type) for v in op.results)
 
 

@@ -11,23 +11,10 @@ from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Carried, Function, Loop, Module, Op, Refusal, Value
+from twill.ops.table import is_mma, pipelined, role
 
-LOOPS = {"scf.for": "for", "scf.while": "while"}
-
-TENSOR_OPS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"})
-"""Products on the tensor cores."""
-
-PIPELINED = {
-    "ttg.async_wait": "waits for asynchronous copies",
-    "ttg.async_commit_group": "commits asynchronous copies",
-    "ttng.wait_barrier": "waits for a barrier",
-    "ttng.arrive_barrier": "arrives at a barrier",
-    "ttng.barrier_expect": "expects bytes at a barrier",
-    "ttng.async_tma_copy_global_to_local": "copies asynchronously into a buffer",
-    "ttng.warp_group_dot_wait": "waits for an asynchronous product",
-    "ttng.tc_gen5_commit": "commits asynchronous products",
-}
-"""Operations that a pipeliner has put there, and what they do."""
+LOOPS = ("for", "while")
+"""Roles of loops, which are also their names in paths."""
 
 STAGES = ("loop.stage", "loop.cluster")
 BEFORE = (
@@ -58,12 +45,12 @@ class Finder:
     def inside(self, block: Block, path: str, depth: int, *, specialized: bool) -> Iterator[Loop]:
         """The loops of `block`, numbered from 0 within the loop or function that `path` names."""
         for number, (op, partitioned) in enumerate(nearest(block, specialized)):
-            loop = self.loop(op, f"{path}/{LOOPS[op.name]}.{number}", depth, partitioned)
+            loop = self.loop(op, f"{path}/{role(op)}.{number}", depth, partitioned)
             yield loop
             yield from self.inside(loop.body, loop.path, depth + 1, specialized=partitioned)
 
     def loop(self, op: Op, path: str, depth: int, specialized: bool) -> Loop:
-        counted = op.name == "scf.for"
+        counted = role(op) == "for"
         body = self.body(op)
         lower, upper, step = op.operands[:3] if counted else (None, None, None)
         return Loop(
@@ -71,8 +58,8 @@ class Finder:
             function=self.function,
             op=op,
             depth=depth,
-            innermost=not any(inner.name in LOOPS for inner in body.walk()),
-            tensor_ops=tuple(inner for inner in body.walk() if inner.name in TENSOR_OPS),
+            innermost=not any(role(inner) in LOOPS for inner in body.walk()),
+            tensor_ops=tuple(inner for inner in body.walk() if is_mma(inner)),
             induction=body.args[0] if counted else None,
             lower=lower,
             upper=upper,
@@ -85,16 +72,16 @@ class Finder:
     def body(self, op: Op) -> Block:
         """The block that repeats. Only the generic form, in quotes, can lack it or its arguments."""
         blocks = op.regions[-1].blocks if op.regions else ()
-        if len(blocks) != 1 or (op.name == "scf.for" and (len(op.operands) < 3 or not blocks[0].args)):
+        if len(blocks) != 1 or (role(op) == "for" and (len(op.operands) < 3 or not blocks[0].args)):
             raise self.error(op, f"{op.name} lacks its bounds or its body")
         return blocks[0]
 
     def carried(self, op: Op, body: Block) -> tuple[Carried, ...]:
         """Arguments, initial values, yields and results of an `scf.for`, one by one."""
-        if op.name != "scf.for":
+        if role(op) != "for":
             return ()
         inits, args = op.operands[3:], body.args[1:]
-        last = body.ops[-1] if body.ops and body.ops[-1].name == "scf.yield" else None
+        last = body.ops[-1] if body.ops and role(body.ops[-1]) == "yield" else None
         yielded = last.operands if last else ()
         if not len(inits) == len(args) == len(yielded) == len(op.results):
             raise self.error(last or op, f"the loop carries {len(inits)} values, yields {len(yielded)} and gives {len(op.results)}")
@@ -112,11 +99,11 @@ class Finder:
 def nearest(block: Block, specialized: bool) -> Iterator[tuple[Op, bool]]:
     """Loops of `block` that are inside no other loop of it, and whether warps have been specialized around them."""
     for op in block.ops:
-        if op.name in LOOPS:
+        if role(op) in LOOPS:
             yield op, specialized
         else:
             for inner in (block for region in op.regions for block in region.blocks):
-                yield from nearest(inner, specialized or op.name == "ttg.warp_specialize")
+                yield from nearest(inner, specialized or role(op) == "specialize")
 
 
 # --- what cannot be scheduled -----------------------------------------------------------------------------------------
@@ -138,18 +125,18 @@ def refusal(op: Op, body: Block, specialized: bool) -> Refusal | None:
 
 
 def not_counted(op: Op) -> Refusal | None:
-    if op.name == "scf.for":
+    if role(op) == "for":
         return None
     return Refusal("how often a while loop runs is not known when an iteration starts", op.location)
 
 
 def outer(inner: tuple[Op, ...]) -> Refusal | None:
-    loop = next((op for op in inner if op.name in LOOPS), None)
+    loop = next((op for op in inner if role(op) in LOOPS), None)
     return loop and Refusal(f"it contains the loop on line {loop.location.line}; only innermost loops are scheduled", loop.location)
 
 
 def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
-    if any(op.name in TENSOR_OPS for op in inner):
+    if any(is_mma(op) for op in inner):
         return None
     return Refusal("it has no tensor core work", op.location)
 
@@ -168,14 +155,14 @@ def scheduled(inner: tuple[Op, ...]) -> Refusal | None:
 
 
 def asynchronous(inner: tuple[Op, ...]) -> Refusal | None:
-    op = next((op for op in inner if op.name in PIPELINED), None)
-    return op and Refusal(f"it is already pipelined: {op.name} {PIPELINED[op.name]}", op.location, BEFORE)
+    op = next((op for op in inner if pipelined(op)), None)
+    return op and Refusal(f"it is already pipelined: {op.name} {pipelined(op)}", op.location, BEFORE)
 
 
 def ring(inner: tuple[Op, ...]) -> Refusal | None:
     """A slot, chosen anew in each iteration, of a buffer that outlives the iterations."""
     made = {value for op in inner for value in op.results}
-    op = next((op for op in inner if op.name == "ttg.memdesc_index" and rotates(op, made)), None)
+    op = next((op for op in inner if role(op) == "buffer_index" and rotates(op, made)), None)
     return op and Refusal("it is already pipelined: it walks through the slots of a buffer", op.location, BEFORE)
 
 

@@ -13,15 +13,17 @@ from typing import Literal
 from twill.diagnostics import TwillError
 from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding, buffer
-from twill.extract.dependence.ops import row
 from twill.ir.graph import EdgeKind
 from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, UnknownType, Value
+from twill.ops.row import Role
+from twill.ops.table import role, row
 
 Mode = Literal["read", "overwrite", "accumulate", "modify", "reduce"]
 """accumulate reads what it updates; modify writes a part of it; reduce commutes with its like."""
 
-PARTIAL = frozenset({"ttg.memdesc_index", "ttg.memdesc_subslice", "ttng.tmem_subslice"})
-POINTERS = frozenset({"tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.bitcast", "ttg.convert_layout", "tt.advance"})
+PARTIAL: frozenset[Role] = frozenset({"buffer_index", "buffer_slice"})
+POINTERS: frozenset[Role] = frozenset({"address", "splat", "broadcast", "expand", "bitcast", "layout"})
+"""Through which the first operand is followed to where it points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def accesses(body: Body, folding: Folding, op: Op) -> tuple[Access, ...]:
 def refuse_effects(op: Op) -> None:
     """An operation with regions stands for one computation: nothing in it may touch memory or the tensor core."""
     for inner in op.inner():
-        effect = not inner.name.endswith((".yield", ".return")) and (row(inner).access != "none" or inner.name in ("scf.for", "scf.while"))
+        effect = role(inner) not in ("yield", "combine") and (role(inner) in ("for", "while") or row(inner).access != "none")
         if effect:
             raise TwillError(
                 f"{inner.name} inside {op.name} in the loop body cannot be scheduled",
@@ -250,7 +252,7 @@ def _partial(body: Body, value: Value) -> bool:
     """A view of a part of its allocation."""
     while (op := body.definer(body.trace(value)[0])) is not None and row(op).kind == "view" and buffer(op.operands[0]):
         inner = op.operands[0].type
-        if op.name in PARTIAL and isinstance(inner, MemDesc) and not (op.name == "ttg.memdesc_index" and inner.shape[0] == 1):
+        if role(op) in PARTIAL and isinstance(inner, MemDesc) and not (role(op) == "buffer_index" and inner.shape[0] == 1):
             return True
         value = op.operands[0]
     return False
@@ -261,7 +263,7 @@ def global_root(body: Body, value: Value) -> Value:
     while True:
         value = body.before(value)
         op = body.definer(value)
-        if op is None or op.name not in POINTERS:
+        if op is None or role(op) not in POINTERS:
             return value
         value = op.operands[0]
 

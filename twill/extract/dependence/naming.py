@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from twill.extract.dependence.ops import row
 from twill.ir.loop import Op
+from twill.ops.table import row
 
 REDUCTIONS = {"maxnumf": "max", "maximumf": "max", "minnumf": "min", "minimumf": "min", "addf": "sum", "addi": "sum"}
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding
-from twill.extract.dependence.ops import row
 from twill.extract.dependence.tiles import in_shared
 from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
+from twill.ops.table import named, row
 
 TileOf = Callable[[Value], Tile | None]
 
@@ -44,7 +44,7 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
                 target, sources = inputs[-1], inputs[:-1]
             work = Work(op.name, kind, sources, (target,), fixed, location=op.location)
         case "shared_store" if row(op).kind == "convert":
-            work = Work("ttg.local_alloc", kind, inputs, outputs, fixed, location=op.location)
+            work = Work(named("alloc"), kind, inputs, outputs, fixed, location=op.location)
         case _:
             work = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
     return (work,), ()

@@ -1,7 +1,7 @@
 """Operations, blocks and regions: their text to the values of `twill.ir.loop`.
 
 Takes a cursor inside a function; gives operations with resolved operands. Everything is read by the common form, which
-knows no operation by name but those in `forms`, except what `control` reads. Raises TwillError at the offending token; a
+knows no operation by name but by its row in `twill.ops`, except what `control` reads. Raises TwillError at the offending token; a
 value must be defined before it is used.
 """
 
@@ -18,6 +18,7 @@ from twill.extract.reader.locations import Places, PythonLocation
 from twill.extract.reader.syntax import Cursor, bare_attribute, entry, number, unquoted
 from twill.extract.reader.types import Types
 from twill.ir import loop as ir
+from twill.ops.table import syntax
 
 
 @dataclass(slots=True)
@@ -169,17 +170,17 @@ class Operations:
         odd = next((value for value, ty in forms.given_types(draft.name, operands, draft.inputs) if value.type != ty), None)
         if odd:
             raise self.cursor.error(f"`{odd.name}` is given another type than it was defined with", draft.token)
-        least = forms.LEAST_OPERANDS.get(draft.name, 0)
-        if len(operands) < least:
-            raise self.cursor.error(f"{draft.name} takes at least {least} operands, here are {len(operands)}", draft.token)
-        return forms.ORDER[draft.name](operands) if draft.name in forms.ORDER else operands
+        form = syntax(draft.name)
+        if len(operands) < form.operands:
+            raise self.cursor.error(f"{draft.name} takes at least {form.operands} operands, here are {len(operands)}", draft.token)
+        return form.order(operands) if form.order else operands
 
     # --- the common form ----------------------------------------------------------------------------------------------
 
     def common(self, draft: Draft, scope: Scope) -> None:
         """Reads up to the end of the operation, whatever it is."""
         cursor = self.cursor
-        if draft.name in forms.EARLY:
+        if syntax(draft.name).early:
             self.early(draft)
         while not self.ended(draft):
             match cursor.token.kind, cursor.token.text:
@@ -199,7 +200,7 @@ class Operations:
                     draft.symbols.append(text.removeprefix("@").strip('"'))
                     cursor.next()
                 case "string", text:
-                    draft.attributes[forms.STRINGS.get(draft.name, "text")] = unquoted(text)
+                    draft.attributes[syntax(draft.name).string] = unquoted(text)
                     cursor.next()
                 case ("mark", "," | "|") | ("block" | "int" | "float", _):
                     cursor.next()
@@ -244,7 +245,7 @@ class Operations:
         draft.operands.extend(self.use(scope, token) for token in inside if token.kind == "value")
         integers = tuple(int(token.text[:18]) for token in inside if token.kind == "int")
         if integers and inside[0].text == "[":
-            draft.attributes[forms.INTEGERS.get(draft.name, "integers")] = integers
+            draft.attributes[syntax(draft.name).integers] = integers
 
     def braces(self, draft: Draft, scope: Scope) -> None:
         """`{`: attributes, or a region."""
@@ -306,8 +307,8 @@ class Operations:
             draft.words.append(token.text)
 
     def name_words(self, draft: Draft) -> None:
-        """Files the bare words under the names that `forms` gives them."""
-        names = forms.WORDS.get(draft.name, ())
+        """Files the bare words under the names that the operation's row gives them."""
+        names = syntax(draft.name).words
         draft.attributes.update(zip(names, draft.words, strict=False))
         if len(draft.words) > len(names):
             draft.attributes["words"] = tuple(draft.words[len(names) :])

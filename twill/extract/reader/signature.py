@@ -7,9 +7,10 @@ stages behind it index operands and results without looking.
 from collections.abc import Callable, Mapping
 
 from twill.diagnostics import TwillError
-from twill.extract.dependence.ops import Access, row
 from twill.ir.graph import Kind
 from twill.ir.loop import MemDesc, Op, Pointer, Tensor, TensorDesc, UnknownType, Value
+from twill.ops.row import Access
+from twill.ops.table import row
 
 Rule = tuple[Callable[[Op], bool], str]
 """What must hold, and how to say that it does not."""
@@ -84,7 +85,7 @@ def check(op: Op) -> None:
             rules.append((lambda op: len(buffers(op.results[:1])) == 1 and _space(op.results, space), f"allocates {space}"))
         else:
             rules.append((lambda op: _stores(op, space), f"writes {space}"))
-    if found.kind == "view" and op.name not in ("arith.constant", "ub.poison"):
+    if found.kind == "view" and found.role not in ("constant", "poison"):
         rules.append((lambda op: bool(op.operands and op.results), "needs an operand and a result"))
     for holds, message in rules:
         if not holds(op):

@@ -26,7 +26,7 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
     """Reduce some slices into the variable `name`, each thread by itself. Raises ValueError for one that
     combines elements otherwise than by a single operation."""
     combine = op.regions[0].blocks[0].ops[0]
-    start = neutral(combine.name)
+    start = neutral(combine)
     if start is None or len(op.regions[0].blocks[0].ops) != 2 or len(op.results) != 1 or source.axes != (0, 1):
         raise ValueError("only sums, products, maxima and minima of rows or columns can be generated")
     one = point(source, "i_")
@@ -39,7 +39,7 @@ def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: 
     """Finalize a reduction: among the lanes that share a row (1 and 2 apart) or a column (4, 8 and 16), then
     among the warps that do."""
     combine = op.regions[0].blocks[0].ops[0]
-    start = neutral(combine.name)
+    start = neutral(combine)
     kept, lanes, sharing = (0, (1, 2), source.across) if op.attributes["axis"] == 1 else (1, (4, 16), source.down)
     vector, kind = point(source, "i_").along((kept,)), c_type(combine.result.type)
     count = vector.layout.registers

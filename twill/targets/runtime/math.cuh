@@ -26,6 +26,27 @@ __device__ __forceinline__ float log2_approx(float x) {
     return y;
 }
 
+/// a / b within 2 ulp over the whole range of b (div.full.f32), which __fdividef is not: it gives 0 for a b over 2^126.
+__device__ __forceinline__ float divide(float a, float b) {
+    float quotient;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(quotient) : "f"(a), "f"(b));
+    return quotient;
+}
+
+/// The larger of two numbers; NaN where one is none (max.NaN.f32).
+__device__ __forceinline__ float max_nanf(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+
+/// The smaller of two numbers; NaN where one is none (min.NaN.f32).
+__device__ __forceinline__ float min_nanf(float a, float b) {
+    float smaller;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+    return smaller;
+}
+
 /// The maximum over the four threads of a quad, in each of them.
 __device__ __forceinline__ float quad_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));

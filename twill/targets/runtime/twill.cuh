@@ -6,6 +6,7 @@
 #include "barrier.cuh"
 #include "host.cuh"
 #include "math.cuh"
+#include "arithmetic.cuh"
 #include "channel.cuh"
 #include "tma.cuh"
 #include "wgmma.cuh"

@@ -1,0 +1,226 @@
+"""Conversions between element types.
+
+Sources: MLIR's `arith` dialect; PTX ISA, `cvt`: rounding, saturation and NaN.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Op
+from twill.ops.arith import operation
+from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, written
+from twill.ops.meaning import as_unsigned, each, of_op
+from twill.ops.row import Expression, Row, Syntax
+from twill.ops.values import Array, Pointers, bits_of, dtype, element, of_bits, rounded, truncated
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+
+
+def _signed(a: Array) -> Array:
+    """Integers as they are; true is -1."""
+    return -a.astype(np.int8) if a.dtype == np.bool_ else a
+
+
+def _narrowed(op: Op, operands: Sequence[Any]) -> Array:
+    """The low bits."""
+    name = element(op.result.type)
+    return (operands[0] & 1).astype(np.bool_) if name == "i1" else rounded(operands[0], name)
+
+
+def _to(bit: str, others: str) -> Mapping[str, str]:
+    """By the type that is converted from: `i1`, or wider integers."""
+    return {"i1": bit, "int": others}
+
+
+def _by_result(bit: str, others: str) -> Expression:
+    """By the type that is converted to."""
+    return lambda op, operands: written(bit if element(op.result.type) == "i1" else others, op, operands)
+
+
+INTEGERS = (
+    operation("arith.extsi", "extsi", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1),
+    operation("arith.extui", "extui", each(as_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1),
+    operation("arith.trunci", "trunci", of_op(_narrowed), _by_result("bool({0} & 1)", "({r})({0})"), operands=1),
+    operation("arith.index_cast", "index_cast", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1),
+    operation(
+        "arith.index_castui", "index_castui", each(as_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1, cost="arith.index_cast"
+    ),
+)
+
+# --- integers and floats ----------------------------------------------------------------------------------------------
+
+
+def _float(values: Array, name: str) -> Array:
+    """To a narrow float by way of f32, as GPUs convert integers."""
+    return rounded(values.astype(np.float32), name) if name in NARROW else values.astype(dtype(name))
+
+
+def _from_signed(op: Op, operands: Sequence[Any]) -> Array:
+    return _float(_signed(operands[0]), element(op.result.type))
+
+
+def _from_unsigned(op: Op, operands: Sequence[Any]) -> Array:
+    return _float(as_unsigned(operands[0]), element(op.result.type))
+
+
+def _limits(bits: int, *, natural: bool) -> tuple[int, int]:
+    return (0, 2**bits - 1) if natural else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def saturated(values: Array, bits: int, *, natural: bool, double: bool) -> Array:
+    """Floats towards zero to an integer of `bits` bits, to the nearest that there is (PTX `cvt.rzi`). NaN gives 0, but the highest bit
+    alone where the source is f64 or the result has 64 bits. Shorter integers are clamped from 32 bits."""
+    wide = max(bits, 32)
+    low, high = _limits(wide, natural=natural)
+    exact = np.trunc(np.where(np.isnan(values), 0, np.asarray(values, np.float64)))
+    kind = np.uint64 if natural else np.int64
+    inside = (exact > low) & (exact < high)
+    found = np.where(inside, np.where(inside, exact, 0).astype(kind), np.where(exact >= high, kind(high), kind(low)))
+    if double or wide == 64:
+        found = np.where(np.isnan(values), kind(2 ** (wide - 1) if natural else low), found)
+    short = _limits(bits, natural=natural)
+    return np.clip(found, kind(short[0]), kind(short[1])).astype(f"{'u' if natural else ''}int{bits}").view(f"int{bits}")
+
+
+def _to_integer(*, natural: bool) -> Callable[[Op, Sequence[Any]], Array]:
+    def function(op: Op, operands: Sequence[Any]) -> Array:
+        name = element(op.result.type)
+        if name == "i1":
+            raise TwillError("a float cannot be converted to i1", op.location, span=len(op.name))
+        return saturated(operands[0], WIDTHS[name], natural=natural, double=element(op.operands[0].type) == "f64")
+
+    return function
+
+
+def _integer_c(*, natural: bool) -> Expression:
+    """CUDA's intrinsics, which are `cvt.rzi`: a C++ cast is undefined out of range."""
+
+    def expression(op: Op, operands: Sequence[str]) -> str | None:
+        bits = WIDTHS.get(element(op.result.type), 1)
+        source = "double" if element(op.operands[0].type) == "f64" else "float"
+        word = ("u" if natural else "") + ("ll" if bits == 64 else "int")
+        call = f"__{source}2{word}_rz({{0}})"
+        short = call if bits >= 32 else f"saturate<{'u' if natural else ''}int{bits}_t>({call})"
+        return written(None if bits == 1 else f"{{r}}({short})" if natural or bits == 64 else short, op, operands)
+
+    return expression
+
+
+MIXED = (
+    operation("arith.sitofp", "sitofp", of_op(_from_signed), _to("({0} ? {r}(-1) : {r}(0))", "{r}({0})"), operands=1),
+    operation("arith.uitofp", "uitofp", of_op(_from_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1),
+    operation("arith.fptosi", "fptosi", of_op(_to_integer(natural=False)), _integer_c(natural=False), operands=1),
+    operation("arith.fptoui", "fptoui", of_op(_to_integer(natural=True)), _integer_c(natural=True), operands=1),
+)
+
+# --- floats -----------------------------------------------------------------------------------------------------------
+
+_FROM_DOUBLE = {
+    "f32": "float({0})",
+    "f16": "__half2float(__double2half({0}))",
+    "bf16": "__bfloat162float(__double2bfloat16({0}))",
+}
+
+
+def float_c(op: Op, operands: Sequence[str]) -> str | None:
+    """Between floats of up to 32 bits nothing is to do: a narrow result is rounded where it is kept."""
+    source, result = (element(values[0].type) for values in (op.operands, op.results))
+    if source == "f64":
+        return written("{0}" if result == "f64" else _FROM_DOUBLE.get(result), op, operands)
+    return written("double({0})" if result == "f64" else "{0}", op, operands)
+
+
+_TOWARDS_ZERO = {
+    "f16": "__half2float(__float2half_rz({0}))",
+    "bf16": "__bfloat162float(__float2bfloat16_rz({0}))",
+    "f8E5M2": "truncate_e5m2({0})",
+}
+
+
+def _rounding(op: Op) -> str:
+    """`rtne` or `rtz`, by default the first. Raises TwillError for a rounding that is not known."""
+    given = str(op.attributes.get("rounding", "rtne"))
+    if given not in ("rtne", "rtz"):
+        raise TwillError(f"{op.name}: rounding {given} is not supported", op.location, span=len(op.name))
+    return given
+
+
+def _wider(source: str, result: str) -> bool:
+    """Every number of `source` is one of `result`."""
+    order = [("f8E4M3FN", "f8E5M2"), ("f16", "bf16"), ("f32",), ("f64",)]
+    rank = {name: rank for rank, names in enumerate(order) for name in names}
+    return rank.get(result, 0) > rank.get(source, 0)
+
+
+def _fp_to_fp(op: Op, operands: Sequence[Any]) -> Array:
+    source, result = element(op.operands[0].type), element(op.result.type)
+    if _rounding(op) == "rtne" or _wider(source, result):
+        return rounded(operands[0], result)
+    if result not in _TOWARDS_ZERO or source == "f64":
+        raise TwillError(f"{op.name}: {source} to {result} with rounding rtz is not supported", op.location)
+    return truncated(operands[0], result)
+
+
+def _fp_to_fp_c(op: Op, operands: Sequence[str]) -> str | None:
+    source, result = element(op.operands[0].type), element(op.result.type)
+    if len(operands) > 1:
+        return None
+    if _rounding(op) == "rtne" or _wider(source, result):
+        return float_c(op, operands)
+    return written(_TOWARDS_ZERO.get(result) if source != "f64" else None, op, operands)
+
+
+FLOATS = (
+    operation("arith.extf", "ext", each(lambda a: a), float_c, operands=1),
+    operation("arith.truncf", "trunc", each(lambda a: a), float_c, operands=1),
+    operation("tt.fp_to_fp", "cast", of_op(_fp_to_fp), _fp_to_fp_c, operands=1),
+)
+
+# --- bits as they are -------------------------------------------------------------------------------------------------
+
+
+def _bitcast(op: Op, operands: Sequence[Any]) -> Any:
+    if isinstance(operands[0], Pointers):
+        raise TwillError(f"{op.name} of pointers can not be simulated", op.location, span=len(op.name))
+    source, result = element(op.operands[0].type), element(op.result.type)
+    if {source, result} & {"i1"}:
+        return operands[0]
+    return of_bits(bits_of(operands[0], source), result)
+
+
+def _bitcast_c(op: Op, operands: Sequence[str]) -> str | None:
+    source, result = element(op.operands[0].type), element(op.result.type)
+    if source == result:
+        return operands[0]
+    if source not in C_TYPES or result not in C_TYPES:
+        return written("({r})({0})" if source == result == "ptr" else None, op, operands)
+    stored = f"{C_TYPES[source]}({operands[0]})" if source in NARROW else operands[0]
+    bits = f"bitcast<{C_TYPES[result]}>({stored})"
+    return f"float({bits})" if result in NARROW else bits
+
+
+def _bits(name: str) -> Row:
+    return Row(
+        name=name,
+        kind="view",
+        word="view",
+        role="bitcast",
+        repeatable=True,
+        syntax=Syntax(operands=1),
+        meaning=of_op(_bitcast),
+        c=_bitcast_c,
+    )
+
+
+BITS = (
+    _bits("arith.bitcast"),
+    _bits("tt.bitcast"),
+    operation("tt.int_to_ptr", "cast", None, form("({r})({0})"), operands=1),
+    operation("tt.ptr_to_int", "cast", None, form("({r})({0})"), operands=1),
+    operation("ttg.fp4_to_fp", "cast", None, None, operands=1),
+)
+
+ROWS = (*INTEGERS, *MIXED, *FLOATS, *BITS)

@@ -1,0 +1,230 @@
+"""Functions of one or a few numbers: the `math` dialect, and libdevice's through `tt.extern_elementwise`.
+
+Approximate instructions are used where Triton uses them: exp, exp2, log, log2 (PTX `ex2.approx.ftz`, `lg2.approx.ftz`).
+Everything else calls CUDA's own functions, whose errors are in the CUDA C++ Programming Guide.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Op
+from twill.ops.arith import larger, operation, smaller
+from twill.ops.c import floats, written
+from twill.ops.meaning import each, integers, unsigned
+from twill.ops.row import Environment, Row, Syntax, Values
+from twill.ops.values import Array, element, rounded
+
+Function = Callable[..., Any]
+
+
+def _each_number(function: Callable[[float], float]) -> Function:
+    """A function of `math`, on arrays."""
+    return np.vectorize(function, otypes=[np.float64])
+
+
+def _rounded_half_away(a: Array) -> Array:
+    whole = np.trunc(a)
+    return np.where(np.abs(a - whole) >= 0.5, whole + np.copysign(1, a), whole).astype(a.dtype)
+
+
+_FLOATS: Mapping[str, Function] = {
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": _each_number(math.erf),
+    "erfc": _each_number(math.erfc),
+    "cbrt": np.cbrt,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "log10": np.log10,
+    "exp10": lambda a: np.power(np.asarray(10, a.dtype), a),
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": _rounded_half_away,
+    "rint": np.rint,
+    "fabs": np.abs,
+    "pow": np.power,
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "fmod": np.fmod,
+    "hypot": np.hypot,
+    "fmax": larger,
+    "fmin": smaller,
+}
+"""CUDA's functions by their name for doubles, which is the same with an `f` behind it for floats."""
+
+_POLYNOMIAL = "math.erf"
+"""What a function of some thirty instructions costs as."""
+
+
+def _plain(name: str, function: str = "", *, word: str = "", cost: str = "", operands: int = 1) -> Row:
+    """A row of `math` whose C is CUDA's function."""
+    function = function or name
+    meaning = each(_FLOATS[function])
+    return operation(f"math.{name}", word or name, meaning, floats(function), operands=operands, cost=cost)
+
+
+def _approximate(name: str, text: str) -> Row:
+    """A row whose floats use an approximate instruction."""
+    return operation(f"math.{name}", name, each(_FLOATS[name]), {"f32": text, "f64": f"{name}({{0}})"}, operands=1)
+
+
+FLOATS = (
+    _approximate("exp2", "exp2_approx({0})"),
+    _approximate("exp", "exp2_approx({0} * 1.44269504f)"),
+    _approximate("log2", "log2_approx({0})"),
+    _approximate("log", "(log2_approx({0}) * 0.693147181f)"),
+    *(_plain(name) for name in ("sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "trunc", "round")),
+    _plain("roundeven", "rint"),
+    _plain("absf", "fabs"),
+    *(_plain(name, cost=_POLYNOMIAL) for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")),
+    *(_plain(name, cost=_POLYNOMIAL) for name in ("erfc", "cbrt", "expm1", "log1p", "log10")),
+    _plain("atan2", cost=_POLYNOMIAL, operands=2),
+    _plain("copysign", cost="arith.andi", operands=2),
+    _plain("exp10"),
+    _plain("powf", "pow", operands=2),
+    operation("tt.precise_sqrt", "sqrt", each(np.sqrt), {"f32": "__fsqrt_rn({0})", "f64": "sqrt({0})"}, operands=1, cost="math.sqrt"),
+)
+
+_TESTS: Mapping[str, tuple[Function, str]] = {
+    "math.isnan": (np.isnan, "isnan({0})"),
+    "math.isinf": (np.isinf, "isinf({0})"),
+    "math.isfinite": (np.isfinite, "isfinite({0})"),
+}
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+
+
+def _magnitude(a: Array) -> Array:
+    """The least integer stays as it is."""
+    return np.where(a < 0, np.negative(a), a)
+
+
+def _ones(a: Array) -> Array:
+    return np.unpackbits(a[..., None].view(np.uint8), axis=-1).sum(-1).astype(a.dtype)
+
+
+def _leading(a: Array) -> Array:
+    """Zeros above the highest one; all bits of a zero."""
+    bits = 8 * a.dtype.itemsize
+    return (bits - np.vectorize(lambda one: int(one).bit_length(), otypes=[np.int64])(a)).astype(a.dtype)
+
+
+def _trailing(a: Array) -> Array:
+    """Zeros below the lowest one; all bits of a zero."""
+    bits = 8 * a.dtype.itemsize
+    lowest = np.vectorize(lambda one: (int(one) & -int(one)).bit_length() - 1 if one else bits, otypes=[np.int64])
+    return lowest(a).astype(a.dtype)
+
+
+def _counted(name: str, function: Function, call: str) -> Row:
+    return operation(f"math.{name}", name, unsigned(function), {"int": f"{{t}}({call}({{u}}({{0}})))"}, operands=1, cost="arith.muli")
+
+
+INTEGERS = (
+    operation("math.absi", "absi", integers(_magnitude, lambda a: a), {"i1": "{0}", "int": "{t}(absolute({0}))"}, operands=1),
+    _counted("ctpop", _ones, "count_ones"),
+    _counted("ctlz", _leading, "count_leading_zeros"),
+    _counted("cttz", _trailing, "count_trailing_zeros"),
+    *(operation(name, name[5:], each(f), {"f32": c, "f64": c}, operands=1, cost="arith.cmpf") for name, (f, c) in _TESTS.items()),
+)
+
+# --- libdevice --------------------------------------------------------------------------------------------------------
+
+_FAST: Mapping[str, tuple[str, Function]] = {
+    "__nv_fast_expf": ("__expf", np.exp),
+    "__nv_fast_exp10f": ("__exp10f", _FLOATS["exp10"]),
+    "__nv_fast_logf": ("__logf", np.log),
+    "__nv_fast_log2f": ("__log2f", np.log2),
+    "__nv_fast_log10f": ("__log10f", np.log10),
+    "__nv_fast_sinf": ("__sinf", np.sin),
+    "__nv_fast_cosf": ("__cosf", np.cos),
+    "__nv_fast_tanf": ("__tanf", np.tan),
+    "__nv_fast_powf": ("__powf", np.power),
+    "__nv_fast_fdividef": ("__fdividef", np.divide),
+    "__nv_fdiv_rn": ("__fdiv_rn", np.divide),
+    "__nv_fsqrt_rn": ("__fsqrt_rn", np.sqrt),
+}
+LIBDEVICE: Mapping[str, tuple[str, Function]] = {
+    **{f"__nv_{name}f": (f"{name}f", function) for name, function in _FLOATS.items()},
+    **{f"__nv_{name}": (name, function) for name, function in _FLOATS.items()},
+    "__nv_fabsf": ("fabsf", np.abs),
+    "__nv_fabs": ("fabs", np.abs),
+    **_FAST,
+}
+"""CUDA's function and NumPy's, by the symbol that `tt.extern_elementwise` names."""
+
+
+def _known(op: Op) -> tuple[str, Function]:
+    """Raises TwillError for a function that is not in the table."""
+    symbol = str(op.attributes.get("symbol"))
+    if symbol not in LIBDEVICE:
+        raise TwillError(f"libdevice's {symbol} is not supported", op.location, span=len(op.name))
+    return LIBDEVICE[symbol]
+
+
+def _called(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+    return (rounded(_known(op)[1](*operands), element(op.results[0].type)),)
+
+
+def _called_c(op: Op, operands: Sequence[str]) -> str | None:
+    return written(f"{_known(op)[0]}({{all}})", op, operands)
+
+
+# --- inline PTX -------------------------------------------------------------------------------------------------------
+
+
+def _assembled(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+    raise TwillError("inline PTX can not be simulated", op.location, span=len(op.name))
+
+
+_REGISTERS = {"f": "float", "r": "uint32_t", "h": "uint16_t", "l": "uint64_t", "d": "double"}
+
+
+def _assembled_c(op: Op, operands: Sequence[str]) -> str | None:
+    """A call of a function without a name that holds the text; None where one register holds several elements or there is more than one
+    result."""
+    constraints = [one.strip() for one in str(op.attributes.get("constraints", "")).split(",")]
+    kinds = [one.lstrip("=") for one in constraints]
+    if op.attributes.get("packed_element") != 1 or len(op.results) != 1 or len(kinds) != 1 + len(operands):
+        return None
+    if not constraints[0].startswith("=") or any(kind not in _REGISTERS for kind in kinds):
+        return None
+    text = _placeholders(str(op.attributes.get("asm_string", "")))
+    inputs = ", ".join(f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], operands, strict=True))
+    made = f'{_REGISTERS[kinds[0]]} made_; asm volatile("{text}" : "={kinds[0]}"(made_) : {inputs});'
+    return written(f"[&] {{{{ {made.replace('{', '{{').replace('}', '}}')} return bitcast<{{r}}>(made_); }}}}()", op, operands)
+
+
+def _placeholders(text: str) -> str:
+    """`$0` of LLVM to `%0` of CUDA; `%` of registers doubled, and the text as a C string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return escaped.replace("%", "%%").replace("$$", "\0").replace("$", "%").replace("\0", "$")
+
+
+CALLS = (
+    operation("tt.extern_elementwise", "call", _called, _called_c, operands=1),
+    operation("tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string")),
+)
+
+ROWS = (*FLOATS, *INTEGERS, *CALLS)

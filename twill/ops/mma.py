@@ -1,0 +1,34 @@
+"""Matrix multiply-accumulate on the tensor cores."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from twill.ir.loop import Op
+from twill.ops.meaning import of_op
+from twill.ops.row import Meaning, Role, Row, Syntax
+from twill.ops.values import Array
+
+
+def product(a: Array, b: Array) -> Array:
+    """A matrix product in float32."""
+    return np.asarray(a, np.float32) @ np.asarray(b, np.float32)
+
+
+def _accumulated(op: Op, operands: Sequence[Any]) -> Array:
+    return product(operands[0], operands[1]) + np.asarray(operands[2], np.float32)
+
+
+def _dot(name: str, operands: int, meaning: Meaning | None = None, *, role: Role = "value", token: bool = False) -> Row:
+    syntax = Syntax(operands=operands, token=token)
+    return Row(name=name, kind="mma", word="dot", access="mma", role=role, syntax=syntax, meaning=meaning)
+
+
+ROWS = (
+    _dot("tt.dot", 3, of_op(_accumulated)),
+    _dot("tt.dot_scaled", 3),
+    _dot("ttng.warp_group_dot", 3, of_op(_accumulated), role="wgmma"),
+    _dot("ttng.tc_gen5_mma", 5, token=True),
+    _dot("ttng.tc_gen5_mma_scaled", 5, token=True),
+)

@@ -1,0 +1,172 @@
+"""One row of the table of operations: the fields, and the kinds of function that they hold.
+
+Guarantees nothing about which operations there are: `twill.ops.table` collects the rows and looks them up.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from twill.ir.graph import Kind
+from twill.ir.loop import Op, Type, Value
+from twill.ops.values import Array, Pointers
+
+# --- what it is -------------------------------------------------------------------------------------------------------
+
+Access = Literal["none", "load", "load_copy", "store", "reduce", "alloc", "store_buffer", "load_buffer", "mma"]
+"""What an operation does to memory. load: reads global memory. load_copy: the same, into a buffer that it names.
+store, reduce: write global memory (reductions commute). alloc, store_buffer, load_buffer: of shared or tensor memory.
+mma: reads A and B, writes D."""
+
+Role = Literal[
+    "value",
+    "constant",
+    "poison",
+    "program_id",
+    "num_programs",
+    "range",
+    "splat",
+    "broadcast",
+    "expand",
+    "reshape",
+    "transpose",
+    "view",
+    "bitcast",
+    "select",
+    "layout",
+    "address",
+    "reduce",
+    "descriptor",
+    "pointer_load",
+    "pointer_store",
+    "atomic",
+    "tma_load",
+    "tma_store",
+    "tma_reduce",
+    "alloc",
+    "buffer_transpose",
+    "buffer_index",
+    "buffer_slice",
+    "wgmma",
+    "for",
+    "while",
+    "if",
+    "yield",
+    "condition",
+    "combine",
+    "return",
+    "specialize",
+    "assume",
+]
+"""What later stages tell apart by more than kind and access. value: none of the others. view: another view of a tile.
+address: arithmetic on pointers. buffer_index, buffer_slice: a part of a buffer. combine: the end of the region of a
+reduction. specialize: regions for groups of warps. assume: a fact for a compiler."""
+
+# --- how it is written ------------------------------------------------------------------------------------------------
+
+Operands: TypeAlias = tuple[Value, ...]
+Types: TypeAlias = tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Syntax:
+    """How the text of an operation departs from `results = name operands {attributes} : types -> types`."""
+
+    words: tuple[str, ...] = ()
+    """Attribute names of its bare words, in order; further ones go under `words`."""
+    string: str = "text"
+    """Attribute name of its quoted string."""
+    integers: str = "integers"
+    """Attribute name of the integers in brackets behind the operands."""
+    early: bool = False
+    """The attribute dictionary follows the name directly."""
+    order: Callable[[Operands], Operands] | None = None
+    """Operands as they are written to operands as they are declared."""
+    operands: int = 0
+    """Operands without which it means nothing; later stages rely on them."""
+    results: Callable[[Types], Types] | None = None
+    """Result types from the listed ones, where they are not simply the last of these."""
+    token: bool = False
+    """Its only result is a token, whose type the text leaves out."""
+
+
+# --- what it computes -------------------------------------------------------------------------------------------------
+
+Values: TypeAlias = tuple[Any, ...]
+"""Of results or operands: a tile is an array of its shape (layouts do not matter), a scalar an array of no dimensions,
+a pointer `Pointers`, a descriptor whatever `Environment.descriptor` gives."""
+
+
+class Environment(Protocol):
+    """What an operation acts on besides its operands."""
+
+    def program(self, name: str) -> int:
+        """`pid.x`, `grid.x`, ..."""
+        ...
+
+    def evaluate(self, op: Op, operands: Sequence[Any]) -> Values:
+        """Executes an operation of a region."""
+        ...
+
+    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
+        """Elements of global memory at `offsets` where `mask` holds, `other` elsewhere."""
+        ...
+
+    def write(self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False) -> None:
+        """Stores, or adds to, the elements at `offsets` where `mask` holds."""
+        ...
+
+
+Meaning: TypeAlias = Callable[[Op, Sequence[Any], Environment], Values]
+"""The results of an operation. Raises TwillError where its attributes or types have no meaning here."""
+
+# --- what it is in CUDA -----------------------------------------------------------------------------------------------
+
+Expression: TypeAlias = Callable[[Op, Sequence[str]], str | None]
+"""The C expression of one element of the result from those of the operands; None where there is none for these types.
+
+Elements of tiles and scalars have the type `twill.ops.c.computed` gives: f16, bf16 and 8-bit floats are `float`, and are
+rounded to their type where they are kept."""
+
+
+# --- the row ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One operation of TTGIR."""
+
+    name: str
+    """`arith.addf`, ..."""
+    kind: Kind
+    """What it is to a scheduler."""
+    word: str
+    """The short word that names its nodes."""
+    role: Role = "value"
+    access: Access = "none"
+    repeatable: bool = False
+    """It may be executed anywhere, and more than once. Loads through pointers count: a kernel that reads what it wrote
+    is ordered by its own operations."""
+    scheduled: bool = True
+    """False where it cannot be in a loop to be scheduled: control flow, and what a pipeliner makes."""
+    pipelined: str = ""
+    """What it does, where only a pipeliner puts it there."""
+    cost: str = ""
+    """The operation whose cost in machines/*.toml is also its own; empty: under its own name."""
+    syntax: Syntax = Syntax()
+    meaning: Meaning | None = None
+    """Its results in NumPy; None where it cannot be simulated."""
+    c: Expression | None = None
+    """Its CUDA; None where it is not elementwise or cannot be generated."""
+    further: tuple[Expression, ...] = ()
+    """The same of its further results."""
+    identity: Mapping[str, str] | str | None = None
+    """What a reduction by this operation starts from, as C: one text, or by element type."""
+
+    @property
+    def reads_global(self) -> bool:
+        return self.access in ("load", "load_copy", "reduce")
+
+    @property
+    def writes_global(self) -> bool:
+        return self.access in ("store", "reduce")

@@ -1,0 +1,113 @@
+// Arithmetic that C++ leaves undefined or has no word for: shifts by the width and more, saturation, unordered
+// comparisons, counts of bits, roundings of 8-bit floats. Nothing here is specific to a GPU but the intrinsics it calls.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace twill {
+
+template <class T>
+constexpr int bit_width = 8 * sizeof(T);
+
+/// The bits of one value as another of the same size.
+template <class To, class From>
+__device__ __forceinline__ To bitcast(From from) {
+    static_assert(sizeof(To) == sizeof(From), "a bitcast keeps the size");
+    To to;
+    memcpy(&to, &from, sizeof(To));
+    return to;
+}
+
+// ---- shifts that clamp their count, as PTX shl and shr do ---------------------------------------------------------
+
+template <class T, class Count>
+__device__ __forceinline__ T shift_left(T value, Count count) {
+    using Bits = std::make_unsigned_t<T>;
+    const auto by = static_cast<std::make_unsigned_t<Count>>(count);
+    return by < bit_width<T> ? T(Bits(Bits(value) << by)) : T(0);
+}
+
+/// Arithmetic where T is signed, logical where it is not.
+template <class T, class Count>
+__device__ __forceinline__ T shift_right(T value, Count count) {
+    const auto by = static_cast<std::make_unsigned_t<Count>>(count);
+    if (by < bit_width<T>) return T(value >> by);
+    return std::is_signed_v<T> ? T(value >> (bit_width<T> - 1)) : T(0);
+}
+
+// ---- integers ------------------------------------------------------------------------------------------------------
+
+/// The quotient rounded towards minus infinity.
+template <class T>
+__device__ __forceinline__ T divide_floor(T a, T b) {
+    const T quotient = T(a / b);
+    return T(quotient - (T(quotient * b) != a && (a < 0) != (b < 0)));
+}
+
+/// The quotient rounded towards plus infinity.
+template <class T>
+__device__ __forceinline__ T divide_ceiling(T a, T b) {
+    const T quotient = T(a / b);
+    return T(quotient + (T(quotient * b) != a && (a < 0) == (b < 0)));
+}
+
+/// The least integer has no positive one and stays as it is.
+template <class T>
+__device__ __forceinline__ T absolute(T value) {
+    using Bits = std::make_unsigned_t<T>;
+    return value < 0 ? T(Bits(0) - Bits(value)) : value;
+}
+
+template <class T>
+__device__ __forceinline__ int count_ones(T value) {
+    if constexpr (sizeof(T) == 8) return __popcll(value);
+    else return __popc(value);
+}
+
+/// Zeros above the highest one; every bit of a zero.
+template <class T>
+__device__ __forceinline__ int count_leading_zeros(T value) {
+    if constexpr (sizeof(T) == 8) return __clzll(static_cast<long long>(value));
+    else return __clz(static_cast<int>(value)) - (32 - bit_width<T>);
+}
+
+/// Zeros below the lowest one; every bit of a zero.
+template <class T>
+__device__ __forceinline__ int count_trailing_zeros(T value) {
+    if (value == 0) return bit_width<T>;
+    if constexpr (sizeof(T) == 8) return __ffsll(static_cast<long long>(value)) - 1;
+    else return __ffs(static_cast<int>(value)) - 1;
+}
+
+/// The nearest value that a shorter integer has.
+template <class To, class From>
+__device__ __forceinline__ To saturate(From value) {
+    constexpr From low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
+    return To(value < low ? low : value > high ? high : value);
+}
+
+// ---- floats --------------------------------------------------------------------------------------------------------
+
+/// One of both is no number.
+template <class T>
+__device__ __forceinline__ bool unordered(T a, T b) { return a != a || b != b; }
+
+/// Both are numbers, and not the same.
+template <class T>
+__device__ __forceinline__ bool ordered_not_equal(T a, T b) { return a < b || a > b; }
+
+__device__ __forceinline__ double max_nan(double a, double b) { return unordered(a, b) ? NAN : fmax(a, b); }
+
+__device__ __forceinline__ double min_nan(double a, double b) { return unordered(a, b) ? NAN : fmin(a, b); }
+
+/// To fp8 e5m2 towards zero and back: the upper half of the fp16 number rounded towards zero. NaN stays NaN.
+__device__ __forceinline__ float truncate_e5m2(float value) {
+    if (value != value) return value;
+    const uint16_t half = __half_as_ushort(__float2half_rz(value));
+    return __half2float(__ushort_as_half(static_cast<uint16_t>(half & 0xff00)));
+}
+
+}  // namespace twill
