@@ -27,17 +27,18 @@ def operation(
     cost: str = "",
     identity: Mapping[str, str] | str | None = None,
     syntax: Syntax | None = None,
+    repeatable: bool = True,
 ) -> Row:
     """A row of an elementwise operation without effects."""
     return Row(
         name=name,
         kind="elementwise",
         word=word,
-        repeatable=True,
+        repeatable=repeatable,
         cost=cost,
         syntax=syntax or Syntax(operands=operands),
         meaning=meaning,
-        c=form(c) if isinstance(c, Mapping | str) else c,
+        c=c if c is None or callable(c) else form(c),
         identity=identity,
     )
 
@@ -120,8 +121,9 @@ FLOATS = (
 
 def _clamp(op: Op, operands: Sequence[Any]) -> Array:
     value, low, high = operands
-    least, most = (or_nan(larger), or_nan(smaller)) if propagates(op) else (larger, smaller)
-    return rounded(most(least(value, low), high), element(op.result.type))
+    if propagates(op):
+        return rounded(or_nan(smaller)(or_nan(larger)(value, low), high), element(op.result.type))
+    return rounded(smaller(larger(value, low), high), element(op.result.type))
 
 
 def propagates(op: Op) -> bool:
@@ -340,7 +342,7 @@ def _select(op: Op, operands: Sequence[Any]) -> Any:
     condition, then, otherwise = operands
     if isinstance(then, Pointers):
         return Pointers(then.argument, np.where(condition, then.offset, otherwise.offset))
-    return rounded(np.where(condition, then, otherwise), element(op.result.type))
+    return rounded(np.where(condition, np.asarray(then), np.asarray(otherwise)), element(op.result.type))
 
 
 CHOICES = (

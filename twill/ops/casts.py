@@ -174,8 +174,8 @@ def _fp_to_fp_c(op: Op, operands: Sequence[str]) -> str | None:
 
 
 FLOATS = (
-    operation("arith.extf", "ext", each(lambda a: a), float_c, operands=1),
-    operation("arith.truncf", "trunc", each(lambda a: a), float_c, operands=1),
+    operation("arith.extf", "ext", each(np.asarray), float_c, operands=1),
+    operation("arith.truncf", "trunc", each(np.asarray), float_c, operands=1),
     operation("tt.fp_to_fp", "cast", of_op(_fp_to_fp), _fp_to_fp_c, operands=1),
 )
 

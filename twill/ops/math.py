@@ -31,6 +31,14 @@ def _rounded_half_away(a: Array) -> Array:
     return np.where(np.abs(a - whole) >= 0.5, whole + np.copysign(1, a), whole).astype(a.dtype)
 
 
+def _power_of_ten(a: Array) -> Array:
+    return np.power(np.asarray(10, a.dtype), a)
+
+
+def _reciprocal_root(a: Array) -> Array:
+    return 1 / np.sqrt(a)
+
+
 _FLOATS: Mapping[str, Function] = {
     "tan": np.tan,
     "asin": np.arcsin,
@@ -48,7 +56,7 @@ _FLOATS: Mapping[str, Function] = {
     "expm1": np.expm1,
     "log1p": np.log1p,
     "log10": np.log10,
-    "exp10": lambda a: np.power(np.asarray(10, a.dtype), a),
+    "exp10": _power_of_ten,
     "sin": np.sin,
     "cos": np.cos,
     "exp": np.exp,
@@ -56,7 +64,7 @@ _FLOATS: Mapping[str, Function] = {
     "log": np.log,
     "log2": np.log2,
     "sqrt": np.sqrt,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "rsqrt": _reciprocal_root,
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -127,14 +135,15 @@ def _ones(a: Array) -> Array:
 def _leading(a: Array) -> Array:
     """Zeros above the highest one; all bits of a zero."""
     bits = 8 * a.dtype.itemsize
-    return (bits - np.vectorize(lambda one: int(one).bit_length(), otypes=[np.int64])(a)).astype(a.dtype)
+    above = [(a >> a.dtype.type(shift)) == 0 for shift in range(bits)]
+    return np.sum(above, axis=0).astype(a.dtype)
 
 
 def _trailing(a: Array) -> Array:
     """Zeros below the lowest one; all bits of a zero."""
     bits = 8 * a.dtype.itemsize
-    lowest = np.vectorize(lambda one: (int(one) & -int(one)).bit_length() - 1 if one else bits, otypes=[np.int64])
-    return lowest(a).astype(a.dtype)
+    below = [(a << a.dtype.type(bits - 1 - shift)).astype(a.dtype) == 0 for shift in range(bits)]
+    return np.sum(below, axis=0).astype(a.dtype)
 
 
 def _counted(name: str, function: Function, call: str) -> Row:
@@ -142,7 +151,7 @@ def _counted(name: str, function: Function, call: str) -> Row:
 
 
 INTEGERS = (
-    operation("math.absi", "absi", integers(_magnitude, lambda a: a), {"i1": "{0}", "int": "{t}(absolute({0}))"}, operands=1),
+    operation("math.absi", "absi", integers(_magnitude, np.asarray), {"i1": "{0}", "int": "{t}(absolute({0}))"}, operands=1),
     _counted("ctpop", _ones, "count_ones"),
     _counted("ctlz", _leading, "count_leading_zeros"),
     _counted("cttz", _trailing, "count_trailing_zeros"),
@@ -223,8 +232,8 @@ def _placeholders(text: str) -> str:
 
 
 CALLS = (
-    operation("tt.extern_elementwise", "call", _called, _called_c, operands=1),
-    operation("tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string")),
+    operation("tt.extern_elementwise", "call", _called, _called_c, operands=1, repeatable=False),
+    operation("tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string"), repeatable=False),
 )
 
 ROWS = (*FLOATS, *INTEGERS, *CALLS)

@@ -50,3 +50,8 @@ def width(type: Any) -> int:
     """Bits of an integer type, as an element has them."""
     kind = dtype(element(type))
     return 1 if kind == np.bool_ else 8 * kind.itemsize
+
+
+def first(op: Op, operands: Sequence[Any]) -> Any:
+    """The first operand as it is."""
+    return operands[0]

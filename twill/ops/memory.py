@@ -106,9 +106,13 @@ def _atomic(op: Op, operands: Sequence[Any], environment: Environment) -> Values
     return (_one_by_one(op, pointers, (value,), masks[0] if masks else True, function, environment),)
 
 
+def _swapped(before: Array, expected: Array, value: Array) -> Array:
+    return np.where(before == expected, value, before)
+
+
 def _exchange(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
     pointers, expected, value = operands
-    return (_one_by_one(op, pointers, (expected, value), True, lambda a, e, b: np.where(a == e, b, a), environment),)
+    return (_one_by_one(op, pointers, (expected, value), True, _swapped, environment),)
 
 
 def _one_by_one(op: Op, pointers: Any, given: tuple[Any, ...], mask: Any, function: Callable[..., Any], environment: Environment) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Tensor, Type
 from twill.ops.c import form
-from twill.ops.meaning import of_op
+from twill.ops.meaning import first, of_op
 from twill.ops.row import Environment, Expression, Meaning, Role, Row, Syntax, Values
 from twill.ops.values import Array, Pointers, dtype, element, shape_of
 
@@ -52,7 +52,7 @@ def _integer(op: Op, name: str) -> int:
 
 def _transposed(op: Op, value: Any) -> Any:
     order = op.attributes.get("order")
-    return np.transpose(value, order if isinstance(order, tuple) else None)  # pyright: ignore[reportArgumentType]
+    return np.transpose(value, [int(str(axis)) for axis in order] if isinstance(order, tuple) else None)
 
 
 def _joined(op: Op, operands: Sequence[Any]) -> Any:
@@ -138,10 +138,17 @@ CONSTANT = Row(
     syntax=Syntax(early=True),
     meaning=of_op(_constant),
 )
+
+
+def _any(op: Op, operands: Sequence[str]) -> str:
+    """Of a value that nothing depends on."""
+    return "0"
+
+
 _AXIS = Syntax(words=("axis",))
 INDICES = (
     CONSTANT,
-    replace(CONSTANT, name="ub.poison", role="poison", syntax=Syntax(), meaning=of_op(_nothing), c=lambda op, operands: "0"),
+    replace(CONSTANT, name="ub.poison", role="poison", syntax=Syntax(), meaning=of_op(_nothing), c=_any),
     Row(
         name="tt.get_program_id",
         kind="scalar",
@@ -231,7 +238,7 @@ EXCHANGES = (
         role="layout",
         repeatable=True,
         syntax=Syntax(operands=1),
-        meaning=of_op(lambda op, operands: operands[0]),
+        meaning=of_op(first),
     ),
     Row(name="tt.gather", kind="convert", word="gather", syntax=Syntax(operands=2), meaning=of_op(_gather)),
     Row(name="tt.reduce", kind="reduce", word="reduce", role="reduce", repeatable=True, syntax=Syntax(operands=1), meaning=_reduce),

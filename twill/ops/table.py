@@ -64,6 +64,11 @@ def implicit(op: Op) -> bool:
     return role(op) in ("constant", "descriptor")
 
 
+def repeatable(row: Row, op: Op) -> bool:
+    """It may be executed anywhere, and more than once: by its row, or by the word of who wrote it (`pure` of code from outside)."""
+    return row.repeatable or op.attributes.get("pure") is True
+
+
 def is_mma(op: Op) -> bool:
     """It runs on the tensor cores."""
     found = TABLE.get(op.name)

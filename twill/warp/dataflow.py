@@ -12,7 +12,7 @@ from re import sub
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Loop, Module, Op, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
-from twill.ops.table import lookup, named, names, role
+from twill.ops.table import lookup, named, names, repeatable, role
 
 LOAD, ALLOC, DOT = (named(role) for role in ("tma_load", "alloc", "wgmma"))
 STORES = frozenset(names("tma_store", "tma_reduce"))
@@ -58,7 +58,7 @@ def read(module: Module, function: Function) -> Code:
 def pure(op: Op) -> bool:
     """It may be executed anywhere, and more than once."""
     found = lookup(op.name)
-    return found is not None and found.repeatable and not any(inner.name in EFFECTS for inner in op.inner())
+    return found is not None and repeatable(found, op) and not any(inner.name in EFFECTS for inner in op.inner())
 
 
 def cheap(op: Op) -> bool:
