@@ -32,9 +32,9 @@ from twill.ir.program import (
     Statement,
     StoreTile,
 )
+from twill.ops.values import shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
-from twill.simulate.operations import shape_of
 from twill.simulate.protocol import HazardError, Protocol, State
 from twill.warp.dataflow import DOT, LOAD
 from twill.warp.tasks import Scheduled
