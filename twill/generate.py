@@ -15,6 +15,7 @@ from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
+from twill.warp.lower import Draft
 from twill.warp.lower import Options as Lowering
 from twill.warp.tasks import Scheduled
 
@@ -31,6 +32,8 @@ class GenerateOptions:
     schedules: tuple[str, ...] = ()
     """Schedule files (`twill.schedule/1`) to use instead of a search."""
     lowering: Lowering = field(default_factory=Lowering)
+    dump: bool = False
+    """Keep the draft after each pass of lowering."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,12 +46,15 @@ class Generated:
     """The schedules with their evidence, by the paths of the loops."""
     cuda: str
     """The source, which `twill simulate` makes too: it refuses what `twill codegen` refuses."""
+    dumps: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By file name: the draft after each pass of lowering, where `GenerateOptions.dump` says so."""
 
 
 def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Generated:
     """Schedule the loops, lower them to warp programs, and print these."""
     from twill.loop_nest import program
-    from twill.targets.cuda.kernel import source
+    from twill.targets import target
+    from twill.warp.dump import dumped
 
     options = options or GenerateOptions()
     results = dict[str, Result]()
@@ -58,10 +64,16 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
         results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, options, on_progress)
         return results[problem.name]
 
+    dumps = dict[str, str]()
+
+    def observe(name: str, draft: Draft) -> None:
+        if options.dump:
+            dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
+
     found = cases(inputs)
     _refuse_foreign(kept, [case.problem.name for case in found])
-    made, loops = program(found, solve, options.lowering)
-    return Generated(made, loops, results, source(made))
+    made, loops = program(found, solve, options.lowering, observe)
+    return Generated(made, loops, results, target(loops[0].machine.arch).source(made), dumps)
 
 
 def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Path:

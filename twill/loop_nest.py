@@ -14,23 +14,29 @@ from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
+from twill.targets import target
+from twill.warp.alignment import TornError, aligned, carried
 from twill.warp.dataflow import Code, read, variables
-from twill.warp.lower import Options, TornError, aligned, carried, lower
+from twill.warp.lower import Draft, Options, lower
+from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
 from twill.whatif import Pins, pinned
 
 Solve = Callable[[Problem], Result]
 
-ARCH = "sm90"
-
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
 
 
-def program(cases: Sequence[Case], solve: Solve, options: Options | None = None) -> tuple[Program, tuple[Scheduled, ...]]:
-    """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
-    for case in cases:
-        _refuse_others(case)
+def program(
+    cases: Sequence[Case],
+    solve: Solve,
+    options: Options | None = None,
+    observe: Callable[[str, Draft], None] = lambda name, draft: None,
+) -> tuple[Program, tuple[Scheduled, ...]]:
+    """`observe` is called after each pass of lowering with its name. Raises TwillError where a loop has no schedule or an
+    operation cannot be lowered."""
+    targets = [_target(case) for case in cases]
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
         one, note = _fitting(case, solve(case.problem), loops, solve) if loops else (_scheduled(case, solve(case.problem)), [])
@@ -38,16 +44,18 @@ def program(cases: Sequence[Case], solve: Solve, options: Options | None = None)
         loops.append(one)
     module = cases[0].module
     assert module is not None
-    made = lower(module, loops, options)
+    made = lower(module, loops, targets[0], options, observe)
     return replace(made, notes=(*made.notes, *notes)), tuple(loops)
 
 
-def _refuse_others(case: Case) -> None:
+def _target(case: Case) -> Target:
     """Raises TwillError for loops that no schedule can be lowered for."""
     if case.module is None or case.machine is None:
         raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
-    if case.machine.arch != ARCH:
-        raise TwillError(f"{case.module.file} is for {case.machine.arch}; warp programs are made for {ARCH} (Hopper) alone")
+    try:
+        return target(case.machine.arch)
+    except TwillError as problem:
+        raise TwillError(f"{case.module.file} is for {case.machine.arch}; {problem.message}", help=problem.help) from problem
 
 
 def _scheduled(case: Case, result: Result) -> Scheduled:

@@ -12,7 +12,7 @@ from twill.inputs import Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME
-from twill.targets.cuda.kernel import source
+from twill.targets.hopper import TARGET, source
 from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
@@ -62,12 +62,12 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
 
 @cache
 def program(kernel: str) -> Program:
-    return lower(*loops(kernel))
+    return lower(*loops(kernel), TARGET)
 
 
 def changed(kernel: str, options: Options) -> Program:
     """The example with other options."""
-    return lower(*loops(kernel), options)
+    return lower(*loops(kernel), TARGET, options)
 
 
 def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:

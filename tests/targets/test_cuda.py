@@ -17,11 +17,11 @@ from twill.ir.program import MmaIssue, MmaWait, Pipelined, Register, Write, walk
 from twill.launch import manifest
 from twill.launch.build import build, warnings
 from twill.targets.cuda import shared_tiles as shared
-from twill.targets.cuda.kernel import source
+from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Transposed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared
-from twill.targets.hopper.fragments import Fragment
+from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
@@ -40,7 +40,7 @@ def test_what_can_not_be_generated_is_refused_at_its_line() -> None:
     module, (one,) = loops("fa_bwd")
     odd = read(module.text.replace("tt.descriptor_reduce add", "tt.descriptor_reduce max", 1), module.file)
     with pytest.raises(TwillError, match="a reduction max can not be generated") as refused:
-        source(lower(odd, [replace(one, loop=found(odd)[0])]))
+        source(lower(odd, [replace(one, loop=found(odd)[0])], TARGET))
     assert refused.value.location is not None
     assert "tt.descriptor_reduce max" in module.text.splitlines()[refused.value.location.line - 1].replace("add", "max")
 

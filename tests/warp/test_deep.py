@@ -13,6 +13,7 @@ from tests.simulate.test_values import grid
 from twill.ir.program import Move, Pipelined, Program, walk
 from twill.simulate.compare import compare
 from twill.simulate.explore import explore, same
+from twill.targets.hopper import TARGET
 from twill.warp.lower import lower
 
 LATER = ("load.z", "trunc.acc_21", "mul.acc_24", "dot.acc_26")
@@ -27,7 +28,7 @@ def later(kernel: str, intervals: dict[str, int]) -> Program:
         start + solution.interval * intervals.get(op.id, 0) for op, start in zip(one.problem.operations, solution.start, strict=True)
     )
     problem = replace(one.problem, limits=replace(one.problem.limits, shared=1 << 20))
-    return lower(module, [replace(one, problem=problem, solution=replace(solution, start=starts))])
+    return lower(module, [replace(one, problem=problem, solution=replace(solution, start=starts))], TARGET)
 
 
 def delayed(intervals: int) -> Program:

@@ -30,9 +30,11 @@ from twill.ir.program import (
     Write,
     walk,
 )
+from twill.targets.hopper import TARGET
 from twill.targets.hopper.scheduling_fences import fenced
+from twill.warp.alignment import TornError
 from twill.warp.listing import text
-from twill.warp.lower import Options, TornError, lower
+from twill.warp.lower import Options, lower
 from twill.warp.steady_state import Settings
 
 
@@ -49,7 +51,7 @@ def test_the_whole_program(kernel: str, golden: Callable[[str, str], None]) -> N
 
 @pytest.mark.parametrize("kernel", EXAMPLES)
 def test_lowering_is_deterministic(kernel: str) -> None:
-    assert text(lower(*loops(kernel))) == text(program(kernel))
+    assert text(lower(*loops(kernel), TARGET)) == text(program(kernel))
 
 
 def test_a_matrix_product_waits_once_for_the_product_before() -> None:
@@ -80,7 +82,7 @@ def test_a_result_leaves_between_the_parts_of_the_next_product() -> None:
     fastest attention kernel written by hand does."""
     module, (one,) = loops("fa_bwd")
     operations = tuple(replace(op, issue=424) if op.name == "ttng.warp_group_dot" else op for op in one.problem.operations)
-    made = lower(module, [replace(one, problem=replace(one.problem, operations=operations))])
+    made = lower(module, [replace(one, problem=replace(one.problem, operations=operations))], TARGET)
     (steady,) = (s.steady for s in walk(made.groups[1].body) if isinstance(s, Pipelined))
     names = [s.node if isinstance(s, MmaIssue) else type(s).__name__ for s in steady if not isinstance(s, ConsumerRelease)]
     first = names.index("dot.dy_32")
@@ -209,7 +211,7 @@ def test_a_torn_variable_is_refused_with_its_loop() -> None:
     group = tuple(3 - g if op.id in swapped else g for op, g in zip(second.problem.operations, second.solution.group, strict=True))
     torn = replace(second, solution=replace(second.solution, group=group))
     with pytest.raises(TornError, match="would change its group") as problem:
-        lower(module, [first, torn])
+        lower(module, [first, torn], TARGET)
     assert problem.value.location == second.loop.location
 
 
@@ -228,7 +230,7 @@ def test_groups_of_a_second_loop_are_renumbered() -> None:
     mirror = tuple(3 - g if g else 0 for g in second.solution.group)
     groups = tuple(replace(g, id=3 - g.id if g.id else 0) for g in second.solution.groups)
     mirrored = replace(second, solution=replace(second.solution, group=mirror, groups=groups))
-    assert text(lower(module, [first, mirrored])) == text(program("fa_fwd_causal"))
+    assert text(lower(module, [first, mirrored], TARGET)) == text(program("fa_fwd_causal"))
 
 
 def test_what_is_not_supported_is_refused_with_its_line() -> None:
@@ -245,6 +247,6 @@ def test_what_is_not_supported_is_refused_with_its_line() -> None:
     from twill.extract.reader.ttgir import loops as found
 
     with pytest.raises(TwillError, match="can not be generated") as refused:
-        lower(odd, [replace(one, loop=found(odd)[0])])
+        lower(odd, [replace(one, loop=found(odd)[0])], TARGET)
     assert refused.value.location
     assert refused.value.location.line == line

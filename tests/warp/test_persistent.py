@@ -18,7 +18,7 @@ from twill.ir.program import For, Pipelined, ProducerLoad, Program, walk
 from twill.simulate.compare import arguments, compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.interpret import interpret
-from twill.targets.cuda.kernel import source
+from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
 from twill.warp.tasks import Scheduled
 
@@ -37,7 +37,7 @@ def made(kernel: str) -> Program:
     _, scheduled = loops(kernel)
     new = [Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine) for case, one in zip(found, scheduled, strict=True)]  # pyright: ignore
     assert found[0].module
-    return lower(found[0].module, new)
+    return lower(found[0].module, new, TARGET)
 
 
 def run(function: Function, numbers: dict[str, float], places: list[dict[str, int]]) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result, Solution
 from twill.loop_nest import program
+from twill.targets.hopper import TARGET
 from twill.warp.listing import text
 from twill.warp.lower import lower
 
@@ -60,7 +61,7 @@ def test_a_loop_that_fits_is_left_alone() -> None:
     def solve(problem: Problem) -> Result:
         return Result(answers[problem.name].problem, "optimal", BOUNDS, 1, answers[problem.name].solution)
 
-    assert text(program(CASES, solve)[0]) == text(lower(module, scheduled))
+    assert text(program(CASES, solve)[0]) == text(lower(module, scheduled, TARGET))
 
 
 def test_a_kernel_without_schedule_is_refused() -> None:

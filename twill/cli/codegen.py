@@ -1,6 +1,8 @@
 """`twill codegen`: generate CUDA C++ from a kernel."""
 
 import shutil
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from twill.cli.options import Command, Folder, generate_options, input_options, 
 @program_options
 @click.option("--build/--no-build", default=None, help="Run nvcc; the default where nvcc is installed.")
 @click.option("--out", type=Folder(), default=Path("build"), metavar="DIR", show_default=True)
-def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
+@click.option("--dump", type=Folder(), metavar="DIR", help="Write the program after each pass of lowering to DIR.")
+def codegen(spec: str, out: Path, build: bool | None, dump: Path | None, **options: Any) -> None:
     """Schedule the loops of SPEC and generate a kernel for sm_90a.
 
     Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)` reads), warps.txt (the program of
@@ -31,7 +34,11 @@ def codegen(spec: str, out: Path, build: bool | None, **options: Any) -> None:
     from twill.launch.build import LIBRARY
     from twill.launch.build import build as built
 
-    made = worker.watched(lambda on_progress: generate(inputs(spec, options), generate_options(options), on_progress))
+    wanted = replace(generate_options(options), dump=dump is not None)
+    made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
+    if dump is not None:
+        for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
+            click.echo(f"wrote {path}", err=True)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     if build or (build is None and shutil.which("nvcc")):

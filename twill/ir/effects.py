@@ -6,11 +6,12 @@ effects of their own bounds and conditions alone: `ir.program.walk` visits what 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from twill.ir.program import (
     Advance,
     At,
+    CommitGroup,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -18,7 +19,8 @@ from twill.ir.program import (
     For,
     If,
     InitializeCarried,
-    Iteration,
+    MbarrierArrival,
+    MmaCompletion,
     MmaIssue,
     MmaWait,
     Move,
@@ -32,19 +34,11 @@ from twill.ir.program import (
     Register,
     SchedulingFence,
     Slot,
+    SlotPhase,
     Statement,
     StoreTile,
     StoreWait,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SlotPhase:
-    """A slot of a channel in the state `full` (readable by consumers) or `empty` (writable by the producer)."""
-
-    channel: str
-    iteration: Iteration
-    state: Literal["full", "empty"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +91,8 @@ def effects(statement: Statement) -> Effects:
             return Effects((register,), (register,))
         case SchedulingFence(registers=registers):
             return Effects(registers, registers)
-        case MmaIssue(reads=reads, accumulator=accumulator):
-            return Effects(_locations(reads), (accumulator,), asynchronous=True)
+        case MmaIssue(reads=reads, accumulator=accumulator, completion=completion):
+            return Effects(_locations(reads), (accumulator,), releases=_arrivals(completion), asynchronous=True)
         case Pipelined(bounds=reads) | For(bounds=reads):
             return Effects(_locations(reads))
         case If(condition=condition):
@@ -138,6 +132,14 @@ def _synchronizing(statement: _Synchronizing) -> Effects:
             return Effects(acquires=(StagingBuffer(buffer),))
         case _:
             assert_never(statement)
+
+
+def _arrivals(completion: MmaCompletion) -> tuple[Resource, ...]:
+    match completion:
+        case CommitGroup():
+            return ()
+        case MbarrierArrival(slots):
+            return slots
 
 
 def _fill(channel: str, at: At) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:

@@ -95,7 +95,19 @@ class Slot:
     iteration: Iteration
 
 
-OperandLocation: TypeAlias = Register | Slot
+@dataclass(frozen=True, slots=True)
+class TensorMemory:
+    """Tile `tile` of the thread block's tensor memory (a `TensorTile`); of its buffers, the one whose number is that of the
+    iteration mod `TensorTile.buffers`. MMAs read and write it; threads load it into registers and store it from there."""
+
+    tile: str
+    iteration: Iteration = ONCE
+
+
+OperandLocation: TypeAlias = Register | Slot | TensorMemory
+"""Where a statement finds a value: in registers of its group, in a channel's slot, or in tensor memory."""
+Accumulator: TypeAlias = Register | TensorMemory
+"""Where an MMA leaves its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +207,32 @@ value is zero."""
 
 
 @dataclass(frozen=True, slots=True)
+class SlotPhase:
+    """A slot of a channel in the state `full` (readable by consumers) or `empty` (writable by the producer)."""
+
+    channel: str
+    iteration: Iteration
+    state: Literal["full", "empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroup:
+    """An MMA is complete when a later `MmaWait` of its group says so (wgmma)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierArrival:
+    """The completion of an MMA arrives on barriers of these slots (tcgen05.commit): on the full barrier of a channel that it
+    fills, on the empty barriers of those that it reads."""
+
+    slots: tuple[SlotPhase, ...]
+
+
+MmaCompletion: TypeAlias = CommitGroup | MbarrierArrival
+"""How other statements learn that an MMA is complete."""
+
+
+@dataclass(frozen=True, slots=True)
 class MmaIssue:
     """Start elements `begin` to `end` of K of an asynchronous MMA into `accumulator`, and close them as one
     commit group.
@@ -210,11 +248,12 @@ class MmaIssue:
     node: str
     ops: tuple[int, ...]
     reads: tuple[Read, ...]
-    accumulator: Register
+    accumulator: Accumulator
     accumulate: Accumulate
     begin: int
     end: int
     at: At = At()
+    completion: MmaCompletion = CommitGroup()
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +472,11 @@ class SlotTensor:
     bytes: int
 
 
+Filling: TypeAlias = Literal["tma", "threads", "cp_async", "mma"]
+"""What fills a slot, and so what arrives on its full barrier: the bytes of TMA loads, the warps that wrote it, the completion
+of their asynchronous copies (cp.async), or of an MMA whose accumulator the slot is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """A multi-buffered channel of `depth` slots, each with a full and an empty barrier (CUTLASS: a pipeline
@@ -451,7 +495,7 @@ class Channel:
     """Group ids, ascending."""
     depth: int
     tensors: tuple[SlotTensor, ...]
-    by_tma: bool
+    filled_by: Filling
     offset: int
     """Of slot 0 in shared memory, bytes."""
     stride: int
@@ -483,6 +527,18 @@ class Buffer:
     """The channel in whose slots it lies, which is dead for all groups whenever the buffer is in use."""
     reason: str = ""
     """Why that is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTile:
+    """A tile in tensor memory."""
+
+    id: str
+    column: int
+    """Of its first buffer."""
+    columns: int
+    """Of 32 bits, of one buffer."""
+    buffers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,6 +621,8 @@ class Program:
     descriptors: tuple[Descriptor, ...]
     shared: SharedMemory
     launch: Launch
+    tensor_memory: tuple[TensorTile, ...] = ()
+    """Empty on machines without."""
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     _ops: Mapping[int, Op] = field(init=False, repr=False, default_factory=dict[int, Op])

@@ -14,6 +14,7 @@ import numpy as np
 
 from twill.ir.program import (
     SLICES,
+    Accumulator,
     Advance,
     Compute,
     ConsumerRelease,
@@ -37,6 +38,7 @@ from twill.ir.program import (
     SchedulingFence,
     StoreTile,
     StoreWait,
+    TensorMemory,
     TileLoad,
     WarpProgram,
     walk,
@@ -56,6 +58,10 @@ Slots = dict[tuple[str, int, int], Any]
 arrives."""
 
 
+Cell = Register | tuple[str, int]
+"""An instance of a variable, or a tile of tensor memory with the number of its buffer."""
+
+
 @dataclass(slots=True)
 class _Block:
     """The thread block."""
@@ -65,6 +71,7 @@ class _Block:
     memory: Memory
     grid: Mapping[str, int]
     slots: Slots = field(default_factory=Slots)
+    tensor_memory: dict[Cell, Any] = field(default_factory=dict[Cell, Any])
 
 
 @dataclass(slots=True)
@@ -73,9 +80,9 @@ class _Group:
 
     block: _Block
     warps: WarpProgram
-    registers: dict[Register, Any] = field(default_factory=dict[Register, Any])
+    registers: dict[Cell, Any] = field(default_factory=dict[Cell, Any])
     in_flight: list[tuple[Action, MmaIssue]] = field(default_factory=list[tuple[Action, MmaIssue]])
-    hidden: dict[Register, Any] = field(default_factory=dict[Register, Any])
+    hidden: dict[Cell, Any] = field(default_factory=dict[Cell, Any])
     """Accumulators of MMAs in flight, as they were."""
 
 
@@ -194,14 +201,24 @@ def _bound(group: _Group, index: int, value: int) -> Register | None:
 
 
 def _found(group: _Group, action: Action | None, location: OperandLocation) -> Any:
-    if isinstance(location, Register):
-        held = group.registers.get(location)
-        if held is None:
-            raise HazardError(f"group {group.warps.id} reads {location.variable} (age {location.age}) before it is assigned")
-        return held
+    if isinstance(location, Register | TensorMemory):
+        cells, cell = _cell(group, action, location)
+        if cells.get(cell) is None:
+            name = f"{location.variable} (age {location.age})" if isinstance(location, Register) else location.tile
+            raise HazardError(f"group {group.warps.id} reads {name} before it is assigned")
+        return cells[cell]
     assert action is not None
     slot = action.sequence(location.channel, location.iteration) % group.block.program.channel(location.channel).depth
     return _value(group, location.channel, slot, location.tensor)
+
+
+def _cell(group: _Group, action: Action | None, location: Accumulator) -> tuple[dict[Cell, Any], Cell]:
+    """Where the contents of registers and tensor memory are kept."""
+    if isinstance(location, Register):
+        return group.registers, location
+    tile = next(tile for tile in group.block.program.tensor_memory if tile.id == location.tile)
+    number = action.iteration(location.iteration) if action else 0
+    return group.block.tensor_memory, (tile.id, number % tile.buffers)
 
 
 def _value(group: _Group, channel: str, slot: int, tensor: int) -> Any:
@@ -269,10 +286,11 @@ def _arrive(group: _Group, channel: str, slot: int) -> None:
 
 
 def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
-    if not any(other.accumulator == issue.accumulator for _, other in group.in_flight):
-        group.hidden[issue.accumulator] = group.registers.get(issue.accumulator)
+    cells, cell = _cell(group, action, issue.accumulator)
+    if not _updated(group, cell):
+        group.hidden[cell] = cells.get(cell)
     shape = shape_of(group.block.program.op(issue.ops[-1]).result.type)
-    group.registers[issue.accumulator] = np.full(shape, np.nan, np.float32)
+    cells[cell] = np.full(shape, np.nan, np.float32)
     group.in_flight.append((action, issue))
 
 
@@ -285,7 +303,13 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     a, b = (np.asarray(values[operand.id]) for operand in dot.operands[:2])
     fresh = issue.begin == 0 and (issue.accumulate == "never" or (issue.accumulate == "not_first" and action.number == 0))
     part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
-    old = np.zeros_like(part) if fresh else group.hidden[issue.accumulator]
-    group.hidden[issue.accumulator] = part + (np.nan if old is None else old)
-    if not any(other.accumulator == issue.accumulator for _, other in group.in_flight):
-        group.registers[issue.accumulator] = group.hidden[issue.accumulator]
+    cells, cell = _cell(group, action, issue.accumulator)
+    old = np.zeros_like(part) if fresh else group.hidden[cell]
+    group.hidden[cell] = part + (np.nan if old is None else old)
+    if not _updated(group, cell):
+        cells[cell] = group.hidden[cell]
+
+
+def _updated(group: _Group, cell: Cell) -> bool:
+    """Whether an MMA in flight updates an accumulator."""
+    return any(_cell(group, action, issue.accumulator)[1] == cell for action, issue in group.in_flight)

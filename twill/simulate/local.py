@@ -27,6 +27,7 @@ from twill.ir.program import (
     Statement,
     StoreTile,
     StoreWait,
+    TensorMemory,
 )
 from twill.ops.values import shape_of
 from twill.simulate.actions import Action
@@ -137,6 +138,8 @@ def _thing(action: Action, location: OperandLocation) -> Thing:
             return _register(location)
         case Slot(channel, _, iteration):
             return "slot", channel, action.sequence(channel, iteration)
+        case TensorMemory(tile, iteration):
+            return "tensor", tile, action.iteration(iteration)
 
 
 def _things(action: Action, locations: Iterable[OperandLocation]) -> list[Thing]:
@@ -174,13 +177,13 @@ def _defer(group: int, state: _Group, action: Action, compute: Compute) -> None:
 
 
 def _issue(program: Program, group: int, state: _Group, action: Action, issue: MmaIssue) -> None:
-    accumulator = _register(issue.accumulator)
+    accumulator = _thing(action, issue.accumulator)
     first = issue.accumulate == "never" or (issue.accumulate == "not_first" and action.iteration(issue.at.iteration) == 0)
     operands = [read.location for read in issue.reads if read.location != issue.accumulator]
     _read(group, state, action, issue.node, operands)
     _, k = shape_of(program.op(issue.ops[-1]).operands[0].type)
     if not first and accumulator not in state.assigned:
-        raise HazardError(f"group {group}: {issue.node} adds to {issue.accumulator.variable} before it is assigned")
+        raise HazardError(f"group {group}: {issue.node} adds to {accumulator[1]} before it is assigned")
     if state.parts.get(issue.node, 0) != issue.begin:
         raise HazardError(f"group {group}: {issue.node} is issued from {issue.begin}, but it has come to {state.parts.get(issue.node, 0)}")
     things = _things(action, operands)

@@ -1,1 +1,19 @@
-"""What is specific to one GPU architecture, behind a `Target`."""
+"""The architectures that kernels are generated for: everything that depends on one of them."""
+
+from twill.diagnostics import TwillError
+from twill.warp.target import Target
+
+
+def target(arch: str) -> Target:
+    """The target of a machine's architecture. Raises TwillError for one that nothing is generated for."""
+    match arch:
+        case "sm90":
+            from twill.targets.hopper import TARGET
+
+            return TARGET
+        case "sm100":
+            from twill.targets import blackwell
+
+            return blackwell.target()
+        case _:
+            raise TwillError(f"no kernel can be generated for {arch}", help="architectures: sm90")

@@ -13,7 +13,7 @@ from re import search
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, Type, Value
-from twill.ir.program import SlotTensor
+from twill.ir.program import Filling, SlotTensor
 from twill.warp.dataflow import ALLOC, DOT, LOAD, Code, identifier
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
@@ -30,7 +30,7 @@ class ChannelPlan:
     producer: int
     consumers: tuple[int, ...]
     tensors: tuple[SlotTensor, ...]
-    by_tma: bool
+    filled_by: Filling
     depth: int
     sources: tuple[tuple[Value, ...], ...]
     """For each use (a loop, or a load outside of loops): the value of every tensor."""
@@ -136,7 +136,7 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
         consumers = tuple(sorted(facts[members[0]][1]))
         depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
         name = "_".join(identifier(value.name) for value in values)
-        yield ChannelPlan(name, first.group, consumers, tensors(code, values), True, depth, (tuple(values),))
+        yield ChannelPlan(name, first.group, consumers, tensors(code, values), "tma", depth, (tuple(values),))
 
 
 def _load_facts(code: Code, load: Task, tasks: tuple[Task, ...]) -> tuple[Value, frozenset[int], frozenset[str]]:
@@ -176,7 +176,7 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                 raise code.refuse(f"{value.name}, carried around the loop, would pass from group to group", code.ops[task.ops[-1]])
             groups = tuple(sorted({reader.group for reader, _ in readers}))
             depth = _slots_needed(scheduled, task.id)
-            yield ChannelPlan(identifier(value.name), task.group, groups, tensors(code, [value]), False, depth, ((value,),))
+            yield ChannelPlan(identifier(value.name), task.group, groups, tensors(code, [value]), "threads", depth, ((value,),))
 
 
 # --- channels of a kernel ------------------------------------------------------------------------------------------------
@@ -202,7 +202,13 @@ def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
 
 def _kind(channel: ChannelPlan) -> tuple[object, ...]:
     """What channels that could be one have in common."""
-    return channel.producer, channel.consumers, channel.by_tma, channel.once, tuple((t.shape, t.dtype, t.encoding) for t in channel.tensors)
+    return (
+        channel.producer,
+        channel.consumers,
+        channel.filled_by,
+        channel.once,
+        tuple((t.shape, t.dtype, t.encoding) for t in channel.tensors),
+    )
 
 
 def deepen(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int) -> tuple[ChannelPlan, ...]:
@@ -219,7 +225,7 @@ def deepen(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str
     used = sum(depths[name] * strides[name] for name in depths)
     if used > available:
         raise TwillError(f"the channels need {used} bytes of shared memory, {available} are left", help="smaller tiles, or fewer slots")
-    growing = [channel.id for channel in channels if channel.id not in given and channel.by_tma and not channel.once]
+    growing = [channel.id for channel in channels if channel.id not in given and channel.filled_by == "tma" and not channel.once]
     while growing:
         for name in tuple(growing):
             if used + strides[name] > available or depths[name] >= most:

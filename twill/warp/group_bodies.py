@@ -34,25 +34,30 @@ from twill.ir.program import (
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, loaded, zero
 from twill.warp.non_loop_code import NonLoopCode
+from twill.warp.steady_state import Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """What the body of one group is made from."""
 
-    code: Code
+    kernel: Kernel
     group: int
     non_loop: NonLoopCode
-    channels: tuple[ChannelPlan, ...]
-    names: Mapping[int, str]
     loops: Mapping[int, tuple[Loop, Pipelined]]
     """By the index of the loop's operation."""
-    buffers: Mapping[int, tuple[str, int]]
-    """Staging buffer and parts, by the index of a store."""
     overlaid: Mapping[str, tuple[str, ...]]
     """Buffers that lie in the slots of a channel, by its id."""
     finalizers: Mapping[int, int]
     """The reduction to finalize after a loop, by the id of the loop's result."""
+
+    @property
+    def code(self) -> Code:
+        return self.kernel.code
+
+    @property
+    def channels(self) -> tuple[ChannelPlan, ...]:
+        return self.kernel.channels
 
     @property
     def needs(self) -> frozenset[int]:
@@ -64,7 +69,7 @@ class Body:
         if load is not None:
             channel = next(channel for channel in self.channels if channel.holds(load.result) is not None)
             return Slot(channel.id, 0, ONCE)
-        return Register(self.names[value.id])
+        return Register(self.kernel.names[value.id])
 
 
 def statements(body: Body) -> tuple[Statement, ...]:
@@ -109,7 +114,7 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
     ops, read = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
     results = [value for op in run for value in op.results]
     kept = [v for v in results if v.id in leaves or any(user.index not in executed for user in body.code.users.get(v.id, ()))]
-    writes = tuple(Write(value.id, Register(body.names[value.id])) for value in kept if value.id in body.needs)
+    writes = tuple(Write(value.id, Register(body.kernel.names[value.id])) for value in kept if value.id in body.needs)
     reads = tuple(Read(value.id, body.location(value)) for value in read)
     yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
 
@@ -157,7 +162,7 @@ def _effect(body: Body, op: Op) -> Statement:
     ops, leaves = cone(body.code, root, lambda value: value.id in body.needs and body.code.maker(value) not in root)
     reads = tuple(Read(value.id, body.location(value)) for value in leaves)
     if op.name in STORES:
-        return StoreTile(ops, reads, *body.buffers[op.index])
+        return StoreTile(ops, reads, *body.kernel.buffers[op.index])
     return Compute(op.name.split(".")[-1], ops, reads)
 
 
@@ -173,8 +178,8 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
     loop, pipelined = body.loops[op.index]
     unread = {copy.register.variable for copy in pipelined.zeroed}
     for carried in loop.carried:
-        register = Register(body.names[carried.arg.id])
-        same = body.names[carried.init.id] == register.variable
+        register = Register(body.kernel.names[carried.arg.id])
+        same = body.kernel.names[carried.init.id] == register.variable
         if body.non_loop.holders[carried.result.id] == body.group and register.variable not in unread and not same:
             maker = body.code.maker(carried.init)
             constant = maker is None or maker.name in IMPLICIT or zero(body.code, carried.init)
@@ -182,7 +187,7 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
     yield pipelined
     for carried in loop.carried:
         if carried.result.id in body.finalizers and body.non_loop.holders[carried.result.id] == body.group:
-            yield FinalizeReduction(Register(body.names[carried.result.id]), body.finalizers[carried.result.id])
+            yield FinalizeReduction(Register(body.kernel.names[carried.result.id]), body.finalizers[carried.result.id])
     values = {value.id for inner in loop.body.walk() for value in inner.results}
     for channel in body.channels:
         if body.group in (channel.producer, *channel.consumers) and any(v.id in values for use in channel.sources for v in use):

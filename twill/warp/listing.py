@@ -32,9 +32,11 @@ from twill.ir.program import (
     Read,
     Register,
     SchedulingFence,
+    Slot,
     Statement,
     StoreTile,
     StoreWait,
+    TensorMemory,
     inner,
 )
 
@@ -44,16 +46,17 @@ _BASES = {"first": "{}", "newest": "i-{}", "last": "N-1-{}", "once": ""}
 def text(program: Program) -> str:
     """The whole program."""
     shared = program.shared
-    lines = [f"# {program.function.name}: {program.launch.threads} threads, {shared.bytes} of {shared.limit} bytes of shared memory"]
-    lines += [f"# {note}" for note in program.notes]
+    found = [f"# {program.function.name}: {program.launch.threads} threads, {shared.bytes} of {shared.limit} bytes of shared memory"]
+    found += [f"# {note}" for note in program.notes]
     for group in program.groups:
         variables = ", ".join(f"{v.id}{f' x{v.ages}' if v.ages > 1 else ''}" for v in group.variables)
-        lines += ["", f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers: {variables}"]
-        lines += [line for statement in group.body for line in _lines(statement, 1)]
-    return "\n".join([*lines, ""])
+        found += ["", f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers: {variables}"]
+        found += [line for statement in group.body for line in lines(statement, 1)]
+    return "\n".join([*found, ""])
 
 
-def _lines(statement: Statement, depth: int) -> Iterable[str]:
+def lines(statement: Statement, depth: int) -> Iterable[str]:
+    """A statement and those inside it, indented by `depth` levels."""
     indent = "  " * depth
     if isinstance(statement, Pipelined):
         yield f"{indent}pipelined {statement.path}: {statement.stages} stages, interval {statement.interval}"
@@ -61,10 +64,10 @@ def _lines(statement: Statement, depth: int) -> Iterable[str]:
             part: tuple[Statement, ...] = getattr(statement, name)
             if part:
                 yield f"{indent}{name}"
-            yield from (line for one in part for line in _lines(one, depth + 1))
+            yield from (line for one in part for line in lines(one, depth + 1))
     elif parts := inner(statement):
         yield f"{indent}{type(statement).__name__.lower()}"
-        yield from (line for part in parts for one in part for line in _lines(one, depth + 1))
+        yield from (line for part in parts for one in part for line in lines(one, depth + 1))
     else:
         yield f"{indent}{_when(statement)}{type(statement).__name__} {_what(statement)}".rstrip()
 
@@ -121,6 +124,10 @@ def _sources(reads: Iterable[Read]) -> str:
 
 
 def _location(location: OperandLocation) -> str:
-    if isinstance(location, Register):
-        return location.variable + "'" * location.age
-    return f"{location.channel}.{location.tensor}[{iteration(location.iteration)}]"
+    match location:
+        case Register(variable, age):
+            return variable + "'" * age
+        case Slot(channel, tensor, when):
+            return f"{channel}.{tensor}[{iteration(when)}]"
+        case TensorMemory(tile, when):
+            return f"{tile}[{iteration(when)}]"

@@ -31,7 +31,7 @@ class NonLoopCode:
     """By group: ids of the values from outside of the loops that its tasks read in them."""
 
 
-def plan(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> NonLoopCode:
+def plan_non_loop_code(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> NonLoopCode:
     """Raises TwillError where what is stored is spread over several groups, or something can not be
     generated."""
     scheduled = {one.loop.op.index for one, _ in loops}
@@ -139,7 +139,7 @@ def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[in
         return
     if loader in consumers:
         raise code.refuse("a tile is used by the group that loads it", load)
-    yield ChannelPlan(identifier(load.result.name), loader, consumers, tensors(code, [load.result]), True, 1, ((load.result,),), once=True)
+    yield ChannelPlan(identifier(load.result.name), loader, consumers, tensors(code, [load.result]), "tma", 1, ((load.result,),), once=True)
 
 
 def home(code: Code) -> Mapping[int, int | None]:

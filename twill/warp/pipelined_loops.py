@@ -1,22 +1,20 @@
-"""A scheduled loop, as each of its groups executes it.
+"""A scheduled loop, as each of its groups executes it: the passes that lower it.
 
 Takes the tasks of the loop, the kernel's channels and settings; gives a `Pipelined` statement per group. All
 groups share the number of stages: the most that any of them needs, the release of its slots included.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twill.ir.loop import Type
 from twill.ir.problem import Time
 from twill.ir.program import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, Read, Register
-from twill.targets.hopper.mma_waits import Parts, crossing, pending, straight, with_waits
-from twill.targets.hopper.scheduling_fences import fenced
+from twill.warp.ordering import ahead
 from twill.warp.slices import divided
 from twill.warp.steady_state import (
     Event,
     Group,
-    Step,
     epilogue,
     events,
     filled,
@@ -27,28 +25,111 @@ from twill.warp.steady_state import (
     releases,
     steps,
 )
+from twill.warp.steps import Parts, Step
+from twill.warp.target import Statements
 from twill.warp.tasks import Task
 
 
-def pipelined(groups: Sequence[Group]) -> tuple[Pipelined, ...]:
-    """The loop for each of its groups, in their order."""
-    sequences = [_flat(steps(group, _sequence(group))) for group in groups]
+@dataclass(frozen=True, slots=True)
+class LoopStatements:
+    """The statements of a pipelined loop."""
+
+    prologue: Statements
+    steady: Statements
+    epilogue: Statements
+    short: Statements
+    """One iteration on its own, for fewer iterations than stages; empty where a loop has at most two stages."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopDraft:
+    """One scheduled loop in one of its groups, on its way to statements; each pass adds to it."""
+
+    group: Group
+    events: tuple[Event, ...] = ()
+    """What happens in an interval of the steady state, in order."""
+    parts: Parts | None = None
+    """Prologue, steady state and epilogue without waits for MMAs."""
+    statements: LoopStatements | None = None
+
+
+# --- passes over the groups of one loop -------------------------------------------------------------------------------
+
+
+def shifted(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
+    """Each group's interval begun where the target has it, if the hand-offs between the groups allow that."""
+    found = [_shifted(draft.group) for draft in groups]
+    shifts, scheduled = {group.id: group.shift for group in found}, groups[0].group.scheduled
+    allowed = all(ahead(scheduled, hand_off, shifts) in (0, 1) for _, hand_off in groups[0].group.hand_offs)
+    return tuple(replace(draft, group=group) for draft, group in zip(groups, found, strict=True)) if allowed else groups
+
+
+def in_schedule_order(draft: LoopDraft) -> LoopDraft:
+    """The events of the group, releases aside, in the order of the schedule."""
+    return replace(draft, events=tuple(events(draft.group)))
+
+
+def sliced(draft: LoopDraft) -> LoopDraft:
+    """Long tile operations divided into slices around the MMAs that are due meanwhile."""
+    return replace(draft, events=tuple(ordered(draft.group, divided(draft.group, draft.events))))
+
+
+def released(draft: LoopDraft) -> LoopDraft:
+    """Releases of slots placed where a wait covers them anyway."""
+    return replace(draft, events=tuple(_with_releases(draft.group, draft.events)))
+
+
+def staged(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
+    """Prologue, steady state and epilogue, with the number of stages that the group with most of them needs."""
+    sequences = [_flat(steps(draft.group, draft.events)) for draft in groups]
     stages = max(_stages(sequence) for sequence in sequences)
-    return tuple(_pipelined(group, sequence, stages) for group, sequence in zip(groups, sequences, strict=True))
+    return tuple(replace(draft, parts=_parts(draft.group, own, stages)) for draft, own in zip(groups, sequences, strict=True))
 
 
-def shifted(group: Group) -> Group:
-    """The group with its interval begun where no MMA is in flight, if there is such a point: ptxas serializes
-    all MMAs (C7514) where arithmetic of the loop touches registers of one that is in flight across the back
-    edge."""
+def awaited(draft: LoopDraft) -> LoopDraft:
+    """Statements, with waits for MMAs as the target has them."""
+    assert draft.parts is not None
+    prologue, steady, epilogue = draft.group.kernel.target.legalization.waits(draft.group.code, draft.parts)
+    short = _short(draft.group) if draft.parts.stages > 2 else ()
+    return replace(draft, statements=LoopStatements(prologue, steady, epilogue, short))
+
+
+def fenced(draft: LoopDraft) -> LoopDraft:
+    """The steady state with the target's scheduling fences."""
+    assert draft.statements is not None
+    steady = draft.group.kernel.target.legalization.fences(draft.statements.steady, _types(draft.group))
+    return replace(draft, statements=replace(draft.statements, steady=steady))
+
+
+def pipelined(draft: LoopDraft) -> Pipelined:
+    """The finished loop."""
+    group, made = draft.group, draft.statements
+    assert draft.parts is not None
+    assert made is not None
+    loop, interval = group.scheduled.loop, round(group.scheduled.solution.interval * group.scale)
+    text = (made.prologue, made.steady, made.epilogue, made.short)
+    return Pipelined(loop.op.index, loop.path, draft.parts.stages, interval, *text, bounds(group), zeroed(group))
+
+
+# --- intervals and stages ---------------------------------------------------------------------------------------------
+
+
+def _shifted(group: Group) -> Group:
+    """The group with its interval begun at the first of its MMAs where the target lets the back edge be, if there is one."""
     mmas = sorted({task.start % group.scheduled.solution.interval for task in group.own if is_mma(group.code, task)})
     earliest = min((event.time for event in (*events(group), *releases(group))), default=0)
     for shift in (0, *(time for time in mmas if 0 < time <= earliest)):
         found = replace(group, shift=shift)
         flat = _flat(steps(found, _sequence(found)))
-        if not crossing(group.code, _parts(found, flat, 1 + max((step.stage for step in flat), default=0))):
+        parts = _parts(found, flat, 1 + max((step.stage for step in flat), default=0))
+        if not group.kernel.target.legalization.crossing(group.code, parts):
             return found
     return group
+
+
+def _sequence(group: Group) -> tuple[Event, ...]:
+    """The events of the group as the passes up to `released` have them."""
+    return released(sliced(in_schedule_order(LoopDraft(group)))).events
 
 
 def _flat(parts: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
@@ -62,16 +143,6 @@ def _stages(sequence: Sequence[Step]) -> int:
     return max(started, min(2, 1 + max((step.stage for step in sequence), default=0)))
 
 
-def _pipelined(group: Group, sequence: tuple[Step, ...], stages: int) -> Pipelined:
-    parts = _parts(group, sequence, stages)
-    first, steady, last = with_waits(group.code, parts)
-    loop = group.scheduled.loop
-    steady = fenced(steady, _types(group))
-    interval = round(group.scheduled.solution.interval * group.scale)
-    short = _short(group) if stages > 2 else ()
-    return Pipelined(loop.op.index, loop.path, stages, interval, first, steady, last, short, bounds(group), zeroed(group))
-
-
 def _parts(group: Group, sequence: tuple[Step, ...], stages: int) -> Parts:
     interval = group.scheduled.solution.interval
     return Parts(prologue(sequence, stages), sequence, epilogue(sequence, stages), stages, interval)
@@ -82,9 +153,10 @@ def _types(group: Group) -> dict[str, Type]:
     return {group.names[value.id]: value.type for task in group.own for value in task.writes}
 
 
-def _short(group: Group):
+def _short(group: Group) -> Statements:
     flat = replace(group, flat=True)
-    return straight(group.code, _flat(steps(flat, ordered(flat, [*events(flat), *releases(flat)]))))
+    whole = ordered(flat, [*events(flat), *releases(flat)])
+    return group.kernel.target.legalization.straight(group.code, _flat(steps(flat, whole)))
 
 
 def bounds(group: Group) -> tuple[Read, ...]:
@@ -104,15 +176,14 @@ def zeroed(group: Group) -> tuple[InitializeCarried, ...]:
 # --- releases ---------------------------------------------------------------------------------------------------------
 
 
-def _sequence(group: Group) -> list[Event]:
-    """The group's events with its releases, each at the first wait that covers it anyway (before the MMA, if
-    one waits), or behind the next MMA, if the channel's slots allow that delay."""
-    found = ordered(group, divided(group, events(group)))
+def _with_releases(group: Group, found: Sequence[Event]) -> list[Event]:
+    """Events with releases, each at the first wait that covers it anyway (before the MMA, if one waits), or
+    behind the next MMA, if the channel's slots allow that delay."""
     made = steps(group, found)
     owner = [i for i, part in enumerate(made) for _ in part]
     flat = _flat(made)
     stages = 1 + max((step.stage for step in flat), default=0)
-    waits = pending(group.code, _parts(group, flat, stages))
+    waits = group.kernel.target.legalization.pending(group.code, _parts(group, flat, stages))
     moved = [_release(group, event, found, flat, owner, waits) for event in releases(group)]
     return ordered(group, [*found, *moved])
 
@@ -126,9 +197,9 @@ def _release(
     interval = group.scheduled.solution.interval
     issued = max(i for i, step in enumerate(flat) if isinstance(step.statement, MmaIssue) and step.statement.node == task.id)
     began = found[owner[issued]].time
-    for ahead in range(1, len(flat) + 1):
-        position = (issued + ahead) % len(flat)
-        younger = sum(isinstance(flat[(issued + i) % len(flat)].statement, MmaIssue) for i in range(1, ahead))
+    for later in range(1, len(flat) + 1):
+        position = (issued + later) % len(flat)
+        younger = sum(isinstance(flat[(issued + i) % len(flat)].statement, MmaIssue) for i in range(1, later))
         if position in waits and younger >= waits[position]:
             waiting = found[owner[position]]
             time = began + (waiting.time - began) % interval - (waiting.span is not None)

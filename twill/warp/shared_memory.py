@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from twill.diagnostics import TwillError
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
 from twill.ir.program import Buffer, Channel, SharedMemory
-from twill.targets.hopper.fragments import layout as layout_of
 from twill.warp.channels import ALIGNMENT, ChannelPlan, bits, deepen, tile_bytes
 from twill.warp.dataflow import LOAD, STORES, Code
 from twill.warp.non_loop_code import NonLoopCode, home
+from twill.warp.target import Tiles
 
 SPARE = 2048
 """Bytes set aside for barriers and for the alignment of the base."""
@@ -40,15 +40,17 @@ class SharedMemoryPlan:
     memory: SharedMemory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _StagingRequest:
     """A store, and where its tile can lie: slots of a channel with the reason, or None."""
 
     op: Op
     group: int
-    plan: ChannelPlan | None
-    reason: str
+    across: int
+    """How many warps share the rows of the tile."""
     looped: bool
+    plan: ChannelPlan | None = None
+    reason: str = ""
 
     @property
     def bytes(self) -> int:
@@ -59,50 +61,54 @@ def _tile(op: Op) -> Tensor:
     return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
-def layout(
-    code: Code,
-    plans: tuple[ChannelPlan, ...],
-    non_loop: NonLoopCode,
-    loops: Mapping[int, int],
-    scratch: Mapping[int, int],
-    limit: int,
-    given: Mapping[str, int],
-    most: int,
-) -> SharedMemoryPlan:
-    """`loops`: by the index of a store inside a scheduled loop, its group. `scratch`: bytes for exchanges
-    inside each group.
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What needs shared memory, and how much there is."""
 
-    Raises TwillError where shared memory does not suffice."""
-    requests = [_request(code, plans, op, non_loop.owner.get(op.index, loops.get(op.index, 0)), op.index in loops) for op in _stores(code)]
-    inside = {request.op.index: request for request in requests if request.plan is not None}
+    code: Code
+    tiles: Tiles
+    plans: tuple[ChannelPlan, ...]
+    non_loop: NonLoopCode
+    stores: Mapping[int, int]
+    """By the index of a store inside a scheduled loop: its group."""
+    scratch: Mapping[int, int]
+    """By group: bytes for exchanges between its threads."""
+    limit: int
+    """Bytes that a thread block may have."""
+    depths: Mapping[str, int]
+    """Slots of channels that are given, by name."""
+    most: int
+    """Slots of the other channels at most."""
+
+
+def layout(demand: Demand) -> SharedMemoryPlan:
+    """Raises TwillError where shared memory does not suffice."""
+    requests = [_request(demand, op) for op in demand.code.ops.values() if op.name in STORES]
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
-    available = limit - SPARE
+    available = demand.limit - SPARE
     best = None
     for parts in (1, 2, 4, 8):
-        sizes = _own(own, parts, scratch)
-        needed = sum(plan.stride * plan.depth for plan in plans) + sum(sizes.values())
+        sizes = _own(own, parts, demand.scratch)
+        needed = sum(plan.stride * plan.depth for plan in demand.plans) + sum(sizes.values())
         if best is not None and (needed > available or sizes == best[1]):
             continue
         if needed > available and parts < 8:
             continue
-        deep = deepen(plans, available - sum(sizes.values()), given, most)
+        deep = deepen(demand.plans, available - sum(sizes.values()), demand.depths, demand.most)
         if best is None or (not looped and sum(r.depth for r in deep) > sum(r.depth for r in best[0])):
             best = (deep, sizes, parts)
     assert best is not None
-    return _laid_out(best[0], best[1], best[2], own, inside, limit)
+    deep, sizes, parts = best
+    return _laid_out(deep, sizes, {request: _split(request, parts) for request in own}, requests, demand.limit)
 
 
-def _stores(code: Code) -> list[Op]:
-    return [op for op in code.ops.values() if op.name in STORES]
-
-
-def _split(op: Op, parts: int) -> int:
+def _split(request: _StagingRequest, parts: int) -> int:
     """How many parts of at most `parts` the columns of a tile can be stored in: whole lines of the swizzle
     pattern for every warp."""
-    tile = _tile(op)
-    whole = tile.shape[-1] * bits(tile.dtype) // 8 // layout_of(tile).across
-    while parts > 1 and whole % (parts * _line(op)):
+    tile = _tile(request.op)
+    whole = tile.shape[-1] * bits(tile.dtype) // 8 // request.across
+    while parts > 1 and whole % (parts * _line(request.op)):
         parts //= 2
     return parts
 
@@ -118,19 +124,21 @@ def _own(requests: Sequence[_StagingRequest], parts: int, scratch: Mapping[int, 
     """Bytes of the buffers of their own, one for each group, and of the groups' scratch buffers."""
     sizes = {f"scratch{group}": -(-size // ALIGNMENT) * ALIGNMENT for group, size in scratch.items() if size}
     for request in requests:
-        size = -(-request.bytes // _split(request.op, parts) // ALIGNMENT) * ALIGNMENT
+        size = -(-request.bytes // _split(request, parts) // ALIGNMENT) * ALIGNMENT
         sizes[f"staging{request.group}"] = max(size, sizes.get(f"staging{request.group}", 0))
     return sizes
 
 
-def _request(code: Code, plans: tuple[ChannelPlan, ...], op: Op, group: int, looped: bool) -> _StagingRequest:
-    for plan in () if looped else plans:
-        if plan.consumers == (group,) and plan.by_tma and (reason := _dead(code, plan, op)):
-            available = plan.stride * plan.depth
-            request = _StagingRequest(op, group, plan, reason, looped)
-            if available * _split(op, 8) >= request.bytes:
+def _request(demand: Demand, op: Op) -> _StagingRequest:
+    looped = op.index in demand.stores
+    group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
+    plain = _StagingRequest(op, group, demand.tiles.across(_tile(op)), looped)
+    for plan in () if looped else demand.plans:
+        if plan.consumers == (group,) and plan.filled_by == "tma" and (reason := _dead(demand.code, plan, op)):
+            request = replace(plain, plan=plan, reason=reason)
+            if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
                 return request
-    return _StagingRequest(op, group, None, "", looped)
+    return plain
 
 
 def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
@@ -155,23 +163,24 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
 def _laid_out(
     plans: tuple[ChannelPlan, ...],
     sizes: Mapping[str, int],
-    parts: int,
-    own: Sequence[_StagingRequest],
-    inside: Mapping[int, _StagingRequest],
+    own: Mapping[_StagingRequest, int],
+    requests: Sequence[_StagingRequest],
     limit: int,
 ) -> SharedMemoryPlan:
+    """Addresses; `own`: the parts of each store with a buffer of its own."""
     offset, channels = 0, list[Channel]()
     for plan in plans:
-        channels.append(Channel(plan.id, plan.producer, plan.consumers, plan.depth, plan.tensors, plan.by_tma, offset, plan.stride))
+        channels.append(Channel(plan.id, plan.producer, plan.consumers, plan.depth, plan.tensors, plan.filled_by, offset, plan.stride))
         offset += plan.stride * plan.depth
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):
         buffers.append(Buffer(name, offset, size))
         offset += size
-    stores = {request.op.index: (f"staging{request.group}", _split(request.op, parts)) for request in own}
+    stores = {request.op.index: (f"staging{request.group}", parts) for request, parts in own.items()}
     overlaid = dict[str, tuple[str, ...]]()
-    for request in inside.values():
-        assert request.plan is not None
+    for request in requests:
+        if request.plan is None:
+            continue
         name, channel = f"{request.plan.id}.staging", next(c for c in channels if request.plan.id == c.id)
         fitting = next(p for p in (1, 2, 4, 8) if -(-request.bytes // p) <= channel.stride * channel.depth)
         stores[request.op.index] = (name, fitting)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from twill.ir.loop import Op, Tensor
 from twill.ir.problem import Time
 from twill.ir.program import SLICES
-from twill.targets.hopper.fragments import moves
 from twill.warp.dataflow import cheap
 from twill.warp.steady_state import Event, Group, first_readers
 from twill.warp.tasks import Task
@@ -19,7 +18,7 @@ from twill.warp.tasks import Task
 
 def divided(group: Group, found: Sequence[Event]) -> list[Event]:
     """The events, with divided ones in several slices."""
-    if group.flat or not group.settings.split:
+    if group.flat or not group.kernel.settings.split:
         return list(found)
     waiting = {task.id for task in first_readers(group).values()}
     cuts = [event.time for event in found if event.task and event.channel is None and (event.span is not None or event.task.id in waiting)]
@@ -48,13 +47,15 @@ def _divisible(group: Group, task: Task) -> bool:
         and last.results[0].id in {value.id for value in task.writes}
         and last.index == task.ops[-1]
     )
-    return all(_tile(op) for op in rest) and (plain or _tile(last)) and len({getattr(tile, "shape") for tile in tiles}) == 1  # noqa: B009
+    return all(_tile(group, op) for op in rest) and (plain or _tile(group, last)) and len({getattr(tile, "shape") for tile in tiles}) == 1  # noqa: B009
 
 
-def _tile(op: Op) -> bool:
+def _tile(group: Group, op: Op) -> bool:
     """Elementwise, on a tile that can be divided among a thread's registers in whole words of each slice."""
     kind = op.results[0].type if len(op.results) == 1 else None
-    if not op.name.startswith(("arith.", "math.")) and (op.name != "ttg.convert_layout" or moves(op.operands[0].type, op.results[0].type)):
+    if not op.name.startswith(("arith.", "math.")) and (
+        op.name != "ttg.convert_layout" or group.kernel.target.tiles.moves(op.operands[0].type, op.results[0].type)
+    ):
         return False
     return not op.regions and isinstance(kind, Tensor) and len(kind.shape) == 2 and kind.shape[1] % (8 * SLICES) == 0
 

@@ -29,7 +29,6 @@ from twill.ir.program import (
     Read,
     Register,
     Slot,
-    Statement,
     StoreTile,
     TileLoad,
     Write,
@@ -37,26 +36,9 @@ from twill.ir.program import (
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import DOT, LOAD, STORES, Code, zero
 from twill.warp.ordering import HandOff
+from twill.warp.steps import Step
+from twill.warp.target import Target
 from twill.warp.tasks import Leaf, Scheduled, Task, root
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A statement in its steady form (`Iteration("newest", ...)`)."""
-
-    statement: Statement
-    stage: int
-    always: bool = False
-    """Executed in every interval of prologue and epilogue too."""
-    time: Time = 0
-    """From the beginning of the interval to when it starts."""
-    done: Time = 0
-    """The same of when the result of an MMA is there."""
-    through: Time = 0
-    """The same of when the tensor core is through with it."""
-    sources: tuple[tuple[int, int | None], ...] = ()
-    """Parallel to the statement's reads: the value (id of what the variable was assigned) and how many
-    intervals back its iteration began; None for one from outside of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +50,44 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """All that the steps of one group are made from."""
+class Kernel:
+    """What all loops and groups of a kernel share while their steps are made."""
 
     code: Code
-    scheduled: Scheduled
-    tasks: tuple[Task, ...]
-    """Of the whole loop."""
-    id: int
+    target: Target
     channels: tuple[ChannelPlan, ...]
-    """Of the whole kernel."""
-    hand_offs: tuple[tuple[str, HandOff], ...]
-    """With the ids of their orders."""
     names: Mapping[int, str]
     """Variables, by value id."""
     buffers: Mapping[int, tuple[str, int]]
     """Staging buffer and parts, by the index of a store."""
     settings: Settings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """All that the steps of one group in one loop are made from."""
+
+    kernel: Kernel
+    scheduled: Scheduled
+    tasks: tuple[Task, ...]
+    """Of the whole loop."""
+    id: int
+    hand_offs: tuple[tuple[str, HandOff], ...]
+    """With the ids of their ordering barriers."""
     deferred: frozenset[str] = frozenset()
     """Tasks whose reduction is deferred."""
     flat: bool = False
     """One iteration at a time: no overlap, no ordering barriers."""
     shift: Time = 0
     """Where the group's interval begins in that of the schedule."""
+
+    @property
+    def code(self) -> Code:
+        return self.kernel.code
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        return self.kernel.names
 
     @property
     def own(self) -> tuple[Task, ...]:
@@ -106,9 +103,9 @@ class Group:
 
     def channel(self, leaf: Leaf) -> tuple[ChannelPlan, int] | None:
         """Where this group finds a value of another group, or one that was loaded."""
-        for channel in self.channels:
+        for channel in self.kernel.channels:
             tensor = channel.holds(leaf.source)
-            if tensor is not None and (channel.by_tma or self.id in channel.consumers):
+            if tensor is not None and (channel.filled_by == "tma" or self.id in channel.consumers):
                 return channel, tensor
         return None
 
@@ -164,7 +161,7 @@ def events(group: Group) -> list[Event]:
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     channel = filled(group, task)
-    if channel is not None and channel.by_tma:
+    if channel is not None and channel.filled_by == "tma":
         first = min(other.start for other in group.tasks if filled(group, other) == channel)
         if task == next(other for other in group.tasks if filled(group, other) == channel):
             yield Event(first, 0, index, task, channel=channel, computes=False)
@@ -188,7 +185,7 @@ def is_mma(code: Code, task: Task) -> bool:
 def filled(group: Group, task: Task) -> ChannelPlan | None:
     """The channel in which a task's result goes to other groups."""
     made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
-    for channel in group.channels:
+    for channel in group.kernel.channels:
         if not channel.once and channel.producer == task.group and any(value.id in made for use in channel.sources for value in use):
             return channel
     return None
@@ -219,7 +216,7 @@ def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
     taken = max((r.cycles for r in operation.reservations if r.unit == unit), default=0)
     steps, ahead = k // step, taken - operation.issue
     cuts = [(task.start, 0)]
-    for offset in _waiting(group, task, taken) if group.settings.split and not group.flat and steps > 1 and taken else ():
+    for offset in _waiting(group, task, taken) if group.kernel.settings.split and not group.flat and steps > 1 and taken else ():
         issued = -int(-(offset + ahead) * steps // taken)
         if cuts[-1][1] < issued < steps:
             cuts.append((task.start + max(offset, issued * taken // steps - ahead), issued))
@@ -373,7 +370,7 @@ def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[Oper
     task, reads = event.task, tuple(Read(value, location) for value, (location, _) in locations.items())
     sources = tuple(source for _, source in locations.values())
     last = group.code.ops[task.ops[-1]]
-    if event.channel is not None and event.channel.by_tma:
+    if event.channel is not None and event.channel.filled_by == "tma":
         return _load(group, event.channel, at)
     if event.channel is not None:
         value = next(value for use in event.channel.sources for value in use if value in task.writes)
@@ -385,7 +382,7 @@ def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[Oper
         accumulator = Register(group.names[last.result.id])
         return Step(MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at), at.stage, sources=sources)
     if last.name in STORES:
-        buffer, parts = group.buffers[last.index]
+        buffer, parts = group.kernel.buffers[last.index]
         return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
     return Step(Compute(task.id, task.ops, reads, writes, at, *event.slices, task.id in group.deferred), at.stage, sources=sources)

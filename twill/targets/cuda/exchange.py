@@ -8,9 +8,9 @@ written.
 from twill.ir.loop import Op
 from twill.ir.program import SLICES
 from twill.targets.cuda.arithmetic import expression, neutral
+from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Elements, Point, c_type, point
 from twill.targets.cuda.shared_tiles import UNROLL
-from twill.targets.hopper.fragments import Fragment
 
 ColumnRange = tuple[int, int]
 """Which slices of the elements of tiles: begin and end, in 1 / SLICES."""

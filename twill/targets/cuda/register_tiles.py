@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from twill.ir.loop import Pointer, Scalar, Tensor, Type
-from twill.targets.hopper.fragments import Fragment, axes, layout, registers
+from twill.targets.cuda.fragments import Fragment, axes, layout, registers
 
 C_TYPES = {
     "i1": "bool",

@@ -11,12 +11,12 @@ from math import prod
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
-from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, WarpProgram, Write
+from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, TensorMemory, WarpProgram, Write
 from twill.targets.cuda.arithmetic import ATOMICS, constant, expression
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
+from twill.targets.cuda.fragments import Fragment, axes, layout, linear, moves
 from twill.targets.cuda.register_tiles import BITS, PACK, Elements, Held, Point, Transposed, c_type, declaration, held, packed, point
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
-from twill.targets.hopper.fragments import Fragment, axes, layout, linear, moves
 from twill.warp.dataflow import identifier
 
 Form = str | Shared | Elements
@@ -125,6 +125,8 @@ class Scope:
                 return held(name, value.type) if isinstance(value.type, Tensor) else name
             case Slot() as slot:
                 return self._tile(read, value, slot)
+            case TensorMemory(tile):
+                raise TwillError(f"{tile} lies in tensor memory, which this target does not have", self.program.function.location)
 
     def operand(self, read: Read, slot: Slot) -> Shared:
         """A tile where it is in shared memory."""

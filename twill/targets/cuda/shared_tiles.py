@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import prod
 
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
+from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.register_tiles import BITS, Elements, Held, declaration, held, point
-from twill.targets.hopper.fragments import Fragment, layout
 
 UNROLL = "#pragma unroll"
 _FEW = "#pragma unroll 4"

@@ -6,8 +6,9 @@ cycle, its stage and the TTGIR line of its operation.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorDesc
+from twill.ir.loop import Op, Tensor, TensorDesc
 from twill.ir.program import (
     Advance,
     At,
@@ -30,7 +31,6 @@ from twill.ir.program import (
     Read,
     Register,
     SchedulingFence,
-    Slot,
     Statement,
     StoreTile,
     StoreWait,
@@ -39,30 +39,40 @@ from twill.ir.program import (
     Write,
 )
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
-from twill.targets.cuda.register_tiles import BITS, Held, held, packed
+from twill.targets.cuda.fragments import layout
+from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope, iteration, refuse, sequence, variable, written
-from twill.targets.cuda.shared_tiles import Shared, shared, stored
-from twill.targets.hopper.fragments import Fragment, layout
+from twill.targets.cuda.shared_tiles import shared, stored
 from twill.warp.dataflow import identifier
 
-NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
-"""Of operand types in the words for wgmma."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
 """How a tile leaves, by the kind of reduction."""
 REMATERIALIZED = ("thread.lane", "thread.row", "thread.column")
 """What `ThreadCoordinates::rematerialize` of the runtime computes. A loop that uses none of it omits the
 call: computing the lane again delays every arrival."""
-InFlight = tuple[str, ...]
-"""Accumulators of the commit groups in flight, oldest first."""
+
+
+class MmaPrinter(Protocol):
+    """How a target prints the statements of its tensor core, for one group; it keeps track of the MMAs in flight."""
+
+    def issue(self, emitter: "Emitter", statement: MmaIssue) -> list[str]:
+        """Raises TwillError for an MMA that the tensor core does not have."""
+        ...
+
+    def wait(self, pending: int) -> list[str]: ...
+
+    def restart(self) -> None:
+        """What is printed next follows code with no MMA in flight."""
+        ...
 
 
 @dataclass(slots=True)
 class Emitter:
-    """The statements of one group; `flying` and `inductions` change as the text goes on."""
+    """The statements of one group; `mma` and `inductions` change as the text goes on."""
 
     program: Program
     group: WarpProgram
-    in_flight: InFlight = ()
+    mma: MmaPrinter
     inductions: dict[int, str] | None = None
 
     def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None, span: ColumnRange = WHOLE) -> Scope:
@@ -92,9 +102,9 @@ class Emitter:
             case SchedulingFence(registers):
                 return [f"scheduling_fence(opaque, {', '.join(map(variable, registers))});"]
             case MmaIssue():
-                return self._issue(statement)
+                return self.mma.issue(self, statement)
             case MmaWait(pending):
-                return self._wait(pending)
+                return self.mma.wait(pending)
             case ProducerLoad():
                 return self._producer_load(statement)
             case ProducerStore():
@@ -124,7 +134,7 @@ class Emitter:
 
     # --- computing ------------------------------------------------------------------------------------------------
 
-    def _comment(self, at: At, ops: Sequence[int], name: str) -> str:
+    def comment(self, at: At, ops: Sequence[int], name: str) -> str:
         where = f"cycle {at.cycle}, stage {at.stage}: " if at.cycle is not None else ""
         return f"// {where}{name} ({self.program.op(ops[-1]).location})"
 
@@ -134,7 +144,7 @@ class Emitter:
         for index in it.ops:
             scope.execute(self.program.op(index))
         scope.assign(it.writes)
-        return [self._comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
+        return [self.comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
 
     def _finalize(self, register: Register, op: Op) -> list[str]:
         source = op.operands[0].type
@@ -155,100 +165,13 @@ class Emitter:
             return [f"{new} = {old};"]
         return written(kind, new, held(old, kind))
 
-    # --- tensor core ----------------------------------------------------------------------------------------------
-
-    def _issue(self, it: MmaIssue) -> list[str]:
-        dot = self.program.op(it.ops[-1])
-        scope = self.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
-        for read in it.reads:
-            if isinstance(read.location, Slot):
-                scope.values[read.value] = scope.operand(read, read.location)
-        for index in it.ops[:-1]:
-            op = self.program.op(index)
-            if not isinstance(op.result.type, Tensor):
-                scope.execute(op)
-        left, right, form = dot.operands[0], dot.operands[1], self._form(dot)
-        assert isinstance(left.type, Tensor | MemDesc)
-        assert isinstance(right.type, MemDesc)
-        assert isinstance(left.type.dtype, Scalar)
-        assert isinstance(right.type.dtype, Scalar)
-        step, columns = 256 // BITS[left.type.dtype.name], form.shape[1] // form.across
-        word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{columns}"
-        b = scope.form(right)
-        assert isinstance(b, Shared)
-        lines = [self._comment(it.at, it.ops, it.node), "{", f"    const uint64_t descriptor_b = {self._second(dot, b, form)};"]
-        majors = [_major(not b.transposed)]
-        a = scope.values.get(left.id)
-        a = a if isinstance(a, Shared) else None
-        if a is not None:
-            majors = [_major(a.transposed), *majors]
-            lines.append(f"    const uint64_t descriptor_a = {self._first(dot, a, form)};")
-        if step != 16 and "MN_MAJOR" in majors:
-            raise refuse(self.program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
-        choice = f"<{', '.join(majors)}>" if step == 16 else ""
-        lines.append("    wgmma_fence();")
-        for k in range(it.begin, it.end, step):
-            add = "1" if k else {"always": "1", "never": "0", "not_first": f"({iteration(it.at.iteration)}) != 0"}[it.accumulate]
-            other = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
-            for band in range(form.bands):
-                into = variable(it.accumulator)
-                into = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
-                if a is not None:
-                    down = band * form.down // 4 * _rows(a)
-                    one = f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
-                else:
-                    per = left.type.shape[1] // step
-                    one = f"{self._registers(it, dot)}[{band * per + k // step}]"
-                lines.append(f"    {word}{choice}({into}, {one}, {other}, {add});")
-        self.in_flight = (*self.in_flight, variable(it.accumulator))
-        return [*lines, "    wgmma_commit();", "}"]
-
-    def _form(self, dot: Op) -> Fragment:
-        """How the group shares the result of an MMA."""
-        assert isinstance(dot.result.type, Tensor)
-        form = layout(dot.result.type)
-        columns = form.shape[1] // form.across
-        if form.down * form.across != self.group.warps or form.shape[0] % (16 * form.down) or columns > 256 or columns % 8:
-            raise refuse(self.program, dot, f"an MMA of {form.shape} for {self.group.warps} warps can not be generated")
-        return form
-
-    def _first(self, dot: Op, tile: Shared, form: Fragment) -> str:
-        """The matrix descriptor of A: each warpgroup has its rows."""
-        groups, apart = form.down // 4, _rows(tile)
-        group = f"thread.warpgroup % {groups}" if form.across > 1 else "thread.warpgroup"
-        return _descriptor(tile, tile.transposed, f"{tile.address} + {group} * {apart}" if groups > 1 else tile.address)
-
-    def _second(self, dot: Op, tile: Shared, form: Fragment) -> str:
-        """The matrix descriptor of B: warpgroups that share rows have their columns."""
-        if form.across == 1:
-            return _descriptor(tile, not tile.transposed, tile.address)
-        columns = form.shape[1] // form.across
-        apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
-        if not tile.transposed and columns * tile.bits // 8 % tile.width:
-            raise refuse(self.program, dot, "its columns are cut inside a line of the swizzle pattern")
-        return _descriptor(tile, not tile.transposed, f"{tile.address} + thread.warpgroup / {form.down // 4} * {apart}")
-
-    def _registers(self, it: MmaIssue, dot: Op) -> str:
-        """The variable that holds A."""
-        accumulator = dot.operands[2].id
-        for read in it.reads:
-            if isinstance(read.location, Register) and read.value != accumulator:
-                return variable(read.location)
-        raise refuse(self.program, dot, "its left operand is in no register")
-
-    def _wait(self, pending: int) -> list[str]:
-        done = self.in_flight[: len(self.in_flight) - pending] if pending else self.in_flight
-        self.in_flight = self.in_flight[len(done) :]
-        left = set(self.in_flight)
-        return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
-
     # --- channels -------------------------------------------------------------------------------------------------
 
     def _producer_load(self, it: ProducerLoad) -> list[str]:
         n = sequence(it.channel, it.at.iteration)
         lines = [line for load in it.loads for line in self._tile(it, load)]
         expect = f"mbarrier_arrive_expect({it.channel}.full({n}), {it.bytes});"
-        head = self._comment(it.at, it.loads[-1].ops, f"load {it.channel}")
+        head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
         return [head, f"{it.channel}.producer_acquire({n});", "if (thread.leader) {", *indented([expect, *lines]), "}"]
 
     def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
@@ -307,7 +230,7 @@ class Emitter:
         corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, Tensor)]
         for part in range(it.parts):
             scope.lines += self._leave(op, words, it.parts, buffer.offset, part, corner)
-        return [self._comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
+        return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 
     def _leave(self, op: Op, words: Held, parts: int, offset: int, part: int, corner: list[str]) -> list[str]:
         """One part of a tile: registers to shared memory, then to global memory."""
@@ -361,7 +284,7 @@ class Emitter:
         rematerialize = ["thread.rematerialize();"] if wide else []
         lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*rematerialize, *steady]), "}"])
         lines += indented(self.all(it.epilogue))
-        self.in_flight = ()
+        self.mma.restart()
         short = self.all(it.short)
         lines += ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"]), "}"] if short else ["}"]
         if it.zeroed:
@@ -410,24 +333,3 @@ def _coordinates(corner: list[str], column: int) -> str:
 
 def _plus(number: int) -> str:
     return f" + {number}" if number else ""
-
-
-def _major(outer: bool) -> str:
-    return "MN_MAJOR" if outer else "K_MAJOR"
-
-
-def _rows(a: Shared) -> int:
-    """Bytes between the rows of A that two warpgroups have."""
-    return a.rows * 64 * a.bits // 8 if a.transposed else 64 * a.width
-
-
-def _descriptor(tile: Shared, outer: bool, address: str) -> str:
-    return f"matrix_descriptor<{tile.width}>({address}{f', {tile.box}' if outer else ''})"
-
-
-def _advance(tile: Shared, outer: bool, k: int) -> int:
-    """Bytes to element k of the contraction."""
-    if outer:
-        return k * tile.width
-    column, inside = divmod(k * tile.bits // 8, tile.width)
-    return column * tile.box + inside

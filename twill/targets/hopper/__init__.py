@@ -1,1 +1,29 @@
-"""Hopper (sm_90a): wgmma, register fragments, waits."""
+"""Hopper (sm_90a): wgmma on accumulators in registers, completed by commit groups.
+
+`TARGET` is what lowering and generation use.
+"""
+
+from twill.ir.program import Program
+from twill.targets.cuda.fragments import layout, moves, scratch
+from twill.targets.cuda.kernel import TensorCore
+from twill.targets.cuda.kernel import source as cuda_source
+from twill.targets.hopper.mma_waits import crossing, pending, straight, with_waits
+from twill.targets.hopper.scheduling_fences import fenced
+from twill.targets.hopper.wgmma import WgmmaPrinter, instructions
+from twill.warp.target import Legalization, Target, Tiles
+
+
+def source(program: Program) -> str:
+    """The CUDA file of a program."""
+    return cuda_source(program, TensorCore(instructions, WgmmaPrinter))
+
+
+TARGET = Target(
+    arch="sm90",
+    name="Hopper",
+    completion="commit group",
+    accumulators="registers",
+    tiles=Tiles(moves, scratch, lambda tile: layout(tile).across),
+    legalization=Legalization(with_waits, straight, crossing, pending, fenced),
+    source=source,
+)

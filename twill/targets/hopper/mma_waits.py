@@ -25,29 +25,20 @@ from twill.ir.program import (
     OrderBarrierWait,
     ProducerStore,
     Register,
+    Slot,
     Statement,
     StoreTile,
+    TensorMemory,
 )
 from twill.warp.dataflow import Code
-from twill.warp.steady_state import Step
+from twill.warp.steps import Parts, Step
 
 Location = tuple[str, str, int]
-"""("register", variable, age) or ("slot", channel, sequence number relative to the loop's first)."""
+"""("register", variable, age), ("slot", channel, sequence number relative to the loop's first) or ("tensor", tile,
+iteration)."""
 
 _INITIAL = (-1, -1)
 """What a register holds, as (value, iteration), while it has the value from before the loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A pipelined loop of one group."""
-
-    prologue: tuple[Step, ...]
-    steady: tuple[Step, ...]
-    epilogue: tuple[Step, ...]
-    stages: int
-    interval: Time = 0
-    """0 where one iteration follows the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +238,17 @@ def _touched(statement: Statement, i: int, total: int) -> tuple[frozenset[Locati
 
 
 def _locations(locations: Iterable[OperandLocation], i: int, total: int) -> frozenset[Location]:
-    return frozenset(
-        ("register", p.variable, p.age) if isinstance(p, Register) else ("slot", p.channel, p.iteration.number(i, total)) for p in locations
-    )
+    return frozenset(_location(one, i, total) for one in locations)
+
+
+def _location(location: OperandLocation, i: int, total: int) -> Location:
+    match location:
+        case Register(variable, age):
+            return "register", variable, age
+        case Slot(channel, _, iteration):
+            return "slot", channel, iteration.number(i, total)
+        case TensorMemory(tile, iteration):
+            return "tensor", tile, iteration.number(i, total)
 
 
 def _releases(statement: Statement, read: frozenset[Location], i: int, total: int) -> bool:
@@ -293,7 +292,7 @@ def _assign(run: _Run, step: Step, i: int, total: int) -> None:
                 run.held["register", write.register.variable, write.register.age] = (write.value, at.iteration.number(i, total))
         case MmaIssue(ops=ops, accumulator=accumulator, at=at):
             result = run.code.ops[ops[-1]].result.id
-            run.held["register", accumulator.variable, accumulator.age] = (result, at.iteration.number(i, total))
+            run.held[_location(accumulator, i, total)] = (result, at.iteration.number(i, total))
         case Move(variable=variable, age=age):
             moved = run.held.get(("register", variable, age - 1), _INITIAL if age == 1 else None)
             if moved is not None:

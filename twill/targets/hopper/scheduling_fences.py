@@ -17,8 +17,8 @@ from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Register, Sch
 def fenced(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:
     """A loop's statements with scheduling fences. `types` of the group's variables."""
     runs = _runs(statements, types)
-    accumulators = {s.accumulator.variable for s in statements if isinstance(s, MmaIssue)}
-
+    issued = (register for s in statements if isinstance(s, MmaIssue) for register in registers(effects(s).writes))
+    accumulators = {register.variable for register in issued}
     made = {r for s in statements for r in _writes([s])}
 
     def fit(register: Register) -> bool:

@@ -1,0 +1,162 @@
+"""wgmma: how Hopper issues an MMA and waits for it.
+
+Takes `MmaIssue` and `MmaWait` of a group; gives lines of C++. An accumulator lies in the registers of its group, A there or in
+shared memory, B in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation").
+"""
+
+from dataclasses import dataclass
+
+from twill.ir.loop import MemDesc, Op, Scalar, Tensor
+from twill.ir.program import MmaIssue, Program, Register, Slot, walk
+from twill.targets.cuda.fragments import Fragment, layout
+from twill.targets.cuda.register_tiles import BITS
+from twill.targets.cuda.scope import iteration, refuse, variable
+from twill.targets.cuda.shared_tiles import Shared
+from twill.targets.cuda.statements import Emitter
+
+NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
+"""Operand types in the names of the runtime functions."""
+
+
+def instructions(program: Program) -> list[str]:
+    """The declarations of the wgmma that a program uses."""
+    return sorted({_instruction(program.op(s.ops[-1])) for g in program.groups for s in walk(g.body) if isinstance(s, MmaIssue)})
+
+
+def _instruction(dot: Op) -> str:
+    left, right, result = dot.operands[0].type, dot.operands[1].type, dot.result.type
+    assert isinstance(left, Tensor | MemDesc)
+    assert isinstance(right, MemDesc)
+    assert isinstance(result, Tensor)
+    assert isinstance(left.dtype, Scalar)
+    assert isinstance(right.dtype, Scalar)
+    bits, columns = BITS[left.dtype.name], result.shape[1] // layout(result).across
+    if bits == 8:
+        return f"TWILL_WGMMA_8({columns}, {NAMES[left.dtype.name]}, {NAMES[right.dtype.name]})"
+    return f"TWILL_WGMMA_16({columns}, {NAMES[left.dtype.name]})" if bits == 16 else f"TWILL_WGMMA_32({columns})"
+
+
+@dataclass(slots=True)
+class WgmmaPrinter:
+    """The wgmma of one group."""
+
+    in_flight: tuple[str, ...] = ()
+    """Accumulators of the commit groups in flight, oldest first."""
+
+    def restart(self) -> None:
+        self.in_flight = ()
+
+    def issue(self, emitter: Emitter, statement: MmaIssue) -> list[str]:
+        """The wgmma of elements `begin` to `end` of K, closed as one commit group."""
+        it = statement
+        program = emitter.program
+        dot = program.op(it.ops[-1])
+        assert isinstance(it.accumulator, Register)
+        scope = emitter.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
+        for read in it.reads:
+            if isinstance(read.location, Slot):
+                scope.values[read.value] = scope.operand(read, read.location)
+        for index in it.ops[:-1]:
+            op = program.op(index)
+            if not isinstance(op.result.type, Tensor):
+                scope.execute(op)
+        left, right, form = dot.operands[0], dot.operands[1], _form(emitter, dot)
+        assert isinstance(left.type, Tensor | MemDesc)
+        assert isinstance(right.type, MemDesc)
+        assert isinstance(left.type.dtype, Scalar)
+        assert isinstance(right.type.dtype, Scalar)
+        step, columns = 256 // BITS[left.type.dtype.name], form.shape[1] // form.across
+        word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{columns}"
+        b = scope.form(right)
+        assert isinstance(b, Shared)
+        lines = [emitter.comment(it.at, it.ops, it.node), "{", f"    const uint64_t descriptor_b = {_second(program, dot, b, form)};"]
+        majors = [_major(not b.transposed)]
+        a = scope.values.get(left.id)
+        a = a if isinstance(a, Shared) else None
+        if a is not None:
+            majors = [_major(a.transposed), *majors]
+            lines.append(f"    const uint64_t descriptor_a = {_first(a, form)};")
+        if step != 16 and "MN_MAJOR" in majors:
+            raise refuse(program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
+        choice = f"<{', '.join(majors)}>" if step == 16 else ""
+        lines.append("    wgmma_fence();")
+        for k in range(it.begin, it.end, step):
+            add = "1" if k else {"always": "1", "never": "0", "not_first": f"({iteration(it.at.iteration)}) != 0"}[it.accumulate]
+            other = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
+            for band in range(form.bands):
+                into = variable(it.accumulator)
+                into = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
+                if a is not None:
+                    down = band * form.down // 4 * _rows(a)
+                    one = f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
+                else:
+                    per = left.type.shape[1] // step
+                    one = f"{_left_registers(program, it, dot)}[{band * per + k // step}]"
+                lines.append(f"    {word}{choice}({into}, {one}, {other}, {add});")
+        self.in_flight = (*self.in_flight, variable(it.accumulator))
+        return [*lines, "    wgmma_commit();", "}"]
+
+    def wait(self, pending: int) -> list[str]:
+        """Behind the wait, the registers of accumulators that are complete may be used."""
+        done = self.in_flight[: len(self.in_flight) - pending] if pending else self.in_flight
+        self.in_flight = self.in_flight[len(done) :]
+        left = set(self.in_flight)
+        return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
+
+
+def _form(emitter: Emitter, dot: Op) -> Fragment:
+    """How the group shares the result of an MMA."""
+    assert isinstance(dot.result.type, Tensor)
+    form = layout(dot.result.type)
+    columns = form.shape[1] // form.across
+    if form.down * form.across != emitter.group.warps or form.shape[0] % (16 * form.down) or columns > 256 or columns % 8:
+        raise refuse(emitter.program, dot, f"an MMA of {form.shape} for {emitter.group.warps} warps can not be generated")
+    return form
+
+
+def _first(tile: Shared, form: Fragment) -> str:
+    """The matrix descriptor of A: each warpgroup has its rows."""
+    groups, apart = form.down // 4, _rows(tile)
+    group = f"thread.warpgroup % {groups}" if form.across > 1 else "thread.warpgroup"
+    return _descriptor(tile, tile.transposed, f"{tile.address} + {group} * {apart}" if groups > 1 else tile.address)
+
+
+def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
+    """The matrix descriptor of B: warpgroups that share rows have their columns."""
+    if form.across == 1:
+        return _descriptor(tile, not tile.transposed, tile.address)
+    columns = form.shape[1] // form.across
+    apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
+    if not tile.transposed and columns * tile.bits // 8 % tile.width:
+        raise refuse(program, dot, "its columns are cut inside a line of the swizzle pattern")
+    return _descriptor(tile, not tile.transposed, f"{tile.address} + thread.warpgroup / {form.down // 4} * {apart}")
+
+
+def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:
+    """The variable that holds A."""
+    accumulator = dot.operands[2].id
+    for read in it.reads:
+        if isinstance(read.location, Register) and read.value != accumulator:
+            return variable(read.location)
+    raise refuse(program, dot, "its left operand is in no register")
+
+
+def _major(outer: bool) -> str:
+    return "MN_MAJOR" if outer else "K_MAJOR"
+
+
+def _rows(a: Shared) -> int:
+    """Bytes between the rows of A that two warpgroups have."""
+    return a.rows * 64 * a.bits // 8 if a.transposed else 64 * a.width
+
+
+def _descriptor(tile: Shared, outer: bool, address: str) -> str:
+    return f"matrix_descriptor<{tile.width}>({address}{f', {tile.box}' if outer else ''})"
+
+
+def _advance(tile: Shared, outer: bool, k: int) -> int:
+    """Bytes to element k of the contraction."""
+    if outer:
+        return k * tile.width
+    column, inside = divmod(k * tile.bits // 8, tile.width)
+    return column * tile.box + inside

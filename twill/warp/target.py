@@ -1,0 +1,60 @@
+"""What lowering needs to know of a target machine; `twill.targets` has one `Target` for each architecture.
+
+Everything else in `twill.warp` holds for any GPU with warp groups, TMA, mbarriers and asynchronous MMAs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from twill.ir.loop import Op, Tensor, Type
+from twill.ir.program import Program, Statement
+from twill.warp.dataflow import Code
+from twill.warp.steps import Parts, Step
+
+Statements: TypeAlias = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """How the threads of a group hold a tile in registers."""
+
+    moves: Callable[[Type, Type], bool]
+    """Whether elements change threads between two types."""
+    scratch: Callable[[Op], int]
+    """Bytes of shared memory that a group needs while it executes an operation."""
+    across: Callable[[Tensor], int]
+    """How many warps share the rows of a tile, each with its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Legalization:
+    """How a pipelined loop is made legal."""
+
+    waits: Callable[[Code, Parts], tuple[Statements, Statements, Statements]]
+    """Prologue, steady state and epilogue with waits for MMAs. Raises TwillError where a value is overwritten too early."""
+    straight: Callable[[Code, tuple[Step, ...]], Statements]
+    """One iteration on its own, with its waits; nothing is in flight after it."""
+    crossing: Callable[[Code, Parts], bool]
+    """Whether the loop would have MMAs in flight across its back edge that must not be: the interval then begins elsewhere."""
+    pending: Callable[[Code, Parts], Mapping[int, int]]
+    """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
+    fences: Callable[[Sequence[Statement], Mapping[str, Type]], Statements]
+    """The steady state with scheduling fences; the types are those of the group's variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One GPU architecture."""
+
+    arch: str
+    """As in machine files: `sm90`."""
+    name: str
+    completion: Literal["commit group", "mbarrier"]
+    """How an MMA completes: `ir.program.MmaCompletion`."""
+    accumulators: Literal["registers", "tensor memory"]
+    """Where an accumulator lives: `ir.program.Accumulator`."""
+    tiles: Tiles
+    legalization: Legalization
+    source: Callable[[Program], str]
+    """A program as CUDA C++. Raises TwillError, with the operation and its line, for what can not be generated."""
