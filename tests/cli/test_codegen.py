@@ -13,6 +13,7 @@ from twill.cli import run
 from twill.launch.build import build
 from twill.launch.load import load
 from twill.launch.manifest import read
+from twill.warp.lower import PASSES
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
@@ -107,3 +108,15 @@ def test_a_wrapped_kernel_is_refused() -> None:
     with pytest.raises(twill.TwillError, match="wrapped in Autotuner") as refused:
         twill.compile(wrapped)
     assert ".fn" in (refused.value.help or "")
+
+
+def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
+    dump = tmp_path / "passes"
+    options = ["--schedule", SCHEDULE, "--no-build", "--out", str(tmp_path / "build"), "--dump", str(dump)]
+    assert run(["codegen", GEMM, "--arch", "sm90", *options]) == 0
+    names = [path.name for path in sorted(dump.iterdir())]
+    assert [name.split("-", 1)[1].removesuffix(".txt") for name in names] == [one.name for one in PASSES]
+    before, after = ((dump / f"{name}.txt").read_text() for name in ("04-stages", "05-mma-waits"))
+    assert "MmaWait" not in before
+    assert "MmaWait 1" in after
+    assert (dump / names[-1]).read_text() == (tmp_path / "build" / "warps.txt").read_text()
