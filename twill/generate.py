@@ -70,7 +70,7 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
         if options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    found = cases(inputs)
+    found = cases(replace(inputs, own_descriptors=True))
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
     return Generated(made, loops, results, target(loops[0].machine.arch).source(made), dumps)

@@ -29,6 +29,8 @@ class Inputs:
     """What a kernel given as text was compiled with, where that is known."""
     persistent: bool = False
     """Generate a persistent kernel: each thread block loops over programs of the grid."""
+    own_descriptors: bool = False
+    """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     loops: tuple[str, ...] = ()
     """Names or suffixes of names; empty for every innermost loop with tensor core work."""
     switched_off: tuple[str, ...] = ()
@@ -135,6 +137,10 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.persistent import persistent
 
         module = persistent(module)
+    if inputs.own_descriptors:
+        from twill.extract.frontend.descriptors import device_descriptors
+
+        module = device_descriptors(module)
     module = replace(from_iteration(structured(module)), constants=constants)
     return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
 

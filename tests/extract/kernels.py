@@ -84,6 +84,16 @@ def flat_gemm(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BL
         c_desc.store([row, col], acc.to(tl.float16))
 
 
+@triton.jit
+def host_gemm(a_desc, b_desc, c_desc, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A product of matrices whose descriptors are made by the host."""
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    c_desc.store([row, col], acc.to(tl.float16))
+
+
 TILED = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("MNK", "i32:16"), "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
 
 TWILL = {
@@ -91,4 +101,12 @@ TWILL = {
     "while_gemm": {"x": "*fp16:16", "n": "i32", "BLOCK": 64},
     "specialized_gemm": TILED,
     "flat_gemm": TILED,
+    "host_gemm": {
+        **dict.fromkeys(("a_desc", "b_desc"), "tensordesc<fp16[128, 64]>"),
+        "c_desc": "tensordesc<fp16[128, 128]>",
+        "K": "i32:16",
+        "BLOCK_M": 128,
+        "BLOCK_N": 128,
+        "BLOCK_K": 64,
+    },
 }

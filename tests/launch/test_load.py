@@ -241,3 +241,74 @@ def test_a_folder_without_a_library(tmp_path: Path) -> None:
     (tmp_path / "kernel.json").write_text(write(kernel(Launcher()).manifest))
     with pytest.raises(TwillError, match=r"has no kernel\.so"):
         twill.load_kernel(tmp_path)
+
+
+# --- descriptors made by the host, and tuples ---------------------------------------------------------------------------
+
+
+class TensorDescriptor:
+    """As Triton's."""
+
+    def __init__(self, **changed: Any) -> None:
+        self.base, self.shape, self.strides, self.block_shape = A, [4, 8], [8, 1], [2, 8]
+        self.padding, self.round_f32_to_tf32 = "zero", False
+        vars(self).update(changed)
+
+
+DESCRIBED = (
+    Argument("x", "*f16", 16, descriptor=(2, 8)),
+    *(Argument(f"x.shape.{axis}", "i32") for axis in range(2)),
+    *(Argument(f"x.stride.{axis}", "i64") for axis in range(2)),
+    Argument("K", "i32"),
+)
+
+
+def described(launch: Launcher) -> Kernel:
+    return Kernel(Manifest("k", "k.ttgir", 384, 240, DESCRIBED, ()), Path(), launch)
+
+
+def test_a_descriptor_is_an_address_a_shape_and_strides() -> None:
+    launch = Launcher()
+    described(launch)[3](TensorDescriptor(), 64)
+    described(launch)[3](K=64, x=TensorDescriptor())
+    assert launch.calls == [[4096, 4, 8, 8, 1, 64, 3, 1, 1, 7]] * 2
+
+
+def test_the_array_of_a_descriptor_may_have_any_layout() -> None:
+    launch = Launcher()
+    described(launch)[1](TensorDescriptor(base=Interface(strides=(64, 2), shape=(4, 8)), strides=[32, 1]), 64)
+    assert launch.calls[0][:5] == [4096, 4, 8, 32, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (A, "a descriptor of blocks of 2x8 is needed"),
+        (TensorDescriptor(block_shape=[4, 8]), "its blocks are 4x8, and the kernel is compiled for 2x8"),
+        (TensorDescriptor(padding="nan"), "pad with NaN"),
+        (TensorDescriptor(round_f32_to_tf32=True), "round to TF32"),
+        (TensorDescriptor(base=Interface(at=4104)), "no multiple of 16"),
+    ],
+)
+def test_descriptors_that_do_not_fit(value: Any, message: str) -> None:
+    with pytest.raises(TwillError, match="argument `x`") as caught:
+        described(Launcher())[1](value, 64)
+    assert message in caught.value.message
+
+
+def test_numbers_of_a_descriptor_are_not_passed_alone() -> None:
+    with pytest.raises(TwillError, match=r"`x.shape.0` is no argument"):
+        described(Launcher())[1](TensorDescriptor(), 64, **{"x.shape.0": 4})
+
+
+def test_tuples_are_their_elements() -> None:
+    launch = Launcher()
+    kernel(launch)[1]((A, (LSE, 0.5)), 128, 1)
+    assert launch.calls == [[4096, 4096, 0.5, 128, 1, 1, 1, 1, 7]]
+
+
+def test_the_manifest_keeps_descriptors() -> None:
+    from twill.launch.manifest import read, write
+
+    manifest = described(Launcher()).manifest
+    assert read(write(manifest), "kernel.json") == manifest

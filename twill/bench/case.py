@@ -66,10 +66,15 @@ class Case:
     tolerance: float | None = None
     """Relative error that is right; None for what the types of the outputs allow."""
 
+    def array(self, name: str) -> Any:
+        """The array of an argument; of a descriptor, what it describes."""
+        value = self.arguments[name]
+        return value.base if hasattr(value, "block_shape") else value
+
     def poison(self) -> None:
         """Fill the outputs with NaN, integers with a number nobody expects; with zeros where the kernel adds."""
         for name in self.outputs:
-            output = self.arguments[name]
+            output = self.array(name)
             output.fill_(0 if name in self.zeroed else float("nan") if output.dtype.is_floating_point else 0x55)
 
 

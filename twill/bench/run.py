@@ -26,7 +26,7 @@ from twill.extract.reader.ttgir import loops, read
 from twill.inputs import Inputs
 from twill.ir.loop import Function, Loop, Module
 from twill.launch.arrays import of_torch
-from twill.launch.load import load
+from twill.launch.load import expanded, load
 from twill.launch.manifest import Manifest
 from twill.simulate.compare import TOLERANCE
 from twill.simulate.trips import trips
@@ -154,10 +154,10 @@ def values(lineup: Field, case: Case) -> dict[str, float]:
 
 def _by_triton(lineup: Field, case: Case) -> dict[str, tuple[Any, Any]]:
     """What the kernel and Triton's compilation of it write."""
-    found = {name: case.arguments[name].clone() for name in case.outputs}
+    found = {name: case.array(name).clone() for name in case.outputs}
     case.poison()
     lineup.all(case, {})[TRITON]()
-    return {name: (found[name], case.arguments[name]) for name in case.outputs}
+    return {name: (found[name], case.array(name)) for name in case.outputs}
 
 
 def _error(found: Any, right: Any) -> float:
@@ -188,6 +188,7 @@ Counts = Mapping[str, int]
 def _counts(lineup: Field, module: Module, shape: Shape) -> Counts:
     """The most iterations of each loop that a thread block takes, where every SM has one; empty where they are not known beforehand."""
     case = lineup.case(shape)
+    case = replace(case, arguments=expanded(lineup.kernel.manifest, case.arguments))
     found = {loop.path: loop for loop in loops(module)}
     try:
         return {one.path: max(_trips(found[one.path], case, one_wave(case.grid))) for one in lineup.kernel.manifest.loops}
@@ -221,7 +222,7 @@ def _scalars(function: Function, case: Case, grid: tuple[int, ...]) -> Iterator[
     """Numbers among the arguments, by value id; in a kernel that walks over its grid, the extents of that are some."""
     for value, marks in zip(function.args, function.arg_attributes, strict=True):
         axis = marks.get(GRID)
-        number = (*grid, 1, 1)[axis] if isinstance(axis, int) else case.arguments[value.name.lstrip("%")]
+        number = (*grid, 1, 1)[axis] if isinstance(axis, int) else case.arguments.get(value.name.lstrip("%"))
         if isinstance(number, int | float):
             yield value.id, number
 

@@ -10,7 +10,7 @@ arguments or by their names. Launches on the current stream of the first array's
 
 import ctypes
 from ast import literal_eval
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import inf, prod
@@ -77,7 +77,7 @@ class Kernel:
             _grid(self.manifest, grid)
 
         def call(*positional: Any, **named: Any) -> None:
-            values = _bound(self.manifest, positional, named)
+            values = expanded(self.manifest, _bound(self.manifest, positional, named))
             numbers = {one.name: _whole(values[one.name]) for one in self.manifest.arguments if one.type.startswith("i")}
             passed = [_passed(argument, values[argument.name], numbers) for argument in self.manifest.arguments]
             size = _grid(self.manifest, _computed(self.manifest, grid, values) if callable(grid) else grid)
@@ -161,8 +161,9 @@ def _computed(manifest: Manifest, grid: Callable[[Mapping[str, Any]], Grid], val
 
 
 def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by the arguments' names."""
-    names = [argument.name for argument in manifest.arguments]
+    """Values by the arguments' names; tuples are passed as their elements."""
+    positional = tuple(flat(positional))
+    names = [argument.name for argument in _own(manifest.arguments)]
     given = dict(zip(names, positional, strict=False))
     twice, unknown = sorted(set(given) & set(named)), sorted(set(named) - set(names))
     missing = [name for name in names if name not in given and name not in named]
@@ -173,6 +174,53 @@ def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, An
         if found:
             raise TwillError(f"argument `{found[0]}` {complaint}", help=f"{signature}; constants are settled when it is compiled")
     return given | dict(named)
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """The elements of tuples, and of tuples in them."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from flat(value)
+        else:
+            yield value
+
+
+def _own(arguments: Iterable[Argument]) -> Iterator[Argument]:
+    """What a caller passes: a descriptor brings the numbers behind it."""
+    rest = iter(arguments)
+    for argument in rest:
+        yield argument
+        for _ in range(2 * len(argument.descriptor)):
+            next(rest)
+
+
+def expanded(manifest: Manifest, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of all arguments of the launcher, by name."""
+    found, numbers = dict[str, Any](), list[Any]()
+    for argument in manifest.arguments:
+        if numbers:
+            found[argument.name] = numbers.pop(0)
+        elif argument.descriptor:
+            found[argument.name], *numbers = descriptor(argument, values[argument.name])
+        else:
+            found[argument.name] = values[argument.name]
+    return found
+
+
+def descriptor(argument: Argument, value: Any) -> tuple[Any, ...]:
+    """The array of a `TensorDescriptor`, its shape and its strides. Raises TwillError for anything else."""
+    block = "x".join(map(str, argument.descriptor))
+    if not all(hasattr(value, name) for name in ("base", "shape", "strides", "block_shape")):
+        raise TwillError(f"argument `{argument.name}`: a descriptor of blocks of {block} is needed", help=_DESCRIPTOR)
+    if tuple(value.block_shape) != argument.descriptor:
+        given = "x".join(map(str, value.block_shape))
+        raise TwillError(f"argument `{argument.name}`: its blocks are {given}, and the kernel is compiled for {block}")
+    if getattr(value, "padding", "zero") != "zero" or getattr(value, "round_f32_to_tf32", False):
+        raise TwillError(f"argument `{argument.name}`: descriptors that pad with NaN or round to TF32 are not supported")
+    return (value.base, *value.shape, *value.strides)
+
+
+_DESCRIPTOR = "pass triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(array, block), or an object with the same members"
 
 
 def _passed(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Any:
@@ -191,7 +239,7 @@ def _array(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Array:
         raise TwillError(
             f"the kernel takes {wanted}, and this array has {array.type}", help="convert it, or compile the kernel for that type"
         )
-    if not array.row_major and not _addressed(argument, array, numbers):
+    if not argument.descriptor and not array.row_major and not _addressed(argument, array, numbers):
         raise TwillError(
             f"it is not contiguous: shape {array.shape}, strides {array.strides}, and the kernel addresses it {_words(argument, numbers)}",
             help="pass a contiguous copy",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
+from twill.extract.frontend.descriptors import BASE, DESCRIPTOR
 from twill.extract.frontend.persistent import GRID
 from twill.extract.strides import Stride, Term, layouts
 from twill.files.graph import schema
@@ -33,6 +34,9 @@ class Argument:
     """The caller promises a multiple of this: of the value, or of the address."""
     strides: tuple[Stride, ...] | None = None
     """Of a pointer: with which it is addressed; None where that is not known."""
+    descriptor: tuple[int, ...] = ()
+    """The block of a descriptor, where the caller passes one made by the host: this is its address, and the arguments behind it, two for
+    each dimension, are its shape and strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,11 @@ def _argument(
 ) -> Argument:
     promised = attributes.get("tt.divisibility", 1)
     divisible = promised if isinstance(promised, int) else 1
+    block = attributes.get(DESCRIPTOR)
     match value.type:
+        case Pointer(Scalar(name)) if isinstance(block, tuple):
+            sizes = tuple(size for size in block if isinstance(size, int))
+            return Argument(value.name.lstrip("%").removesuffix(BASE), f"*{name}", divisible, descriptor=sizes)
         case Pointer(Scalar(name)):
             return Argument(value.name.lstrip("%"), f"*{name}", divisible, strides[value.name.lstrip("%")])
         case Scalar(name):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from twill.diagnostics import TwillError
+from twill.extract.frontend.descriptors import EXTENT
 from twill.ir.loop import Function, Pointer, Value
 from twill.ir.program import Program
 from twill.ops.values import Array, Pointers, dtype, element, known
@@ -43,8 +44,8 @@ TOLERANCE: Mapping[str, float] = {"f32": 1e-4, "f64": 1e-4, "f16": 2e-3, "bf16":
 """Relative error that the order of sums may make, by what the result is stored as; integers must be equal."""
 
 LARGE, SMALL, FLOAT = 512, 2, 0.125
-"""What scalar arguments are unless told: integers that a multiple of 16 is promised for, other integers,
-floats."""
+"""What scalar arguments are unless told: integers that a multiple of 16 is promised for and extents of
+descriptors, other integers, floats."""
 
 
 def scalars(function: Function, given: Mapping[str, float]) -> dict[str, float]:
@@ -53,7 +54,7 @@ def scalars(function: Function, given: Mapping[str, float]) -> dict[str, float]:
     for value, attributes in zip(function.args, function.arg_attributes, strict=True):
         if isinstance(value.type, Pointer):
             continue
-        wide = LARGE if attributes.get("tt.divisibility") else SMALL
+        wide = LARGE if "tt.divisibility" in attributes or EXTENT in attributes else SMALL
         found[_name(value)] = FLOAT if element(value.type).startswith(("f", "bf")) else wide
     unknown = sorted(set(given) - set(found))
     if unknown:

@@ -46,14 +46,16 @@ class Leaf:
     """In TTGIR; `*` before that of a pointer's elements. Of a descriptor: `tensordesc<...>` as Triton writes it."""
 
     @property
-    def rank(self) -> int | None:
-        """The number of dimensions of a descriptor; None for anything else."""
-        found = match(r"tensordesc<\w+\[([^\]]*)\]", self.type)
-        return found[1].count(",") + 1 if found else None
+    def descriptor(self) -> bool:
+        return self.type.startswith("tensordesc")
 
     def types(self) -> tuple[str, ...]:
-        """Of its C arguments, as the manifest names them."""
-        return (self.type,) if self.rank is None else ("tensordesc", *["i32"] * self.rank, *["i64"] * self.rank)
+        """Of its C arguments, as the manifest names them: of a descriptor its address, its shape and its strides."""
+        found = match(r"tensordesc<(\w+)\[([^\]]*)\]", self.type)
+        if found is None:
+            return (self.type,)
+        rank = found[2].count(",") + 1
+        return (f"*{TYPES.get(found[1], found[1])}", *["i32"] * rank, *["i64"] * rank)
 
 
 def leaves(signature: Sequence[Any], path: tuple[int, ...] = ()) -> Iterator[Leaf]:
@@ -79,16 +81,12 @@ def plan(signature: Sequence[Any], manifest: Manifest) -> Getter:
     found = tuple(leaves(signature))
     passed = [kind for leaf in found for kind in leaf.types()]
     wanted = [argument.type for argument in manifest.arguments]
-    if len(passed) != len(wanted) or any(not _same(a, b) for a, b in zip(passed, wanted, strict=True)):
+    if passed != wanted:
         raise TwillError(f"its launch passes ({', '.join(passed)}), and the kernel takes ({', '.join(wanted)})")
-    if all(leaf.rank is None and len(leaf.path) == 1 for leaf in found):
+    if all(not leaf.descriptor and len(leaf.path) == 1 for leaf in found):
         return _flat([(leaf.path[0], leaf.type.startswith("*")) for leaf in found])
     getters = [_getter(leaf) for leaf in found]
     return lambda values: [one for getter in getters for one in getter(values)]
-
-
-def _same(passed: str, wanted: str) -> bool:
-    return passed == wanted or (passed == "tensordesc" and wanted.startswith("tensordesc"))
 
 
 def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
@@ -102,7 +100,7 @@ def _getter(leaf: Leaf) -> Getter:
             values = values[step]
         return values
 
-    if leaf.rank is not None:
+    if leaf.descriptor:
         return lambda values: descriptor(value(values))
     return (lambda values: (address(value(values)),)) if leaf.type.startswith("*") else lambda values: (value(values),)
 
@@ -129,4 +127,4 @@ def c_types(arguments: Sequence[Argument]) -> list[Any]:
 
 
 def _pointer(argument: Argument) -> bool:
-    return argument.type.startswith(("*", "tensordesc"))
+    return argument.type.startswith("*")

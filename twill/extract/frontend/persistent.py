@@ -45,7 +45,7 @@ def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
     if len(blocks) != 1 or blocks[0].ops[-1].name != "tt.return" or blocks[0].ops[-1].operands:
         raise TwillError(f"{function.name} can not be made persistent: its body is no single block", function.location)
     ops = blocks[0].ops
-    end = _arguments_end(module.text, function)
+    end = arguments_end(module.text, function)
     names = ", ".join(f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32}}" for i, axis in enumerate(_AXES))
     edits = [(end, end, f"{', ' if function.args else ''}{names}")]
     edits.append((ops[0].span.start, ops[0].span.start, " ".join([*_HEAD, ""])))
@@ -56,7 +56,7 @@ def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
     return edits
 
 
-def _arguments_end(text: str, function: Function) -> int:
+def arguments_end(text: str, function: Function) -> int:
     """Where the parenthesis of a function's arguments closes."""
     at = text.index("(", text.index(f"@{function.name}"))
     depth, quoted = 0, False
