@@ -35,7 +35,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert "schedule" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["schedule", "extract", "graph", "codegen", "simulate", "bench", "check", "machines"])
+@pytest.mark.parametrize("command", ["schedule", "extract", "graph", "codegen", "simulate", "emulate", "bench", "check", "machines"])
 def test_every_command_explains_itself_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     assert f"twill {command} " in capsys.readouterr().out.split("Options:")[0].split("\n", 1)[1]

@@ -21,6 +21,7 @@ COMMANDS = {
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
+    "emulate": "Execute PTX on the CPU: values, hazards, races, deadlocks.",
     "bench": "Measure a generated kernel on a Hopper GPU.",
     "run": "Run a program with Twill's kernels in place of Triton's.",
     "check": "Verify a schedule independently, with no solver.",

@@ -16,8 +16,6 @@ class Operation:
     line: int
     """PTX line of its issue."""
     what: str
-    reads_shared: bool = False
-    """Shared memory must last until it is done, which nobody but a wait for its group makes sure."""
     done: bool = False
 
     def complete(self) -> None:

@@ -133,8 +133,9 @@ class Cluster:
             elif warps and (not moved or idle > IDLE_ROUNDS):
                 raise self._deadlock(warps)
         self.at_work = None
-        while self._complete():
-            pass
+        self.pending.tidy()
+        for one in self.pending.operations:
+            raise Fault(f"a CTA exits while {one.what}, issued here, uses its shared memory", line=one.line, help="wait for it")
 
     def _round(self, warps: Sequence[Warp]) -> tuple[bool, bool]:
         moved = solid = False

@@ -339,7 +339,7 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
             data = cta.shared.data.reshape(-1, 16)[pieces >> 4].reshape(-1, where_to.inner)
             write_box(warp.cta.launch.device, tensor, where_to, data, reduce)
 
-        stored(warp, own, Operation(act, line, f"a store of {tensor.box_bytes} bytes", reads_shared=True))
+        stored(warp, own, Operation(act, line, f"a store of {tensor.box_bytes} bytes"))
 
     return lambda warp: one_lane(warp, lambda lane: issue(warp, lane))
 
@@ -414,7 +414,7 @@ def _plain_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Step
             device, data = warp.cta.launch.device, cta.shared.data[place]
             device.write(at, joined(reduce, kind, device.read(at, count), data) if reduce else data)
 
-        stored(warp, own, Operation(act, line, f"a store of {count} bytes", reads_shared=True))
+        stored(warp, own, Operation(act, line, f"a store of {count} bytes"))
 
     return lambda warp: one_lane(warp, lambda lane: issue(warp, lane))
 

@@ -151,6 +151,8 @@ class Issued:
     fragments: dict[int, Array] = field(default_factory=dict[int, "Array"])
     """A's registers at the issue, by warp."""
     clocks: list[Array] = field(default_factory=list["Array"])
+    groups: list[int] = field(default_factory=list[int])
+    """Of each warp, the number of the group that it belongs to."""
     done: bool = False
 
 
@@ -261,6 +263,7 @@ def issue(warp: Warp, form: Form, a: Ref | None, b: Ref, accumulate: tuple[Ref, 
     _registers_ready(warp, mine, form, adds, one)
     one.warps.append(warp)
     one.clocks.append(warp.clock.copy())
+    one.groups.append(len(mine.commits) + 1)
     mine.count += 1
     mine.flying.update(dict.fromkeys(form.d, mine.count))
     valid = warp.valid[2]
@@ -296,10 +299,9 @@ def _check_operands(one: Issued) -> None:
         octets = at.reshape(-1, 1) + np.arange(16)
         if (cta.shared.check_read(octets, clock, proxy=True) <= 0).any():
             raise Fault("wgmma reads shared memory that was never written")
-        for warp in one.warps:
-            mine = own(warp)
-            event = cta.cluster.clocks.event(mine.component, len(mine.commits) + 1, one.form.line, generic=False)
-            cta.shared.mark_read(octets, mine.component, event)
+        for warp, number in zip(one.warps, one.groups, strict=True):
+            component = own(warp).component
+            cta.shared.mark_read(octets, component, cta.cluster.clocks.event(component, number, one.form.line, generic=False))
 
 
 def _operands(one: Issued) -> list[tuple[Descriptor, int, bool]]:

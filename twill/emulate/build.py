@@ -1,0 +1,179 @@
+"""A generated kernel, executed beside the TTGIR that it was made from.
+
+Takes the folder that `twill codegen` wrote (kernel.cu, kernel.json, kernel.ttgir), values for the scalar arguments, and a grid. Calls the
+launcher of kernel.cu, executes the PTX that nvcc makes of it on what that launches, and the TTGIR on the same random memory. Gives the
+relative error of each array. Raises TwillError, as HazardError where the kernel does what it must not do.
+"""
+
+import ctypes
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.emulate.arrays import decoded, encoded
+from twill.emulate.host import Host, Launched, compiled
+from twill.emulate.memory.clocks import Array
+from twill.emulate.memory.device import Device
+from twill.extract.frontend.persistent import GRID
+from twill.extract.reader.ttgir import read as read_ttgir
+from twill.files.text import load as text_of
+from twill.ir.loop import Function
+from twill.launch.build import MANIFEST, RUNTIME, SOURCE
+from twill.launch.manifest import Manifest, read
+from twill.simulate.compare import Compared, arguments, error, scalars
+from twill.simulate.global_memory import Memory
+from twill.simulate.interpret import interpret
+
+TTGIR = "kernel.ttgir"
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One run."""
+
+    numbers: Mapping[str, float]
+    """Scalar arguments; others get the values that `twill simulate` gives them."""
+    grid: Triple = (1, 1, 1)
+    programs: tuple[Triple, ...] | None = None
+    """Of the grid; None for all."""
+    integers: bool = False
+    """The arrays hold small integers, whose sums are exact in every order."""
+    seed: int = 0
+    """Of the memory."""
+    schedule: int = 0
+    """0 lets what is asynchronous happen as late as possible; others choose at random."""
+    processors: int = 1
+    """Multiprocessors, for persistent kernels."""
+
+
+class Integers(Memory):
+    """Memory of integers from -2 to 2."""
+
+    def _fresh(self, argument: str, chunk: int) -> Array:
+        held = super()._fresh(argument, chunk)
+        random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 1))
+        return random.integers(-2, 3, len(held)).astype(held.dtype) if held.dtype.kind == "f" else held
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A folder, read and compiled."""
+
+    manifest: Manifest
+    function: Function
+    host: Host
+
+
+def load(folder: Path) -> Build:
+    """Raises TwillError where a file is missing, or nvcc."""
+    manifest = read(text_of(folder / MANIFEST), str(folder / MANIFEST))
+    module = read_ttgir(text_of(folder / TTGIR), str(folder / TTGIR))
+    function = next((one for one in module.functions if one.public), None)
+    if function is None:
+        raise TwillError(f"{folder / TTGIR} has no kernel")
+    with tempfile.TemporaryDirectory() as made:
+        return Build(manifest, function, compiled(folder / SOURCE, Path(made), [RUNTIME]))
+
+
+def run(build: Build, request: Request) -> tuple[Compared, ...]:
+    """Executes both. Raises TwillError."""
+    numbers = _numbers(build.function, request)
+    expected = _memory(build.function, numbers, request)
+    for program in _programs(build.function, request):
+        values, _ = arguments(build.function, numbers, request.seed)
+        interpret(build.function, values, expected, program)
+    before = dict(_sizes(build.function, numbers, request, expected))
+    raw = {name: encoded(array, expected.types[name]) for name, array in before.items()}
+    execute(build, numbers, request, raw)
+    return tuple(_compared(name, kind, expected, before[name], decoded(raw[name], kind)) for name, kind in expected.types.items())
+
+
+def _numbers(function: Function, request: Request) -> dict[str, float]:
+    """Scalar arguments, with the grid's extents where the kernel walks over it."""
+    found = scalars(function, request.numbers)
+    for value, attributes in zip(function.args, function.arg_attributes, strict=True):
+        axis = attributes.get(GRID)
+        if isinstance(axis, int):
+            found[value.name.lstrip("%")] = request.grid[axis]
+    return found
+
+
+def _walks(function: Function) -> bool:
+    return any(GRID in attributes for attributes in function.arg_attributes)
+
+
+def _programs(function: Function, request: Request) -> Iterator[dict[str, int]]:
+    """The programs as the TTGIR's execution knows them."""
+    x, y, z = (request.processors, 1, 1) if _walks(function) else request.grid
+    every = [(a, b, c) for c in range(z) for b in range(y) for a in range(x)]
+    for place in request.programs or every:
+        yield {f"{what}.{axis}": value for what, of in (("grid", (x, y, z)), ("pid", place)) for axis, value in zip("xyz", of, strict=True)}
+
+
+def _memory(function: Function, numbers: Mapping[str, float], request: Request) -> Memory:
+    _, plain = arguments(function, numbers, request.seed)
+    return Integers(plain.types, request.seed) if request.integers else plain
+
+
+def _sizes(function: Function, numbers: Mapping[str, float], request: Request, grown: Memory) -> Iterator[tuple[str, Array]]:
+    """Every array as it was before, as large as the kernel needs it."""
+    fresh = _memory(function, numbers, request)
+    for name in grown.types:
+        yield name, fresh.array(name, max(1, len(grown.arrays.get(name, ()))))
+
+
+_C: Mapping[str, Any] = {
+    "i1": ctypes.c_bool,
+    **{f"i{bits}": kind for bits, kind in ((8, ctypes.c_int8), (16, ctypes.c_int16), (32, ctypes.c_int32), (64, ctypes.c_int64))},
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+}
+
+
+def execute(build: Build, numbers: Mapping[str, float], request: Request, arrays: Mapping[str, Array]) -> None:
+    """Runs what the launcher launches, on arrays by the names of arguments, which change. Raises TwillError."""
+    device = Device()
+    passed = list[Any]()
+    for argument in build.manifest.arguments:
+        if argument.type.startswith("*"):
+            passed.append(ctypes.c_void_p(device.register(arrays[argument.name], argument.name)))
+        else:
+            value = numbers[argument.name]
+            passed.append(_C[argument.type](value if argument.type.startswith("f") else int(value)))
+    sizes = [ctypes.c_int(extent) for extent in request.grid]
+    for one in build.host.call(f"{build.manifest.name}_launch", [*passed, *sizes, ctypes.c_void_p(0)], request.processors):
+        _launch(build, one, request, device)
+
+
+def _launch(build: Build, one: Launched, request: Request, device: Device) -> None:
+    if one.shared > one.most_shared:
+        raise TwillError(f"{one.name} is launched with {one.shared} bytes of shared memory, and at most {one.most_shared} were asked for")
+    build.host.module.kernel(one.name).launch(
+        one.grid,
+        one.arguments,
+        block=one.block,
+        cluster=one.cluster,
+        shared=one.shared,
+        seed=request.schedule,
+        device=device,
+        ctas=request.programs,
+    )
+
+
+def _compared(name: str, kind: str, expected: Memory, before: Array, found: Array) -> Compared:
+    one, other, old = (np.asarray(values, np.float64) for values in (expected.array(name, len(found)), found, before))
+    written = (one != old) & ~(np.isnan(one) & np.isnan(old))
+    values = int(np.count_nonzero(written & np.isfinite(one)))
+    return Compared(name, error(one[: len(other)], other), bool(written.any()), kind, values)
+
+
+def wrong(compared: Sequence[Compared]) -> Compared | None:
+    """The first array that differs."""
+    return next((one for one in compared if not one.good), None)

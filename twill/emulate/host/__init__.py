@@ -1,0 +1,83 @@
+"""The host side of a generated kernel, run with no GPU: its launcher is called, and what it would launch is given back.
+
+Takes a .cu file; compiles it with nvcc for PTX alone, together with a runtime (`runtime.cpp`) whose launches come here. Raises TwillError
+where nvcc is missing or fails, or the launcher gives an error.
+"""
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twill.diagnostics import TwillError
+from twill.emulate.module import Module, load
+
+_RUNTIME = Path(__file__).with_name("runtime.cpp")
+LIBRARY = "host.so"
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A kernel as a launcher launches it."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared: int
+    """Bytes of dynamic shared memory."""
+    most_shared: int
+    """That the launcher has asked for."""
+    arguments: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A compiled file: its kernels as PTX, and its host code."""
+
+    module: Module
+    library: ctypes.CDLL
+
+    def call(self, function: str, arguments: Sequence[Any], processors: int = 1) -> list[Launched]:
+        """Calls a C function that gives 0 where all is well; what it launched. `processors` is the number of multiprocessors it finds."""
+        library, found = self.library, list[Launched]()
+
+        def launched(*launch: Any) -> None:
+            found.append(self._launched(*launch))
+
+        callback = _CALLBACK(launched)
+        library.twill_emulate(callback, processors)
+        status = library[function](*arguments)
+        if status:
+            raise TwillError(f"{function} gives the error {status}")
+        return found
+
+    def _launched(self, name: bytes, extents: Any, shared: int, most: int, arguments: Any) -> Launched:
+        kernel = name.decode()
+        parameters = self.module.text.functions[kernel].parameters
+        values = tuple(ctypes.string_at(arguments[i], one.bytes) for i, one in enumerate(parameters))
+        x, y, z, bx, by, bz, cx, cy, cz = extents[:9]
+        return Launched(kernel, (x, y, z), (bx, by, bz), (cx, cy, cz), shared, most, values)
+
+
+_CALLBACK: Callable[..., Any] = ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)
+)
+
+
+def compiled(source: Path, folder: Path, include: Sequence[Path] = (), arch: str = "90a") -> Host:
+    """Compiles a .cu file into `folder`. Raises TwillError."""
+    if shutil.which("nvcc") is None:
+        raise TwillError("nvcc is not on the PATH", help="CUDA 12.4 or newer compiles a .cu file to PTX; or pass the PTX")
+    target = ["-std=c++17", "-O3", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
+    linked = ["-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-Bsymbolic", "-keep", "-keep-dir", str(folder)]
+    places = [f"-I{path.resolve()}" for path in include]
+    command = ["nvcc", *target, *linked, *places, "-o", str(folder / LIBRARY), str(source.resolve()), str(_RUNTIME)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode:
+        raise TwillError(f"nvcc can not compile {source}:\n{done.stderr.strip()}")
+    text = (folder / f"{source.stem}.ptx").read_text()
+    return Host(load(text, str(source.with_suffix(".ptx"))), ctypes.CDLL(str(folder / LIBRARY)))
