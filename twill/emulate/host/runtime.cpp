@@ -169,6 +169,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     }
     return cudaSuccess;
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void*) {
+    *found = {};
+    found->type = cudaMemoryTypeDevice;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* status) {
     *function = entry(symbol);
