@@ -23,8 +23,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from twill.engine.probe import Budget, what
 from twill.engine.probe import Outcome as EngineOutcome
-from twill.engine.probe import Probe, what
 from twill.engine.probe import solution as found_by
 from twill.files import read_schedule, write_graph, write_schedule
 from twill.ir.problem import Problem, Time
@@ -123,10 +123,10 @@ def _interval(plan: Plan, engine: str, problem: Problem, interval: Time, joint: 
 def _decide(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool) -> EngineOutcome:
     """The outcome, by the function that an engine runs in a process of its own where there is one."""
     module = import_module(MODULES[engine])
-    call = getattr(module, "decide", module.attempt)
+    if not hasattr(module, "decide"):
+        return module.attempt(problem, interval, plan.in_flight, joint=joint, budget=Budget(plan.seconds)).outcome
     more = {"step": 1 + interval % 3, "patience": interval % 2} if engine == "benders" else {}
-    found = call(problem, interval, plan.in_flight, joint=joint, time_limit=plan.seconds, **more)
-    return found.outcome if isinstance(found, Probe) else found
+    return module.decide(problem, interval, plan.in_flight, joint=joint, time_limit=plan.seconds, **more)
 
 
 def _broken(plan: Plan, problem: Problem, solution: Solution, interval: Time, joint: bool) -> Iterator[str]:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from benchmarks.yices_terms import Session, Terms
+from twill.engine.probe import Budget
 from twill.engine.subprocess_engine import elsewhere
 from twill.ir.problem import Edge, Operation, Problem, Time
 from twill.modulo import cbc
@@ -35,7 +36,7 @@ class Printed:
 
 def algorithm1(problem: Problem, time_limit: float) -> Printed | None:
     """Algorithm 1 in a process of its own; None where the limit struck inside a solver."""
-    found = elsewhere(lambda: (search, (problem, time_limit), {}), time_limit + 1, None)
+    found = elsewhere(lambda: (search, (problem, time_limit), {}), Budget(time_limit + 1))
     return found if isinstance(found, Printed) else None
 
 

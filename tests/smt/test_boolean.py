@@ -14,8 +14,8 @@ from twill.engine.boolean import formula as formulas
 from twill.engine.boolean import formulate
 from twill.engine.boolean.cnf import clausify
 from twill.engine.boolean.formula import Addend, Formula
+from twill.engine.probe import Budget, what
 from twill.engine.probe import solution as found_by
-from twill.engine.probe import what
 from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
 from twill.smt import sat
 from twill.verify.check import check
@@ -76,7 +76,7 @@ def test_an_attempt_ends_when_told_and_leaves_no_process(ending: str) -> None:
     stop, begin = threading.Event(), time.monotonic()
     if ending == "event":
         threading.Timer(0.5, stop.set).start()
-    attempt = sat.attempt(pigeons(40, 8), 79, 3, time_limit=0.5 if ending == "limit" else 60.0, stop=stop)
+    attempt = sat.attempt(pigeons(40, 8), 79, 3, budget=Budget(0.5 if ending == "limit" else 60.0, stop=stop))
     assert attempt.what == "timeout"
     assert time.monotonic() - begin < 5
     with pytest.raises(ChildProcessError):

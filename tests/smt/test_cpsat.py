@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.samples import attention
+from twill.engine.probe import Budget
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.smt import cpsat
 from twill.smt.cpsat.solve import build
@@ -57,9 +58,9 @@ def test_no_time_is_a_timeout_and_keeps_what_was_found() -> None:
     assert solution is not None
     stop = threading.Event()
     stop.set()
-    assert cpsat.attempt(problem, solution.interval, 2, time_limit=60, stop=stop).what == "timeout"
-    assert cpsat.attempt(problem, solution.interval, 2, time_limit=0).what == "timeout"
-    assert cpsat.improve("length", problem, solution, 2, time_limit=0) == (solution, False)
+    assert cpsat.attempt(problem, solution.interval, 2, budget=Budget(60, stop=stop)).what == "timeout"
+    assert cpsat.attempt(problem, solution.interval, 2, budget=Budget(0)).what == "timeout"
+    assert cpsat.improve("length", problem, solution, 2, budget=Budget(0)) == (solution, False)
 
 
 def test_a_model_whose_symmetries_the_solver_trips_over_is_decided() -> None:

@@ -6,12 +6,18 @@ from random import Random
 from tests.samples import attention
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
+from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
 from twill.smt.partitions import under
 from twill.smt.polish import Polish
+from twill.smt.setting import Setting
 from twill.verify.check import check
 from twill.verify.tiny import tiny_problem
+
+
+def setting(problem: Problem) -> Setting:
+    return Setting(problem, Options(), 2, lambda event: None, (), (), 0.5)
 
 
 def overlap(problem: Problem, solution: Solution) -> int:
@@ -51,7 +57,7 @@ def test_the_answer_is_in_order_and_as_simple() -> None:
     interval = 2 * bounds(problem).value
     found = cpsat.attempt(problem, interval, 2).solution
     assert found is not None
-    best, _ = Polish(problem, 2, found, (), True, lambda: 60.0).run()
+    best, _ = Polish(setting(problem), found).run()
     assert check(problem, best) == ()
     assert best.stages <= found.stages
     assert overlap(problem, best) == 0
@@ -65,6 +71,6 @@ def test_where_no_order_fits_the_answer_stays() -> None:
     problem = replace(sample.problem, operations=long, edges=tuple(replace(edge, blocking=False) for edge in sample.problem.edges))
     found = cpsat.attempt(problem, sample.solution.interval, 2).solution
     assert found is not None
-    best, _ = Polish(problem, 2, found, (), True, lambda: 60.0).run()
+    best, _ = Polish(setting(problem), found).run()
     assert check(problem, best) == ()
     assert overlap(problem, best) > 0

@@ -1,13 +1,11 @@
 """The interface of every engine: a function that probes one interval, and the three things it can find out.
 
-`attempt(problem, interval, in_flight, joint=..., time_limit=..., stop=...)` decides whether a solution exists at exactly this interval
+`attempt(problem, interval, in_flight, joint=..., budget=...)` decides whether a solution exists at exactly this interval
 with every s(v) + duration(v) <= in_flight * interval, under all rules of `twill.ir.problem` (joint) or under DEPENDENCE, UNITS and PINNED
 alone. The outcome is a closed union: only a `Refuted`, which an engine makes where its solver finished with "no solution", is a proof.
 An exhausted limit is an `Unknown`, a value of another type, so that it can not be counted as a refutation.
 """
 
-import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
@@ -70,6 +68,8 @@ class Probe:
     outcome: Outcome
     engine: str
     seconds: float = 0.0
+    work: float = 0.0
+    """Deterministic seconds of a solver, where it counts them."""
 
     @property
     def solution(self) -> Solution | None:
@@ -100,9 +100,28 @@ class Probe:
                 assert_never(self.outcome)
 
 
-def best(probes: Sequence[Probe]) -> Probe:
-    """A feasible probe before a refuted one before an unknown one; the first of equals."""
-    return min(probes, key=lambda probe: (Feasible, Refuted, Unknown).index(type(probe.outcome)))
+class Stoppable(Protocol):
+    """A request to stop: a `threading.Event` or a `twill.engine.parallel.Stop`."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much a probe may spend."""
+
+    seconds: float = 60.0
+    """Wall-clock time: the outer limit, which the user sets. Only this makes a result depend on the machine's load."""
+    work: float | None = None
+    """Deterministic seconds: a solver's own count of its work, about a second each on an idle core. None: no limit of work."""
+    stop: Stoppable | None = None
+
+    @property
+    def stopped(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
+
+
+UNLIMITED = Budget()
 
 
 class Engine(Protocol):
@@ -115,6 +134,5 @@ class Engine(Protocol):
         in_flight: int,
         *,
         joint: bool = True,
-        time_limit: float = 60.0,
-        stop: threading.Event | None = None,
+        budget: Budget = UNLIMITED,
     ) -> Probe: ...

@@ -15,13 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Generator
 from typing import Protocol
 
 from twill.diagnostics import TwillError
-from twill.engine.probe import Engine, Feasible, Outcome, Probe, Refuted, Unknown
+from twill.engine.probe import UNLIMITED, Budget, Engine, Feasible, Outcome, Probe, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 
 POLL = 0.02
@@ -31,43 +30,38 @@ POLL = 0.02
 class Decide(Protocol):
     """A module's function (it travels by name) that decides one interval, taking as long as it takes."""
 
-    def __call__(self, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome: ...
+    def __call__(
+        self, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float, work: float | None
+    ) -> Outcome: ...
 
 
 def isolated(engine: str, decide: Decide) -> Engine:
     """The engine that runs `decide` in a process of its own."""
 
-    def attempt(
-        problem: Problem,
-        interval: Time,
-        in_flight: int,
-        *,
-        joint: bool = True,
-        time_limit: float = 60.0,
-        stop: threading.Event | None = None,
-    ) -> Probe:
+    def attempt(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, budget: Budget = UNLIMITED) -> Probe:
         begin = time.monotonic()
-        outcome = elsewhere(lambda: (decide, (problem, interval, in_flight), {"joint": joint, "time_limit": time_limit}), time_limit, stop)
+        keywords = {"joint": joint, "time_limit": budget.seconds, "work": budget.work}
+        outcome = elsewhere(lambda: (decide, (problem, interval, in_flight), keywords), budget)
         known = outcome if isinstance(outcome, Feasible | Refuted | Unknown) else Unknown("time")
         return Probe(known, engine, time.monotonic() - begin)
 
     return attempt
 
 
-def elsewhere(request: Callable[[], tuple[object, ...]], time_limit: float, stop: threading.Event | None) -> object:
+def elsewhere(request: Callable[[], tuple[object, ...]], budget: Budget) -> object:
     """The value of a call (function, arguments, keywords) made in another process; None where a limit or the event came first.
 
     Raises the `TwillError` that the call raised, and `RuntimeError` with the process's standard error where it failed otherwise.
     """
-    end = time.monotonic() + time_limit
-    message: bytes | None = pickle.dumps((time_limit, *request()))
+    end = time.monotonic() + budget.seconds
+    message: bytes | None = pickle.dumps((budget.seconds, *request()))
     with tempfile.TemporaryDirectory() as scratch, _process(scratch) as process:
         while True:
             try:
                 answer, errors = process.communicate(message, timeout=POLL)
             except subprocess.TimeoutExpired:
                 message = None  # it has been sent
-                if time.monotonic() > end or (stop is not None and stop.is_set()):
+                if time.monotonic() > end or budget.stopped:
                     return None
                 continue
             if process.returncode > 0:

@@ -98,7 +98,8 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
 
 def _record(record: Options | Refutation | Allocation) -> dict[str, Json]:
     """Every field under the name that the file gives it."""
-    return {_NAMES.get((type(record), f.name), f.name): getattr(record, f.name) for f in fields(record)}
+    names = {f.name: _NAMES.get((type(record), f.name), f.name) for f in fields(record) if f.name != "jobs"}
+    return {member: getattr(record, name) for name, member in names.items()}
 
 
 def _size(result: Result) -> dict[str, Json]:

@@ -23,6 +23,8 @@ class Options:
     """Plain modulo scheduling: dependences and units alone, every operation in group 0."""
     explain: bool = True
     """Explain what keeps the interval above the lower bound, where it is above."""
+    jobs: int = 2
+    """Solvers that run at once; the answer does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)

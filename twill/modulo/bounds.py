@@ -89,3 +89,16 @@ def _circuit_behind(op: str, cause: dict[str, str]) -> tuple[str, ...]:
     while cause[circuit[-1]] != op:
         circuit.append(cause[circuit[-1]])
     return tuple(reversed(circuit))
+
+
+def largest_needed(problem: Problem, low: Time) -> Time:
+    """An interval so large that if it does not work, none does.
+
+    When all delays, holds, durations and issue times of one iteration together are less than I, some residue is inside none of them
+    and can be cut out of the period: a schedule at I + 1 gives one at I. The cut must come after every pin, so as not to move it.
+    """
+    ops = sum(op.duration + op.issue for op in problem.operations)
+    edges = sum(max(edge.delay, edge.crossing) for edge in problem.edges)
+    holds = sum(use.hold for value in problem.values for use in value.uses)
+    pinned = max((start for _, start in problem.starts), default=0)
+    return max(low, ops + edges + holds + pinned + 1)

@@ -45,8 +45,8 @@ def _truth(unknowns: list[pulp.LpVariable]) -> np.ndarray:
     return np.array([(unknown.varValue or 0) > 0.5 for unknown in unknowns])
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome:
-    """The outcome at one interval."""
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float, work: float | None = None) -> Outcome:
+    """The outcome at one interval; there is no budget of work, only the time limit."""
     return ilp.decide(minimize, problem, interval, in_flight, joint=joint, time_limit=time_limit)
 
 

@@ -63,8 +63,8 @@ def _truth(model: pyscipopt.Model, formula: Formula) -> np.ndarray:
     return truth
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome:
-    """The outcome at one interval."""
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float, work: float | None = None) -> Outcome:
+    """The outcome at one interval; there is no budget of work, only the time limit."""
     return ilp.decide(minimize, problem, interval, in_flight, joint=joint, time_limit=time_limit)
 
 

@@ -3,8 +3,8 @@
 
 The master problem is the boolean formulation with times rounded down (`twill.smt.coarse` says why that loses no schedule) and memories
 without addresses: SAT proposes a partition that it allows. The subproblem is the exact one under that partition, which CP-SAT decides
-fast, because who waits for whom is known. Where it fails, the operations to blame (`twill.smt.conflict`) are not proposed in these groups
-again, nor their images under the loop's symmetries; so it goes on until a partition works or none is left.
+fast, because who waits for whom is known. Where it fails, a small set of operations in conflict (`twill.smt.conflict`) is excluded from
+these groups, and its images under the loop's symmetries too, until a partition works or none is left.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from random import Random
 
-import numpy as np
 from pysat.solvers import Solver
 
 from twill.engine import boolean
 from twill.engine.boolean.cnf import clausify
-from twill.engine.probe import FEW, Feasible, Outcome, Probe, Refuted, Unknown
+from twill.engine.probe import FEW, Budget, Feasible, Outcome, Probe, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 from twill.smt import conflict, cpsat, sat
@@ -33,10 +32,19 @@ EFFORT = 2.0
 """Deterministic seconds for the times under one partition."""
 
 PATIENCE = 12
-"""Partitions, more than which seldom fail."""
+"""Partitions, more than which seldom fail: then conflicts are analysed."""
 
-BLAME_EFFORT = 0.05
-"""Deterministic seconds, per iteration in flight, for a test of who is to blame: what is refuted is most often refuted soon."""
+CONFLICT_EFFORT = 0.05
+"""Deterministic seconds, per iteration in flight, for a test of a set of operations: most refutations are soon found."""
+
+
+MODEL_WORK = 0.05
+"""Deterministic seconds that stating one model counts for."""
+
+FOREVER = 3600.0
+"""No wall-clock limit within the process: the one that waits for it ends it."""
+
+FINDING = Tactics(proving=False)
 
 
 def decide(
@@ -46,29 +54,54 @@ def decide(
     *,
     joint: bool,
     time_limit: float = 0,
+    work: float | None = None,
     step: Time | None = None,
     patience: int = PATIENCE,
 ) -> Outcome:
-    """The outcome at one interval, for monotone problems; `step` is what times of the master problem are multiples of, `patience` how many
-    partitions may fail before anyone asks why.
+    """The outcome at one interval, for monotone problems.
 
-    `Refuted` where the master problem ran out of partitions, each refuted on exact times; `Unknown` where CP-SAT left one undecided.
+    `step` is what times of the master problem are multiples of, `patience` how many partitions may fail before their conflicts are
+    analysed. `Refuted` where the master problem ran out of partitions, each refuted on exact times; `Unknown` where CP-SAT left one
+    undecided or the budget of work ran out.
     """
-    undecided = False
+    meter = _Meter(float("inf") if work is None else work)
     try:
         master = _Master.of(problem, interval, in_flight, joint, max(1, interval // UNITS) if step is None else step)
     except boolean.TooLargeError:
         return Unknown("size")
-    exact, failed = _Exact(problem, interval, joint), 0
-    while master and (labels := master.partition()):
-        probe = exact.decided(labels, in_flight)
+    if master is None:
+        return Refuted()
+    return _partition_by_partition(master, _Exact(problem, interval, joint, meter), in_flight, patience)
+
+
+def _partition_by_partition(master: "_Master", exact: "_Exact", in_flight: int, patience: int) -> Outcome:
+    undecided, failed = False, 0
+    while exact.meter.left > 0:
+        labels = master.partition(exact.meter)
+        match labels:
+            case Refuted():
+                return Unknown() if undecided else Refuted()
+            case Unknown():
+                return labels
+            case _:
+                probe = exact.decided(labels, in_flight)
         if probe.solution:
             return Feasible(probe.solution)
         failed += 1
         undecided |= not probe.refuted
-        blame = joint and failed > patience and probe.refuted
-        master.exclude(labels, exact.blamed(labels, in_flight) if blame else conflict.groupable(problem))
-    return Unknown() if undecided else Refuted()
+        analysed = exact.joint and failed > patience and probe.refuted
+        master.exclude(labels, exact.conflict(labels, in_flight) if analysed else conflict.groupable(exact.problem))
+    return Unknown()
+
+
+@dataclass(slots=True)
+class _Meter:
+    """The work that is left, in deterministic seconds."""
+
+    left: float
+
+    def spend(self, work: float) -> None:
+        self.left -= work
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +111,31 @@ class _Exact:
     problem: Problem
     interval: Time
     joint: bool
-
-    def under(self, labels: Labels, in_flight: int) -> Probe:
-        tactics = Tactics(EFFORT, proving=False)
-        return cpsat.attempt(under(self.problem, labels), self.interval, in_flight, joint=self.joint, tactics=tactics)
+    meter: _Meter
 
     def decided(self, labels: Labels, in_flight: int) -> Probe:
         """A schedule with few iterations in flight, or else the probe of all."""
-        few = self.under(labels, min(FEW, in_flight))
-        return few if few.solution or in_flight <= FEW else self.under(labels, in_flight)
+        few = self._under(labels, min(FEW, in_flight))
+        return few if few.solution or in_flight <= FEW else self._under(labels, in_flight)
 
-    def blamed(self, labels: Labels, in_flight: int) -> list[int]:
-        """Few operations whose groups exclude a schedule: for few iterations in flight, which is soon asked, then those and as many more
-        as it takes for all."""
+    def conflict(self, labels: Labels, in_flight: int) -> list[int]:
+        """Few operations whose groups exclude a schedule: for few iterations in flight, which is decided soon, then those and as many
+        more as it takes for all."""
         everyone = conflict.groupable(self.problem)
         ops = conflict.fewer(everyone, lambda kept: self._refuted(labels, kept, min(FEW, in_flight)))
         return conflict.more(self.problem, ops, lambda kept: self._refuted(labels, kept, in_flight)) if in_flight > FEW else ops
 
+    def _under(self, labels: Labels, in_flight: int) -> Probe:
+        return self._probe(under(self.problem, labels), in_flight, EFFORT)
+
     def _refuted(self, labels: Labels, kept: Sequence[int], in_flight: int) -> bool:
-        loose = conflict.loose(self.problem, labels, kept)
-        return cpsat.attempt(loose, self.interval, in_flight, tactics=Tactics(BLAME_EFFORT * in_flight, proving=False)).refuted
+        return self._probe(conflict.loose(self.problem, labels, kept), in_flight, CONFLICT_EFFORT * in_flight).refuted
+
+    def _probe(self, problem: Problem, in_flight: int, work: float) -> Probe:
+        budget = Budget(FOREVER, max(0.0, min(work, self.meter.left)))
+        probe = cpsat.attempt(problem, self.interval, in_flight, joint=self.joint, budget=budget, tactics=FINDING)
+        self.meter.spend(probe.work + MODEL_WORK)
+        return probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,29 +156,31 @@ class _Master:
         if model is None:
             return None
         for a, b in combinations(range(len(problem.operations)), 2):
-            model.groups.same(a, b)  # may be spoken of later
+            model.groups.same(a, b)  # clauses of `exclude` may need it
         clauses = clausify(model.formula)
         master = cls(model, clauses.variables, mirrors(problem))
         for block in clauses.clauses:
             master.solver.append_formula(block.tolist())
         return master
 
-    def partition(self) -> Labels | None:
-        """The groups of one more schedule in coarse time; None where there is none.
+    def partition(self, meter: _Meter) -> Labels | Refuted | Unknown:
+        """The groups of one more schedule in coarse time; `Refuted` where there is none.
 
-        The solver is told to guess other groups each time: left alone it proposes the last partition again with one operation moved.
+        The solver starts from other random groups each time: left alone it proposes the last partition again with one operation moved.
         """
         member = self.model.groups.member
         guess = [(row, self.random.randrange(len(row))) for row in member if row]
         self.solver.set_phases([x if g == chosen else -x for row, chosen in guess for g, x in enumerate(row)])
-        if not self.solver.solve():
-            return None
-        truth = np.zeros(self.variables + 1, bool)
-        truth[[x for x in self.solver.get_model() or () if x > 0]] = True
-        return tuple(self.model.groups.read(truth))
+        before = self._conflicts()
+        found = sat.solve_within(self.solver, None if meter.left == float("inf") else int(meter.left * sat.CONFLICTS))
+        meter.spend((self._conflicts() - before) / sat.CONFLICTS)
+        return found if found is not None else tuple(self.model.groups.read(sat.truth(self.solver, self.variables)))
+
+    def _conflicts(self) -> int:
+        return (self.solver.accum_stats() or {}).get("conflicts", 0)
 
     def exclude(self, labels: Labels, ops: Sequence[int]) -> None:
-        """Not these operations again, nor their images, together and apart as they are here."""
+        """Exclude these operations, and their images, together and apart as they are here."""
         for image in (range(len(labels)), *self.mirrors):
             parts: dict[int, list[int]] = {}
             for op in ops:

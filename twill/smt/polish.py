@@ -8,15 +8,16 @@ time, benchmarks/notebook.md); where no schedule of this partition is, the lates
 prologue and the epilogue. Latest starts last: what need not be early then takes its room no sooner than it must.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from twill.engine import decode
+from twill.engine.probe import Probe
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
 from twill.smt import cpsat
 from twill.smt.cpsat import Goal, Tactics
 from twill.smt.partitions import under
+from twill.smt.setting import Setting
 from twill.smt.symmetry import Family
 
 SHARE = 0.5
@@ -27,15 +28,18 @@ SHARE = 0.5
 class Polish:
     """Improves `best` by one goal after the other."""
 
-    problem: Problem
-    in_flight: int
+    setting: Setting
     best: Solution
-    alike: tuple[Family, ...]
-    """Sub-tiles (see `twill.smt.symmetry`)."""
-    joint: bool
-    remaining: Callable[[], float]
     in_order: bool = False
     """The best is, and what is found from now on must be."""
+
+    @property
+    def problem(self) -> Problem:
+        return self.setting.problem
+
+    @property
+    def joint(self) -> bool:
+        return self.setting.joint
 
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
@@ -49,53 +53,66 @@ class Polish:
         return self.best, [goal for goal, sure in proven.items() if not sure]
 
     def _groups(self) -> bool:
-        """Refute one group, then two, ... below the answer's number; stop at the first that works."""
+        """Each number of groups below the answer's, upwards from the least, to the first that works; whether those below are refuted."""
         kinds = {op.variable for op in self.problem.operations}
+        refuted = True
         for count in range(len(kinds), len(self.best.groups)):
-            fewer, left = self._within(count), max(0.0, self.remaining())
-            probe = cpsat.attempt(fewer, self.best.interval, self.in_flight, time_limit=left, tactics=Tactics(SHARE))
+            probe = self._with_groups(count)
             if probe.solution is not None:
                 self.best = probe.solution
-            if not probe.refuted:
-                return probe.conclusive
-        return True
+                return refuted
+            refuted = refuted and probe.refuted
+        return refuted
+
+    def _with_groups(self, count: int) -> Probe:
+        """Few iterations in flight first, freely and under natural partitions; then all."""
+        fewer, few = self._within(count), self.setting.few
+        natural = [under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count]
+        for problem in (fewer, *natural):
+            probe = self._probe(problem, few)
+            if probe.solution is not None or (problem is fewer and probe.refuted and few == self.setting.in_flight):
+                return probe
+        return self._probe(fewer, self.setting.in_flight)
+
+    def _probe(self, problem: Problem, in_flight: int) -> Probe:
+        return cpsat.attempt(problem, self.best.interval, in_flight, budget=self.setting.budget(SHARE))
 
     def _channels(self) -> bool:
         return not decode.channels(self.problem, self.best.group) or self._improve("channels", self._as_few_groups())
 
     def _put_in_order(self) -> None:
         """In no more stages, sub-tiles in turn first, which is quick."""
-        for alike in dict.fromkeys((self.alike, ())) if self.joint else ():
-            found, _ = self._asked("stages", self._this_partition(), alike, in_order=True)
+        for alike in dict.fromkeys((self.setting.alike, ())) if self.joint else ():
+            found, _ = self._improved("stages", self._this_partition(), alike, in_order=True)
             if found is not self.best:
                 self.best, self.in_order = found, True
                 return
 
     def _within_partition(self, goal: Goal) -> bool:
         """Within the partition first, which is quick, quicker yet with sub-tiles in turn; then over all as simple ones, which proves it."""
-        if self.alike:
-            self._improve(goal, self._this_partition(), self.alike)
+        if self.setting.alike:
+            self._improve(goal, self._this_partition(), self.setting.alike)
         if self.joint:
             self._improve(goal, self._this_partition())
         return not self.in_order and self._improve(goal, self._as_few_groups())
 
     def _none_is_shorter(self) -> bool:
         """Whether no answer is, in order or not, in any partition that is as simple."""
-        found, sure = self._asked("length", self._as_few_groups(), (), in_order=False)
+        found, sure = self._improved("length", self._as_few_groups(), (), in_order=False)
         return sure and found.length(self.problem) == self.best.length(self.problem)
 
     def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:
         """Whether the best is now proven best by this goal."""
-        self.best, sure = self._asked(goal, problem, alike, self.in_order)
+        self.best, sure = self._improved(goal, problem, alike, self.in_order)
         return sure
 
-    def _asked(self, goal: Goal, problem: Problem, alike: tuple[Family, ...], in_order: bool) -> tuple[Solution, bool]:
+    def _improved(self, goal: Goal, problem: Problem, alike: tuple[Family, ...], in_order: bool) -> tuple[Solution, bool]:
         """The best by this goal, the best so far where none is found, and whether that is proven."""
-        left = self.remaining()
-        if left <= 0:
+        if self.setting.remaining <= 0:
             return self.best, False
-        tactics = Tactics(SHARE, shifted=alike, in_order=in_order)
-        return cpsat.improve(goal, problem, self.best, self.in_flight, joint=self.joint, time_limit=left, tactics=tactics)
+        tactics, budget = Tactics(shifted=alike, in_order=in_order), self.setting.budget(SHARE)
+        most = self.setting.in_flight
+        return cpsat.improve(goal, problem, self.best, most, joint=self.joint, budget=budget, tactics=tactics)
 
     def _within(self, groups: int) -> Problem:
         return replace(self.problem, limits=replace(self.problem.limits, groups=groups))

@@ -1,160 +1,177 @@
 """One interval, decided from two sides at once.
 
-One side finds and proves nothing: a hunt under natural partitions, then `twill.smt.benders`, for few iterations in flight. The other
-proves: projections, `twill.smt.benders` for all iterations in flight, then the complete engines on the whole. What the first side finds is
-the answer, however long it takes, and what the second finds counts where the first gives up: so the answer is always the same.
+One side finds: quick probes under natural partitions. The other decides: the complete model for few iterations in flight, then
+`twill.smt.benders`; for all of them projections, the complete model, `twill.smt.benders` and the other engines. A schedule that the first
+side finds is the answer, whatever the other does, and every probe has a budget of work, so the result does not depend on which side is
+faster or on how many cores there are (`twill.engine.parallel`).
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from twill.engine.probe import FEW, Probe, Unknown, best
+from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.probe import Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
-from twill.ir.search import Options
 from twill.smt import benders, cpsat
 from twill.smt.cpsat import Tactics
-from twill.smt.partitions import Labels, under
+from twill.smt.partitions import under
 from twill.smt.portfolio import complete_engines
 from twill.smt.relax import Projection
+from twill.smt.setting import Setting
 
-GLANCE = 4
-"""A part of the share: what works under a natural partition is mostly found soon."""
+QUICK = 4
+"""A quick probe under a natural partition gets this part of a share: what works there is mostly found soon."""
+
+WHOLE = 2.0
+"""Shares for the complete model."""
 
 PATIENCE = 10.0
-"""Seconds for `twill.smt.benders`, per share."""
+"""Shares for `twill.smt.benders`."""
+
+LARGE = 48
+"""Operations above which the complete model is left to the end: stating it takes seconds."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Race:
-    """Deciding `interval`: everything known that may help, and how long everyone may take."""
+    """Deciding `interval`, with shares of `work` deterministic seconds."""
 
-    problem: Problem
-    options: Options
+    setting: Setting
     interval: Time
-    share: float
-    """Deterministic seconds, about, for each look."""
-    remaining: Callable[[], float]
-    hasty: bool
-    """Where few iterations in flight are refuted, the whole is not put to the complete engines: there are other intervals to look at."""
+    work: float
+    deferred: bool
+    """Where few iterations in flight are refuted, only quick proofs for more of them: other intervals come first."""
     best: Solution | None
     """An answer at a larger interval."""
-    candidates: tuple[Labels, ...]
     binding: tuple[Projection, ...]
+
+    @property
+    def problem(self) -> Problem:
+        return self.setting.problem
+
+    @property
+    def searches(self) -> bool:
+        """Probes that find and prove nothing take part."""
+        return self.setting.options.engine in ("auto", "cpsat")
+
+    @property
+    def small(self) -> bool:
+        return len(self.problem.operations) <= LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The probe that decides the interval, or an unknown one, and what was refuted for few iterations in flight on the way."""
+
+    probe: Probe
     partly: Refutation | None = None
-    """What was refuted on the way, for fewer iterations in flight than asked for."""
-    stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self) -> Probe:
-        """A find, a refutation, or a timeout."""
-        with ThreadPoolExecutor(2) as pool:
-            sides = pool.submit(self._find), pool.submit(self._prove)
-            try:
-                found = sides[0].result()
-                return found if found.solution is not None else best([found, sides[1].result()])
-            finally:
-                self.stop.set()
 
-    @property
-    def left(self) -> float:
-        return max(0.0, self.remaining())
+def decide(race: Race) -> Decision:
+    """Few iterations in flight first: most answers have no more, and they are decided in a hundredth of the time."""
+    few, most = race.setting.few, race.setting.in_flight
+    first = _sides(race, _hunts(race, (1, few), race.work / QUICK), _decide_few(race)) if race.searches else NOTHING
+    if first.solution is not None or (first.refuted and few == most):
+        return Decision(first)
+    partly = first.refutation(race.interval, few, below=race.problem.monotone)
+    return Decision(_sides(race, _find_more(race, partly is not None), _prove(race, partly is not None)), partly)
 
-    @property
-    def joint(self) -> bool:
-        return not self.options.modulo_only
 
-    @property
-    def tricks(self) -> bool:
-        """Projections and coarse time may be used: they rest on monotony, and a chosen engine is to answer alone."""
-        return self.options.engine == "auto" and self.joint and self.problem.monotone
+def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
+    jobs = race.setting.options.jobs
+    finders, provers = tuple(find), tuple(prove)
+    return find_and_prove(
+        lambda stop: first_conclusive(finders, max(1, jobs - 1), stop), lambda stop: first_conclusive(provers, 1, stop), jobs, Stop()
+    )
 
-    def _nothing(self, name: str) -> Probe:
-        return Probe(Unknown(), name)
 
-    def _find(self) -> Probe:
-        """Natural partitions at a glance, then others, then the natural ones again, for few iterations in flight. One alone comes first: it
-        leaves little to decide, and the solver sees sooner whether it works than whether more do."""
-        ways = (
-            lambda: self._hunt([1, FEW], self.share / GLANCE),
-            lambda: self._split(min(FEW, self.options.max_in_flight)),
-            lambda: self._hunt([FEW], self.share),
-            lambda: self._hunt([FEW + 1], self.share / GLANCE),
+def _decide_few(race: Race) -> Iterator[Step]:
+    few = race.setting.few
+    if race.small:
+        yield _whole(race, few, WHOLE * race.work, proving=False)
+    if race.setting.decomposes:
+        yield _split(race, few)
+
+
+def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
+    """The natural partitions again with a full share, and with one more iteration in flight."""
+    few, most = race.setting.few, race.setting.in_flight
+    if race.searches and not few_refuted:
+        yield from _hunts(race, (few,), race.work)
+    if race.searches and few < most:
+        yield from _hunts(race, (few + 1,), race.work / QUICK)
+        if race.small:
+            yield _whole(race, few + 1, WHOLE * race.work, proving=False, finding=True)
+
+
+def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
+    most = race.setting.in_flight
+    if race.setting.decomposes:
+        yield from (_projected(race, projection) for projection in race.binding)
+    if race.searches and race.small:
+        yield _whole(race, most, WHOLE * race.work)
+    if race.deferred and few_refuted:
+        return
+    if race.setting.decomposes:
+        yield _split(race, most)
+    yield from _engines(race)
+
+
+def _hunts(race: Race, flights: Iterable[int], work: float) -> Iterator[Step]:
+    """Each natural partition, that of the best answer first; what fails there proves nothing."""
+    best = (race.best.group,) if race.best else ()
+    partitions = dict.fromkeys((*best, *race.setting.candidates)) if race.setting.joint else {}
+    problems = [under(race.problem, labels) for labels in partitions] or [race.problem]
+    tactics = Tactics(proving=False, hint=race.best)
+    for in_flight in dict.fromkeys(n for n in flights if n <= race.setting.in_flight):
+        for problem in problems:
+            yield _finding(_cpsat(race, problem, in_flight, work, tactics))
+
+
+def _whole(race: Race, in_flight: int, work: float, *, proving: bool = True, finding: bool = False) -> Step:
+    """The complete model; with `finding` its refutation, which speaks of too few iterations in flight, is dropped."""
+    step = _cpsat(race, race.problem, in_flight, work, Tactics(proving=proving, hint=race.best))
+    return _finding(step) if finding else step
+
+
+def _cpsat(race: Race, problem: Problem, in_flight: int, work: float, tactics: Tactics) -> Step:
+    return lambda stop: cpsat.attempt(
+        problem, race.interval, in_flight, joint=race.setting.joint, budget=race.setting.budget(work, stop), tactics=tactics
+    )
+
+
+def _finding(step: Step) -> Step:
+    """Only what it finds counts."""
+
+    def found(stop: Stop) -> Probe:
+        probe = step(stop)
+        return probe if probe.solution is not None else NOTHING
+
+    return found
+
+
+def _split(race: Race, in_flight: int) -> Step:
+    """A partition in coarse time, then exact times under it."""
+    return lambda stop: benders.attempt(race.problem, race.interval, in_flight, budget=race.setting.budget(PATIENCE * race.work, stop))
+
+
+def _projected(race: Race, projection: Projection) -> Step:
+    """A projection: its refutation is the whole problem's, a schedule of it is not."""
+
+    def refute(stop: Stop) -> Probe:
+        budget = race.setting.budget(WHOLE * race.work, stop)
+        probe = cpsat.attempt(projection.at(race.interval), race.interval, race.setting.in_flight, budget=budget)
+        return replace(probe, engine=f"cpsat on the {projection.name} projection") if probe.refuted else NOTHING
+
+    return refute
+
+
+def _engines(race: Race) -> Iterator[Step]:
+    """Complete engines on the whole; one that was chosen by name has no budget but the time limit."""
+    setting = race.setting
+    work = None if setting.options.engine != "auto" else 3 * race.work
+    for attempt in complete_engines(race.problem, setting.options, race.interval):
+        yield lambda stop, attempt=attempt: attempt(
+            race.problem, race.interval, setting.in_flight, joint=setting.joint, budget=setting.budget(work, stop)
         )
-        return self._first(*ways, until=self._elsewhere)
-
-    def _elsewhere(self) -> bool:
-        """The answer is probably not at this interval, and others are still to be looked at."""
-        return self.hasty and self.partly is not None
-
-    def _prove(self) -> Probe:
-        """Projections, partitions one after the other, then the complete engines on the whole; a proof ends the race."""
-        found = self._first(self._by_projection, lambda: self._split(self.options.max_in_flight))
-        if not self._elsewhere():
-            found = self._first(lambda: found, self._by_engines)
-        if found.refuted:
-            self.stop.set()
-        return found
-
-    def _first(self, *ways: Callable[[], Probe], until: Callable[[], bool] = lambda: False) -> Probe:
-        """The first conclusive probe."""
-        found = self._nothing("cpsat")
-        for way in ways:
-            if not found.conclusive and not self.stop.is_set() and not until():
-                found = way()
-        return found
-
-    def _hunt(self, flights: list[int], effort: float) -> Probe:
-        """Look under each natural partition, that of the best answer first; what fails here proves nothing."""
-        for in_flight, problem in self._looks(flights):
-            if self.stop.is_set() or self.left <= 0:
-                break
-            tactics = Tactics(effort, proving=False, hint=self.best)
-            found = cpsat.attempt(
-                problem, self.interval, in_flight, joint=self.joint, time_limit=self.left, stop=self.stop, tactics=tactics
-            )
-            if found.solution is not None:
-                return found
-        return self._nothing("cpsat")
-
-    def _looks(self, flights: list[int]) -> Iterator[tuple[int, Problem]]:
-        """(in_flight, problem) pairs."""
-        if self.options.engine not in ("auto", "cpsat"):
-            return
-        partitions = dict.fromkeys((*((self.best.group,) if self.best else ()), *self.candidates))
-        problems = [under(self.problem, labels) for labels in partitions] if self.joint else [self.problem]
-        for in_flight in (n for n in flights if n <= self.options.max_in_flight):
-            for problem in problems:
-                yield in_flight, problem
-
-    def _split(self, in_flight: int) -> Probe:
-        """A partition from times rounded down, then times under it; a refutation is conclusive if it is for all iterations in flight."""
-        if not self.tricks:
-            return self._nothing("benders")
-        patience = min(self.left, PATIENCE * self.share)
-        found = benders.attempt(self.problem, self.interval, in_flight, time_limit=patience, stop=self.stop)
-        if found.refuted and in_flight < self.options.max_in_flight:
-            self.partly = found.refutation(self.interval, in_flight, below=True)
-            return self._nothing(found.engine)
-        return found
-
-    def _by_projection(self) -> Probe:
-        for projection in self.binding if self.tricks else ():
-            small, in_flight = projection.at(self.interval), self.options.max_in_flight
-            found = cpsat.attempt(small, self.interval, in_flight, time_limit=self.left, stop=self.stop, tactics=Tactics(2 * self.share))
-            if found.refuted:
-                return replace(found, engine=f"cpsat on the {projection.name} projection")
-        return self._nothing("cpsat")
-
-    def _by_engines(self) -> Probe:
-        engines = complete_engines(self.problem, self.options, self.interval)
-        patience = self.left if self.options.engine != "auto" else min(self.left, 3 * self.share)
-        with ThreadPoolExecutor(len(engines)) as pool:
-            running = [
-                pool.submit(
-                    run, self.problem, self.interval, self.options.max_in_flight, joint=self.joint, time_limit=patience, stop=self.stop
-                )
-                for run in engines
-            ]
-            return best([probe.result() for probe in running])

@@ -10,29 +10,51 @@ from pysat.solvers import Solver
 
 from twill.engine import boolean
 from twill.engine.boolean.cnf import clausify
-from twill.engine.probe import Outcome, Refuted
+from twill.engine.probe import Outcome, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 
 SOLVER = "glucose4"  # faster than CaDiCaL on these formulas, on both verdicts
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0) -> Outcome:
-    """The outcome at one interval; only memory limits it."""
-    return boolean.decide(satisfy, problem, interval, in_flight, joint=joint)
+CONFLICTS = 4000
+"""Conflicts that count as one deterministic second: about what Glucose takes for them on these formulas."""
 
 
-def satisfy(formula: boolean.Formula) -> np.ndarray | Refuted:
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0, work: float | None = None) -> Outcome:
+    """The outcome at one interval; a budget of work limits the conflicts."""
+    return boolean.decide(lambda formula: satisfy(formula, work), problem, interval, in_flight, joint=joint)
+
+
+def satisfy(formula: boolean.Formula, work: float | None = None) -> np.ndarray | Refuted | Unknown:
     """An assignment found by Glucose."""
     clauses = clausify(formula)
     with Solver(name=SOLVER) as solver:
         for block in clauses.clauses:
             solver.append_formula(block.tolist())
-        if not solver.solve():
+        found = solve_within(solver, None if work is None else int(work * CONFLICTS))
+        return found if isinstance(found, Refuted | Unknown) else truth(solver, clauses.variables)
+
+
+def solve_within(solver: Solver, conflicts: int | None) -> Refuted | Unknown | None:
+    """None where the solver has a model; a limit that it reaches is `Unknown`."""
+    if conflicts is None:
+        return None if solver.solve() else Refuted()
+    solver.conf_budget(max(1, conflicts))
+    match solver.solve_limited():
+        case True:
+            return None
+        case False:
             return Refuted()
-        truth = np.zeros(clauses.variables + 1, bool)
-        truth[[x for x in solver.get_model() or () if x > 0]] = True
-        return truth
+        case _:
+            return Unknown("work")
+
+
+def truth(solver: Solver, variables: int) -> np.ndarray:
+    """The values of variables 0..n in the solver's model."""
+    values = np.zeros(variables + 1, bool)
+    values[[x for x in solver.get_model() or () if x > 0]] = True
+    return values
 
 
 attempt = isolated("sat", decide)

@@ -17,7 +17,7 @@ from twill.ir.problem import Problem, Time
 from twill.smt.yices_library import library
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0) -> Outcome:
+def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0, work: float | None = None) -> Outcome:
     """The outcome at one interval; only memory limits it."""
     return boolean.decide(satisfy, problem, interval, in_flight, joint=joint)
 

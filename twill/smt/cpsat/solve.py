@@ -13,7 +13,7 @@ from typing import Literal
 from ortools.sat.python import cp_model
 
 from twill.engine import decode
-from twill.engine.probe import Feasible, Outcome, Probe, Refuted, Unknown
+from twill.engine.probe import UNLIMITED, Budget, Feasible, Outcome, Probe, Refuted, Stoppable, Unknown
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt.cpsat import allocation as memory
@@ -50,10 +50,8 @@ def build(problem: Problem, interval: Time, in_flight: int, joint: bool, late: C
 
 @dataclass(frozen=True, slots=True)
 class Tactics:
-    """How CP-SAT searches, and for what; the default is the whole problem without a budget."""
+    """How CP-SAT searches, and for what; the default is any schedule of the problem."""
 
-    effort: float | None = None
-    """The solver's budget of work, in units of its deterministic time (about seconds): giving up does not depend on the load."""
     proving: bool = True
     """More linear relaxations, which refute tight register budgets tenfold faster and find slower."""
     hint: Solution | None = None
@@ -73,21 +71,20 @@ def attempt(
     in_flight: int,
     *,
     joint: bool = True,
-    time_limit: float = 60.0,
-    stop: threading.Event | None = None,
+    budget: Budget = UNLIMITED,
     tactics: Tactics = PLAIN,
 ) -> Probe:
     """Is there a schedule of at most `in_flight` iterations in flight at exactly this interval?"""
     began = time.monotonic()
     try:
-        built = build(problem, interval, in_flight, joint, _clock(began + time_limit, stop))
+        built = build(problem, interval, in_flight, joint, _clock(began, budget))
     except StoppedError:
         return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
     _narrow(built, tactics)
     _hint(built, tactics.hint)
-    left = time_limit - (time.monotonic() - began)
-    solver, status = _run(built.variables.model, left, stop, tactics.effort, 2 if tactics.proving else 0)
-    return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began)
+    solver, status = _run(built.variables.model, began, budget, 2 if tactics.proving else 0)
+    work = solver.response_proto.deterministic_time
+    return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work)
 
 
 def _outcome(built: Built, solver: cp_model.CpSolver, status: cp_model.CpSolverStatus) -> Outcome:
@@ -108,39 +105,38 @@ def _narrow(built: Built, tactics: Tactics) -> None:
         groups.in_order(built.variables)
 
 
-def _clock(end: float, stop: threading.Event | None) -> Callable[[], bool]:
+def _clock(began: float, budget: Budget) -> Callable[[], bool]:
     """Whether the time is up or the event set."""
-    return lambda: time.monotonic() > end or (stop is not None and stop.is_set())
+    end = began + budget.seconds
+    return lambda: time.monotonic() > end or budget.stopped
 
 
-def _run(
-    model: cp_model.CpModel, seconds: float, stop: threading.Event | None, effort: float | None = None, linearization: int = 1
-) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
-    """Solve; a stop event ends the search early."""
+def _run(model: cp_model.CpModel, began: float, budget: Budget, linearization: int) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
+    """Solve on one core with a fixed seed; a stop event ends the search early."""
     solver = cp_model.CpSolver()
-    if effort is not None:
-        solver.parameters.max_deterministic_time = effort
+    if budget.work is not None:
+        solver.parameters.max_deterministic_time = budget.work
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
     solver.parameters.linearization_level = linearization
-    solver.parameters.max_time_in_seconds = max(0.01, seconds)
+    solver.parameters.max_time_in_seconds = max(0.01, began + budget.seconds - time.monotonic())
     solver.parameters.catch_sigint_signal = False
-    if stop is None:
+    if budget.stop is None:
         return solver, _solved(solver, model)
     done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.05):
-            if stop.is_set():
-                solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
+    watcher = threading.Thread(target=_watch, args=(budget.stop, done, solver), daemon=True)
     watcher.start()
     try:
         return solver, _solved(solver, model)
     finally:
         done.set()
         watcher.join()
+
+
+def _watch(stop: Stoppable, done: threading.Event, solver: cp_model.CpSolver) -> None:
+    while not done.wait(0.02):
+        if stop.is_set():
+            solver.stop_search()
 
 
 def _solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
@@ -181,20 +177,27 @@ def _hint(built: Built, hint: Solution | None) -> None:
 
 
 def improve(
-    goal: Goal, problem: Problem, found: Solution, in_flight: int, *, joint: bool = True, time_limit: float, tactics: Tactics = PLAIN
+    goal: Goal,
+    problem: Problem,
+    found: Solution,
+    in_flight: int,
+    *,
+    joint: bool = True,
+    budget: Budget = UNLIMITED,
+    tactics: Tactics = PLAIN,
 ) -> tuple[Solution, bool]:
     """The best answer by one goal at `found`'s interval, no worse than `found` by the goals before it, and whether that is proven; `found`
     where no better one was found."""
     began = time.monotonic()
     most = in_flight if goal in ("channels", "stages") else found.in_flight(problem)
     try:
-        built = build(problem, found.interval, most, joint, _clock(began + time_limit, None))
+        built = build(problem, found.interval, most, joint, _clock(began, budget))
     except StoppedError:
         return found, False
     _narrow(built, tactics)
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
-    solver, status = _run(built.variables.model, time_limit - (time.monotonic() - began), None, tactics.effort, 0)
+    solver, status = _run(built.variables.model, began, budget, 0)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, False
     return _read(built, solver), status == cp_model.OPTIMAL

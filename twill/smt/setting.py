@@ -1,0 +1,99 @@
+"""What a search is given, and what it knows: two frozen products that its steps pass on."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from twill.engine.parallel import Stop
+from twill.engine.probe import FEW, Budget
+from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Refutation, Solution
+from twill.ir.search import Options, Progress, Report
+from twill.smt.partitions import Labels
+from twill.smt.relax import Projection
+from twill.smt.symmetry import Family
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A problem, how to search, and what is derived from the two alone."""
+
+    problem: Problem
+    options: Options
+    in_flight: int
+    """Schedules of up to this many iterations in flight count."""
+    report: Report
+    candidates: tuple[Labels, ...]
+    """Natural partitions."""
+    alike: tuple[Family, ...]
+    """Sub-tiles."""
+    work: float
+    """Deterministic seconds of an ordinary probe; more for larger problems."""
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def joint(self) -> bool:
+        return not self.options.modulo_only
+
+    @property
+    def few(self) -> int:
+        """Iterations in flight that are probed first."""
+        return min(FEW, self.in_flight)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the wall-clock limit."""
+        return max(0.0, self.options.time_limit - (time.monotonic() - self.began))
+
+    @property
+    def decomposes(self) -> bool:
+        """Projections and coarse time apply: they rest on monotony, and an engine that was chosen works alone."""
+        return self.options.engine == "auto" and self.joint and self.problem.monotone
+
+    def budget(self, work: float | None, stop: Stop | None = None) -> Budget:
+        return Budget(self.remaining, work, stop)
+
+    def tell(self, what: str, engine: str, interval: Time, detail: str = "") -> None:
+        """Report a progress event."""
+        self.report(Progress(time.monotonic() - self.began, engine, interval, what, detail))  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known: every interval below `low` is refuted, `best` works."""
+
+    low: Time
+    top: Time
+    """The largest interval that could matter: if it does not work, none does."""
+    best: Solution | None = None
+    refuted: tuple[Refutation, ...] = ()
+    partly: Refutation | None = None
+    """The largest interval that was refuted for few iterations in flight alone."""
+    binding: tuple[tuple[Projection, Time], ...] = ()
+    """Projections that refuted something, with the largest interval that they did."""
+
+    @property
+    def high(self) -> Time:
+        """The smallest interval known to work, or one past the largest worth trying."""
+        return self.best.interval if self.best else self.top + 1
+
+    @property
+    def open(self) -> bool:
+        return self.low < self.high
+
+    def found(self, solution: Solution) -> "Evidence":
+        return replace(self, best=solution) if solution.interval < self.high or self.best is None else self
+
+    def excluding(self, refutation: Refutation) -> "Evidence":
+        """Where a refutation covers all below, the weaker ones are dropped."""
+        kept = tuple(old for old in self.refuted if old.max_in_flight is None or not refutation.below)
+        return replace(self, refuted=(*kept, refutation), low=max(self.low, refutation.interval + 1))
+
+    def partly_excluding(self, refutation: Refutation | None) -> "Evidence":
+        if refutation is None or (self.partly and self.partly.interval >= refutation.interval):
+            return self
+        return replace(self, partly=refutation)
+
+
+Step = Callable[[Setting, Evidence], Evidence]
+"""A step of the search."""

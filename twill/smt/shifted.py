@@ -1,0 +1,83 @@
+"""An early answer for a loop of sub-tiles: shifted copies of one schedule (`twill.smt.symmetry`).
+
+Two iterations in flight, at intervals that rise from the lowest in growing steps, then nearer to the lowest, to within a small part of it.
+It finds and proves nothing; its probes have budgets of work, and so has the whole.
+"""
+
+from dataclasses import dataclass, replace
+
+from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Solution
+from twill.smt import cpsat
+from twill.smt.cpsat import Tactics
+from twill.smt.partitions import under
+from twill.smt.setting import Evidence, Setting
+
+GRAIN = 64
+"""It ends where the gap is less than this part of the interval."""
+
+REACH = 4
+"""Times the lowest interval: further up it does not look."""
+
+SHARES = 24
+"""Shares of work for all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    evidence: Evidence
+    floor: Time
+    step: Time = 0
+    spent: float = 0.0
+
+
+def shifted_copies(setting: Setting, evidence: Evidence) -> Evidence:
+    """The evidence with the best schedule of this form."""
+    if not setting.alike or setting.options.engine not in ("auto", "cpsat"):
+        return evidence
+    state = _State(evidence, evidence.low)
+    while _goes_on(setting, state):
+        state = _at(setting, state, _interval(state))
+    return state.evidence
+
+
+def _grain(evidence: Evidence) -> Time:
+    return max(1, evidence.low // GRAIN)
+
+
+def _goes_on(setting: Setting, state: _State) -> bool:
+    evidence = state.evidence
+    near = evidence.best is not None and evidence.high - state.floor < _grain(evidence)
+    within = state.floor < min(evidence.high, REACH * evidence.low)
+    return within and not near and state.spent < SHARES * setting.work and setting.remaining > 0
+
+
+def _interval(state: _State) -> Time:
+    evidence = state.evidence
+    return (state.floor + evidence.high - 1) // 2 if evidence.best else min(state.floor + state.step, evidence.top)
+
+
+def _at(setting: Setting, state: _State, interval: Time) -> _State:
+    setting.tell("trying", "cpsat", interval, "sub-tiles as shifted copies")
+    found, spent = _probe(setting, state.evidence, interval)
+    spent += state.spent
+    if found is None:
+        return replace(state, floor=interval + 1, step=max(2 * state.step, _grain(state.evidence)), spent=spent)
+    setting.tell("feasible", "cpsat", interval)
+    return replace(state, evidence=state.evidence.found(found), spent=spent)
+
+
+def _probe(setting: Setting, evidence: Evidence, interval: Time) -> tuple[Solution | None, float]:
+    """Under each natural partition; at the lowest interval three in flight too, where the simplest partition allows it."""
+    problems = [under(setting.problem, labels) for labels in setting.candidates] if setting.joint else [setting.problem]
+    probes: list[tuple[Problem, int]] = [(problem, setting.few) for problem in problems]
+    if interval == evidence.low and setting.few < setting.in_flight:
+        probes += [(problem, setting.few + 1) for problem in problems[:1]]
+    spent, tactics = 0.0, Tactics(proving=False, shifted=setting.alike)
+    for problem, in_flight in probes:
+        budget = setting.budget(setting.work)
+        probe = cpsat.attempt(problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics)
+        spent += probe.work
+        if probe.solution is not None:
+            return probe.solution, spent
+    return None, spent
