@@ -52,3 +52,17 @@ class TwillError(Exception):
         shown = line[start : start + 120]
         width = max(1, min(self.span, len(shown) - (column - 1 - start)))
         return [f"    {shown}", "    " + " " * (column - 1 - start) + "^" * width]
+
+
+class InternalError(TwillError):
+    """A defect of Twill that an input has uncovered, with the operation that was worked on where that is known."""
+
+    def __init__(self, message: str, location: Location | None = None, *, text: str | None = None, details: str = "") -> None:
+        """`details` is the Python traceback."""
+        way_out = f"this is a defect in Twill: please report it with the input ({TRACEBACK}=1 shows where it happened)"
+        super().__init__(message, location, text=text, help=way_out)
+        self.details = details
+
+
+TRACEBACK = "TWILL_TRACEBACK"
+"""The environment variable that shows tracebacks."""

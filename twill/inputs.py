@@ -128,6 +128,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.reader.ttgir import read
     from twill.extract.rewrite.early_return import structured
     from twill.extract.rewrite.induction import from_iteration
+    from twill.extract.validate import validate
 
     module, machine = origin(inputs)
     constants = module.constants
@@ -142,7 +143,10 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 
         module = device_descriptors(module)
     module = replace(from_iteration(structured(module)), constants=constants)
-    return tuple(_case(module, loop, machine, inputs) for loop in chosen(module, inputs.loops))
+    loops = chosen(module, inputs.loops)
+    for function in {loop.function.name: loop.function for loop in loops}.values():
+        validate(module, function)
+    return tuple(_case(module, loop, machine, inputs) for loop in loops)
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:

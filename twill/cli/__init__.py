@@ -1,10 +1,11 @@
 """The command line. Modules of this package parse options, call the library and print; they hold no logic.
 
 Each command is imported when it runs, so that `twill --help` is fast. Exit status: 0 done, 2 bad input, 3 proven infeasible, 4 stopped
-at a limit with the best answer and its bound, 130 interrupted.
+at a limit with the best answer and its bound, 70 a defect of Twill, 130 interrupted.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import TextIO
 
 import click
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import TRACEBACK, InternalError
 
 COMMANDS = {
     "schedule": "Find the optimal schedule of a loop.",
@@ -30,6 +31,8 @@ COMMANDS = {
 """The commands in the order of `twill --help`. Command NAME is the function NAME of the module twill.cli.NAME."""
 
 INTERRUPTED = 130
+INTERNAL = 70
+"""EX_SOFTWARE of sysexits.h."""
 
 
 class _Lazy(click.Group):
@@ -75,18 +78,27 @@ def run(arguments: list[str], errors: TextIO | None = None) -> int:
     except click.ClickException as problem:
         problem.show(errors)
         return problem.exit_code
-    except TwillError as problem:
-        print(problem, file=errors)
-        return 2
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=errors)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # so that the interpreter does not flush it again at exit
         return 1
-    except OSError as problem:
-        print(f"error: {problem.filename or 'file'}: {problem.strerror}", file=errors)
-        return 2
+    except Exception as problem:  # what no input should cause is one line, too
+        from twill.cli.guard import guarded
+
+        return _failed(guarded(problem), errors)
+
+
+def _failed(problem: Exception, errors: TextIO) -> int:
+    """Show an error; the exit status for it."""
+    if isinstance(problem, InternalError) and os.environ.get(TRACEBACK):
+        print(problem.details, file=errors)
+    if isinstance(problem, OSError):
+        print(f"error: {problem.filename or 'file'}: {problem.strerror or problem}", file=errors)
+    else:
+        print(problem, file=errors)
+    return INTERNAL if isinstance(problem, InternalError) else 2
 
 
 @contextmanager

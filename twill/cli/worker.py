@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from twill.cli.guard import guarded
 from twill.diagnostics import TwillError
 from twill.engine.subprocess_engine import end_with_parent
 from twill.ir.search import Progress
@@ -86,7 +87,7 @@ def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> 
         try:
             sender.send(("result", work(lambda event: sender.send(("event", event)))))
         except Exception as problem:  # the parent raises it again
-            sender.send(("error", problem))
+            sender.send(("error", guarded(problem)))
     finally:
         os._exit(0)
 
