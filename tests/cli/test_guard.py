@@ -31,7 +31,7 @@ def test_a_defect_is_one_line_with_the_operation(
     assert "error: internal error at tt.descriptor_load, KeyError: " in first
     assert "tt.descriptor_load %" in text
     assert caret.strip() == "^"
-    assert "please report it" in help
+    assert "please report it" in advice
     assert TRACEBACK in advice
     assert not list(tmp_path.iterdir())
 

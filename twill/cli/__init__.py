@@ -70,16 +70,16 @@ def main() -> None:
 
 def run(arguments: list[str], errors: TextIO | None = None) -> int:
     """Run one command and return its exit status. Error messages go to `errors`, by default standard error."""
-    errors = errors or sys.stderr
+    stream: TextIO = errors or sys.stderr
     try:
-        with _notes(errors):
+        with _notes(stream):
             status = twill.main(arguments, "twill", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.ClickException as problem:
-        problem.show(errors)
+        problem.show(stream)
         return problem.exit_code
     except (KeyboardInterrupt, click.Abort):
-        print("interrupted", file=errors)
+        print("interrupted", file=stream)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # so that the interpreter does not flush it again at exit
@@ -87,7 +87,7 @@ def run(arguments: list[str], errors: TextIO | None = None) -> int:
     except Exception as problem:  # what no input should cause is one line, too
         from twill.cli.guard import guarded
 
-        return _failed(guarded(problem), errors)
+        return _failed(guarded(problem), stream)
 
 
 def _failed(problem: Exception, errors: TextIO) -> int:
