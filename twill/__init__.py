@@ -104,7 +104,7 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(_HOME[name]), name)
 
 
-if "TWILL" in environ:
+if "TWILL" in environ or "TWILL_CAPTURE" in environ:
     import_module("twill.triton.startup").arm()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import whatif
 from twill.diagnostics import TwillError
+from twill.extract.frontend.capture_file import is_capture
 from twill.files.record import LARGEST
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
@@ -71,7 +72,8 @@ class Case:
 def cases(inputs: Inputs) -> tuple[Case, ...]:
     """The loops that the inputs name, in source order, with all what-if options applied."""
     _refuse_wild_numbers(inputs)
-    found = (_from_graph(inputs),) if inputs.spec.endswith(".json") else _from_kernel(inputs)
+    graph = inputs.spec.endswith(".json") and not is_capture(inputs.spec)
+    found = (_from_graph(inputs),) if graph else _from_kernel(inputs)
     return tuple(replace(case, problem=_changed(case.problem, inputs)) for case in found)
 
 

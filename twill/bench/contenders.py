@@ -14,6 +14,7 @@ from twill.bench.case import Bench, Case, Run, Shape, bench
 from twill.bench.measure import times
 from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import Instance
+from twill.extract.frontend.capture_file import is_capture
 from twill.launch.load import Kernel
 
 TWILL, TRITON, WAVE = "twill", "triton", "wave"
@@ -92,7 +93,12 @@ def field(spec: str, arch: str, settings: Mapping[str, object], kernel: Kernel) 
     from twill.extract.frontend.triton import resolved
 
     file, _, function = spec.rpartition(":")
+    if is_capture(file) or is_capture(spec):
+        from twill.bench.captured import field_of
+
+        return field_of(spec, kernel)
     if not file.endswith(".py"):
-        raise TwillError(f"{spec} cannot be measured: only its Python file says on what", help="write FILE.py:FUNCTION")
+        advice = "write FILE.py:FUNCTION, or record its launches with twill capture"
+        raise TwillError(f"{spec} cannot be measured: its file does not say on what", help=advice)
     triton, names, instance = resolved(file, function, arch, settings)
     return Field(bench(names, file, function), kernel, triton, instance)

@@ -45,7 +45,7 @@ def bench(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Schedule, generate and build SPEC, a FILE.py:FUNCTION, and measure it.
+    """Schedule, generate and build SPEC, a FILE.py:FUNCTION or a captured kernel (FILE.json:NAME), and measure it.
 
     First compares the outputs, which are filled with NaN before the launch, with a reference. Then compares time with the peers in the
     file's BENCH table and with the kernel as Triton compiles it, and predicted with measured cycles per iteration.

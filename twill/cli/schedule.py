@@ -58,7 +58,7 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     """Find the optimal joint software pipeline and warp specialization of the loops of SPEC.
 
     SPEC is FILE.ttgir (or a dump), FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU), FILE.ttir (needs Triton too; the
-    target and the options are those of the .json that Triton's cache keeps beside it), or FILE.graph.json (a dependence graph).
+    target and the options are those of the .json that Triton's cache keeps beside it), FILE.json:NAME (a kernel that twill capture recorded), or FILE.graph.json (a dependence graph).
 
     \b
     twill schedule kernel.ttgir --arch sm100

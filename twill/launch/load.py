@@ -163,7 +163,7 @@ def _computed(manifest: Manifest, grid: Callable[[Mapping[str, Any]], Grid], val
 def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """Values by the arguments' names; tuples are passed as their elements."""
     positional = tuple(flat(positional))
-    names = [argument.name for argument in _own(manifest.arguments)]
+    names = [argument.name for argument in own_arguments(manifest.arguments)]
     given = dict(zip(names, positional, strict=False))
     twice, unknown = sorted(set(given) & set(named)), sorted(set(named) - set(names))
     missing = [name for name in names if name not in given and name not in named]
@@ -185,7 +185,7 @@ def flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _own(arguments: Iterable[Argument]) -> Iterator[Argument]:
+def own_arguments(arguments: Iterable[Argument]) -> Iterator[Argument]:
     """What a caller passes: a descriptor brings the numbers behind it."""
     rest = iter(arguments)
     for argument in rest:

@@ -1,6 +1,7 @@
-"""Twill switched on by the environment: TWILL=1, TWILL=background,verify and so on.
+"""Twill switched on by the environment: TWILL=1, TWILL=background,verify and so on, or
+TWILL_CAPTURE=FILE.
 
-`arm` runs when `twill` is imported with that variable set. It waits until the program imports Triton, if it ever does, so that
+`arm` runs when `twill` is imported with one of these variables set. It waits until the program imports Triton, if it ever does, so that
 nothing is imported for it. `environment` makes a child process, and its children, import `twill` at start.
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-SWITCH, REPORT = "TWILL", "TWILL_REPORT"
+SWITCH, REPORT, CAPTURE = "TWILL", "TWILL_REPORT", "TWILL_CAPTURE"
 
 AFTER = "triton.compiler.compiler"
 """The module whose import means that the program uses Triton; it defines what is hooked."""
@@ -35,6 +36,9 @@ def act() -> None:
     """What the environment wants."""
     from twill.triton.settings import from_environment
 
+    if os.environ.get(CAPTURE):
+        _record(Path(os.environ[CAPTURE]))
+        return
     settings = from_environment(os.environ.get(SWITCH, ""))
     if settings is not None:
         from twill import triton
@@ -42,6 +46,12 @@ def act() -> None:
         triton.install_with(settings)
         if os.environ.get(REPORT):
             atexit.register(lambda: print(triton.report(), file=sys.stderr) if triton.report().rows else None)
+
+
+def _record(path: Path) -> None:
+    from twill.triton.capture import Recorder, part
+
+    atexit.register(Recorder(part(path)).stop)
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """What a user names on the command line, to a `Module`.
 
 Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text, `FILE.ttir`, a kernel in
-Triton's cache (either of its files), or `FILE.py:function` with settings; gives the module that is scheduled.
-TTIR and Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
+Triton's cache (either of its files), a captured kernel (`FILE.json:NAME`), or `FILE.py:function` with settings; gives the module that
+is scheduled. TTIR and Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
 kernel.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import OPTIONS, from_text
 from twill.extract.frontend.cache import Precompiled, precompiled, text_of
+from twill.extract.frontend.capture_file import is_capture, kernel_of
 from twill.extract.reader.dump import at_the_cut
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Module
@@ -32,6 +33,8 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
     file, _, which = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
     if file.endswith(".py"):
         return from_python(file, which, arch, settings or {})
+    if is_capture(file):
+        return from_ttir(kernel_of(spec).kernel, arch, settings or {})
     if found := precompiled(file):
         return from_ttir(found, arch, settings or {})
     if settings:
@@ -43,11 +46,16 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
 
 def of_text(text: str, arch: str | None) -> Module:
     """A module that is no file; it is named after its function."""
-    name = search(r"tt\.func public @(\w+)", text)
-    file = f"{name[1] if name else 'kernel'}.ttgir"
+    file = f"{_named(text)}.ttgir"
     module = read(at_the_cut(text, file), file)
     check_target(module, arch)
     return module
+
+
+def _named(text: str) -> str:
+    """The kernel in a text."""
+    name = search(r"tt\.func public @(\w+)", text)
+    return name[1] if name else "kernel"
 
 
 def from_python(file: str, function: str, arch: str | None, settings: Mapping[str, str]) -> Module:
@@ -81,7 +89,7 @@ def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str])
     origin = f", compiled by Triton {found.version} for {found.arch}" if found.version else ""
     shown = ", ".join(f"{name} = {value}" for name, value in options.items() if value is not None)
     log.info("the kernel is taken from %s%s; lowered for %s with %s", found.file, origin, target, shown)
-    return read(text, f"{Path(found.file).stem}.sm{capability(target)}.ttgir")
+    return read(text, f"{_named(found.text)}.sm{capability(target)}.ttgir")
 
 
 def described(
