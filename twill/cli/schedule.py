@@ -57,8 +57,9 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     """Find the optimal joint software pipeline and warp specialization of the loops of SPEC.
 
-    SPEC is FILE.ttgir (or a dump), FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU), FILE.ttir (needs Triton too; the
-    target and the options are those of the .json that Triton's cache keeps beside it), FILE.json:NAME (a kernel that twill capture recorded), or FILE.graph.json (a dependence graph).
+    SPEC is FILE.ttgir (or a dump); FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU); FILE.ttir (needs Triton too; Triton's
+    cache keeps the target and the options in the .json beside it); FILE.json:NAME (a kernel that twill capture recorded); or
+    FILE.graph.json (a dependence graph).
 
     \b
     twill schedule kernel.ttgir --arch sm100
