@@ -9,12 +9,11 @@ from tests.cli.mutants import mutants, outcome
 from twill.cli import INTERNAL, run
 from twill.diagnostics import TRACEBACK, InternalError
 from twill.targets.cuda import kernel
-from twill.warp import lower
 
 GEMM = "examples/ttgir/gemm.sm90.ttgir"
 
 
-def broken(program: Any) -> None:
+def broken(program: Any, *_: object) -> None:
     """A stage that stumbles over an operation."""
     op = next(op for op in program.function.walk() if op.name == "tt.descriptor_load")
     {}[op.index]
@@ -24,7 +23,7 @@ def broken(program: Any) -> None:
 def test_a_defect_is_one_line_with_the_operation(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "source", broken)
+    monkeypatch.setattr(kernel, "_kernel", broken)
     assert run([command, GEMM, "--out", str(tmp_path)]) == INTERNAL
     first, text, caret, advice = capsys.readouterr().err.splitlines()
     assert first.startswith(f"{GEMM}:")
@@ -38,11 +37,11 @@ def test_a_defect_is_one_line_with_the_operation(
 
 def test_the_traceback_is_there_for_who_wants_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRACEBACK, "1")
-    monkeypatch.setattr(lower, "_launch", lambda *_: 1 // 0)  # pyright: ignore
+    monkeypatch.setattr(kernel, "_kernel", lambda *_: 1 // 0)  # pyright: ignore
     assert run(["codegen", GEMM, "--no-build"]) == INTERNAL
     shown = capsys.readouterr().err
     assert "Traceback (most recent call last)" in shown
-    assert "in lower" in shown
+    assert "in source" in shown
     assert "internal error" in shown
     assert "ZeroDivisionError" in shown
 

@@ -56,7 +56,7 @@ def test_what_can_not_be_printed_as_cuda_is_not_simulated(capsys: pytest.Capture
     def source(*_: object) -> None:
         raise TwillError("no such instruction")
 
-    monkeypatch.setattr(kernel, "source", source)
+    monkeypatch.setattr(kernel, "_kernel", source)
     assert run(["simulate", GEMM]) == 2
     captured = capsys.readouterr()
     assert "error: no such instruction" in captured.err
