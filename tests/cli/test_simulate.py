@@ -23,7 +23,7 @@ def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "gemm/for.0: 1024 cycles per iteration" in out
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert "MmaIssue dot.acc_9 k 0..64" in (tmp_path / "warps.txt").read_text()
-    assert "The same, simulated" in (tmp_path / "simulated.svg").read_text()
+    assert "Simulated run" in (tmp_path / "simulated.svg").read_text()
     assert (tmp_path / "simulated.png").read_bytes().startswith(b"\x89PNG")
     assert "Simulated timeline" in (tmp_path / "report.html").read_text()
 
