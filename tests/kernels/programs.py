@@ -81,7 +81,12 @@ def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
         texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel}_\1", kept))
     head = ["#include <cuda_runtime.h>", '#include "twill.cuh"', *sorted(instructions)]
-    (folder / "all.cu").write_text("\n".join([*head, *texts]))
+    return assemble("\n".join([*head, *texts]), folder, level)
+
+
+def assemble(text: str, folder: Path, level: int = 1) -> str:
+    """What nvcc says to a CUDA file."""
+    (folder / "all.cu").write_text(text)
     command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{RUNTIME}", "-Xptxas", f"-v,-O{level}", "-cubin"]
     done = subprocess.run([*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

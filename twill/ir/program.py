@@ -32,7 +32,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from twill.ir.loop import Encoding, Function, Module, Op, Type
+from twill.ir.loop import Encoding, Function, Module, Op, Type, Value
+from twill.ir.names import value_names, values
 
 # --- when and where ---------------------------------------------------------------------------------------------------
 
@@ -626,13 +627,25 @@ class Program:
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     _ops: Mapping[int, Op] = field(init=False, repr=False, default_factory=dict[int, Op])
+    _values: Mapping[int, Value] = field(init=False, repr=False, default_factory=dict[int, Value])
+    _names: Mapping[int, str] = field(init=False, repr=False, default_factory=dict[int, str])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_ops", {op.index: op for op in self.function.walk()})
+        object.__setattr__(self, "_values", {value.id: value for value in values(self.function)})
+        object.__setattr__(self, "_names", value_names(self.function))
 
     def op(self, index: int) -> Op:
         """The TTGIR operation of that index. Raises KeyError where the function has none."""
         return self._ops[index]
+
+    def value(self, id: int) -> Value:
+        """Raises KeyError where the function has none."""
+        return self._values[id]
+
+    def name(self, id: int) -> str:
+        """A C identifier for a value, which no other value of the function has."""
+        return self._names[id]
 
     def channel(self, id: str) -> Channel:
         """Raises KeyError where there is none."""

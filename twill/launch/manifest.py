@@ -14,8 +14,8 @@ from twill.files.graph import schema
 from twill.files.record import Ranges, decode, encode
 from twill.files.text import parse, render
 from twill.ir.loop import Attribute, Pointer, Scalar, Value
+from twill.ir.names import identifier
 from twill.ir.program import Program
-from twill.warp.dataflow import identifier
 from twill.warp.tasks import Scheduled
 
 SCHEMA = "twill.kernel/1"

@@ -8,13 +8,14 @@ channel the slots that shared memory allows.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from math import prod
 from re import search
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, Type, Value
 from twill.ir.program import Filling, SlotTensor
-from twill.warp.dataflow import ALLOC, DOT, LOAD, Code, identifier
+from twill.warp.dataflow import ALLOC, DOT, LOAD, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
 ALIGNMENT = 1024
@@ -135,7 +136,7 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
         depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
-        name = "_".join(identifier(value.name) for value in values)
+        name = "_".join(code.names[value.id] for value in values)
         yield ChannelPlan(name, first.group, consumers, tensors(code, values), "tma", depth, (tuple(values),))
 
 
@@ -176,7 +177,7 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                 raise code.refuse(f"{value.name}, carried around the loop, would pass from group to group", code.ops[task.ops[-1]])
             groups = tuple(sorted({reader.group for reader, _ in readers}))
             depth = _slots_needed(scheduled, task.id)
-            yield ChannelPlan(identifier(value.name), task.group, groups, tensors(code, [value]), "threads", depth, ((value,),))
+            yield ChannelPlan(code.names[value.id], task.group, groups, tensors(code, [value]), "threads", depth, ((value,),))
 
 
 # --- channels of a kernel ------------------------------------------------------------------------------------------------
@@ -191,13 +192,22 @@ def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
         for channel in channels:
             match = next((i for i in free if _kind(found[i]) == _kind(channel)), None)
             if match is None:
-                taken = sum(other.id.split(".")[0] == channel.id for other in found)
-                found.append(replace(channel, id=f"{channel.id}.{taken}" if taken else channel.id))
+                found.append(channel)
             else:
                 free.remove(match)
                 other = found[match]
                 found[match] = replace(other, depth=max(other.depth, channel.depth), sources=(*other.sources, *channel.sources))
     return tuple(found)
+
+
+def distinct(channels: Iterable[ChannelPlan]) -> tuple[ChannelPlan, ...]:
+    """The channels with ids of their own."""
+    found = dict[str, ChannelPlan]()
+    for channel in channels:
+        names = chain([channel.id], (f"{channel.id}_{number}" for number in count(2)))
+        free = next(name for name in names if name not in found)
+        found[free] = replace(channel, id=free)
+    return tuple(found.values())
 
 
 def _kind(channel: ChannelPlan) -> tuple[object, ...]:

@@ -7,10 +7,10 @@ registers' names, and refusals that point at the operation. Nothing here knows o
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from re import sub
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Loop, Module, Op, Scalar, Tensor, Type, Value
+from twill.ir.names import value_names
 from twill.ops.row import Role
 from twill.ops.table import lookup, named, names, repeatable, role
 
@@ -35,6 +35,8 @@ class Code:
     ops: Mapping[int, Op]
     users: Mapping[int, tuple[Op, ...]]
     """By value id: the operations that have it as operand."""
+    names: Mapping[int, str]
+    """By value id: `ir.names`."""
 
     def maker(self, value: Value) -> Op | None:
         """The operation that defines a value; None for arguments of blocks and of the function."""
@@ -52,7 +54,7 @@ def read(module: Module, function: Function) -> Code:
     for op in ops.values():
         for operand in op.operands:
             users.setdefault(operand.id, []).append(op)
-    return Code(module, function, ops, {value: tuple(found) for value, found in users.items()})
+    return Code(module, function, ops, {value: tuple(found) for value, found in users.items()}, value_names(function))
 
 
 def pure(op: Op) -> bool:
@@ -170,7 +172,7 @@ def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
     members: dict[int, list[Value]] = {}
     for value in sorted(values, key=lambda value: value.id):
         members.setdefault(find(value.id), []).append(value)
-    return _named(members.values())
+    return _named(code, members.values())
 
 
 def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]]:
@@ -186,31 +188,6 @@ def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Valu
                 yield op.operands[2], op.result
 
 
-_TAKEN = frozenset(
-    """
-    alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit
-    export extern false float for friend goto if inline int long mutable namespace new not operator or private protected public register
-    return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void
-    volatile while xor abs descriptor_a descriptor_b dynamic grid_x grid_y grid_z i impossible j lanes max memory min n p place
-    status stream warp
-    """.split()  # noqa: SIM905 (easier to read)
-)
-"""Words of C++, and those that generated code uses itself."""
-
-
-def identifier(name: str) -> str:
-    """A C identifier from a value's name."""
-    name = sub(r"\W", "_", name.lstrip("%"))
-    name = name if name[:1].isalpha() else f"v{name}"
-    return f"{name}_" if name in _TAKEN else name
-
-
-def _named(classes: Iterable[list[Value]]) -> Mapping[int, str]:
-    names, taken = dict[int, str](), set[str]()
-    for members in classes:
-        first = min(members, key=lambda value: (value.producer is not None, value.id))
-        name = identifier(first.name)
-        name = name if name not in taken else f"{name}_v{first.id}"
-        taken.add(name)
-        names.update((value.id, name) for value in members)
-    return names
+def _named(code: Code, classes: Iterable[list[Value]]) -> Mapping[int, str]:
+    firsts = ((members, min(members, key=lambda value: (value.producer is not None, value.id))) for members in classes)
+    return {value.id: code.names[first.id] for members, first in firsts for value in members}

@@ -14,7 +14,7 @@ from twill.ir.program import Descriptor, Launch, OrderBarrier, Program, WarpProg
 from twill.ir.schedule import Group as Granted
 from twill.warp import pipelined_loops, thread_block
 from twill.warp.alignment import aligned
-from twill.warp.channels import merged, of_loop
+from twill.warp.channels import distinct, merged, of_loop
 from twill.warp.dataflow import STORES, Code, cone, read, variables
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
@@ -107,7 +107,7 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     granted = _granted(parts)
     inside = [(part.scheduled, part.tasks) for part in parts]
     non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts))
-    channels = (*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside))
+    channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
     stored = {task.ops[-1]: task.group for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
     limit = _limit(loops[0])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twill.ir.loop import Loop, Op, Value
 from twill.warp.channels import ChannelPlan, tensors
-from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, NOTHING, Code, blocks, captured, identifier, loaded, pure, zero
+from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, NOTHING, Code, blocks, captured, loaded, pure, zero
 from twill.warp.tasks import Scheduled, Task
 
 
@@ -139,7 +139,7 @@ def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[in
         return
     if loader in consumers:
         raise code.refuse("a tile is used by the group that loads it", load)
-    yield ChannelPlan(identifier(load.result.name), loader, consumers, tensors(code, [load.result]), "tma", 1, ((load.result,),), once=True)
+    yield ChannelPlan(code.names[load.result.id], loader, consumers, tensors(code, [load.result]), "tma", 1, ((load.result,),), once=True)
 
 
 def home(code: Code) -> Mapping[int, int | None]:

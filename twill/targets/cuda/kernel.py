@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
-from twill.ir.loop import Scalar, Tensor, TensorDesc
+from twill.ir.loop import Scalar, Tensor, TensorDesc, Value
+from twill.ir.names import identifier
 from twill.ir.program import Channel, Pipelined, Program, Register, SchedulingFence, WarpProgram, walk
+from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.register_tiles import BITS, c_type, declaration
-from twill.targets.cuda.scope import Scope, variable
-from twill.targets.cuda.statements import Emitter, MmaPrinter, indented, line_bytes
-from twill.warp.dataflow import identifier
+from twill.targets.cuda.scope import Scope, barrier_name, variable
+from twill.targets.cuda.statements import Emitter, MmaPrinter, indented, line_bytes, trips
 
 MAP_TYPES = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f8E4M3FN": "UINT8", "f8E5M2": "UINT8"}
 """Element types in the names of `CUtensorMapDataType`."""
@@ -52,7 +55,7 @@ def source(program: Program, tensor_core: TensorCore) -> str:
 
 
 def _arguments(program: Program) -> list[str]:
-    return [f"{c_type(arg.type)} {identifier(arg.name)}" for arg in program.function.args]
+    return [f"{c_type(arg.type)} {_argument(program, arg)}" for arg in program.function.args]
 
 
 def _parameters(program: Program) -> str:
@@ -61,7 +64,11 @@ def _parameters(program: Program) -> str:
 
 
 def _map(program: Program, op: int) -> str:
-    return f"map_{identifier(program.op(op).result.name)}"
+    return f"map_{program.name(program.op(op).result.id)}"
+
+
+def _argument(program: Program, argument: Value) -> str:
+    return c_name(program.name(argument.id))
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------
@@ -69,14 +76,16 @@ def _map(program: Program, op: int) -> str:
 
 def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     shared = program.shared
-    lines = ["extern __shared__ uint8_t dynamic[];", "const uint32_t memory = (shared_address(dynamic) + 1023) / 1024 * 1024;"]
+    lines = [
+        "extern __shared__ uint8_t dynamic_shared[];",
+        "const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;",
+    ]
     at = shared.barriers
     for channel in program.channels:
         kind = f"Channel<{channel.depth}, {channel.stride}{', true' if channel.filled_by == 'threads' else ''}>"
-        lines.append(f"const {kind} {channel.id}{{memory + {channel.offset}, memory + {at}}};")
+        lines.append(f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};")
         at += 16 * channel.depth
-    if program.orders:
-        lines.append(f"enum : uint32_t {{ {', '.join(f'{order.id} = {order.barrier}' for order in program.orders)} }};")
+    lines += _named_barriers(program)
     lines += ["if (threadIdx.x == 0) {", *indented(_init(program, channel) for channel in program.channels)]
     lines += ["    mbarrier_init_fence();", *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors), "}"]
     lines += ["__syncthreads();", ""]
@@ -85,10 +94,17 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     return lines
 
 
+def _named_barriers(program: Program) -> list[str]:
+    """Numbers of the named barriers: the ordering barriers', then one for each group."""
+    orders = {order.id: order.barrier for order in program.orders}
+    groups = {barrier_name(group.id): 1 + len(orders) + i for i, group in enumerate(program.groups)}
+    return [f"enum NamedBarrier : uint32_t {{ {', '.join(f'{name} = {number}' for name, number in (orders | groups).items())} }};"]
+
+
 def _init(program: Program, channel: Channel) -> str:
     warps = {group.id: group.warps for group in program.groups}
     full = 1 if channel.filled_by == "tma" else warps[channel.producer]
-    return f"{channel.id}.init({full}, {sum(warps[group] for group in channel.consumers)});"
+    return f"{channel_name(channel.id)}.init({full}, {sum(warps[group] for group in channel.consumers)});"
 
 
 def _warpgroup(program: Program, tensor_core: TensorCore, warp: int) -> list[str]:
@@ -117,7 +133,7 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
     lines = [f"// ---- group {group.id}: {group.warps} warps", f"ThreadCoordinates thread({group.first_warp});"]
     used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
-    lines += [f"uint32_t n_{channel} = 0;" for channel in used] + [f"int32_t n{loop} = 0;" for loop in loops]
+    lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [f"int32_t {trips(program, loop)} = 0;" for loop in loops]
     for one in group.variables:
         if group.warps < 4 and isinstance(one.type, Tensor):
             raise _kept(program, one.id)
@@ -133,7 +149,7 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
 
 def _kept(program: Program, name: str) -> TwillError:
     """About a tile that a group keeps which only moves data."""
-    op = next((op for op in program.function.walk() if any(identifier(value.name) == name for value in op.results)), None)
+    op = next((op for op in program.function.walk() if any(program.name(value.id) == name for value in op.results)), None)
     lines = program.module.text.splitlines()
     where, text = (op.location, lines[op.location.line - 1]) if op else (program.function.location, None)
     return TwillError(f"the tile {name} would be kept by the warp that loads", where, text=text, help="compute it anew in every iteration")
@@ -150,11 +166,11 @@ def _grid_axis(program: Program, position: int) -> int | None:
 
 def _launcher(program: Program, name: str, bytes: int) -> list[str]:
     maps = [line for one in program.descriptors for line in _encode(program, one.ops)]
-    passed = [_map(program, one.ops[-1]) for one in program.descriptors] + [identifier(arg.name) for arg in program.function.args]
+    passed = [_map(program, one.ops[-1]) for one in program.descriptors] + [_argument(program, arg) for arg in program.function.args]
     extents = [(axis, arg) for i, arg in enumerate(program.function.args) if (axis := _grid_axis(program, i)) is not None]
     own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
-    lines = [f"const int {identifier(arg.name)} = grid_{'xyz'[axis]};" for axis, arg in extents]
+    lines = [f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents]
     lines += [*maps, *_checked(f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes})")]
     if extents:
         lines += ["unsigned blocks = 0;", *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)")]

@@ -14,10 +14,11 @@ from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
 from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, TensorMemory, WarpProgram, Write
 from twill.targets.cuda.arithmetic import ATOMICS, constant, expression
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
+from twill.targets.cuda.expressions import bare, plus
 from twill.targets.cuda.fragments import Fragment, axes, layout, linear, moves
+from twill.targets.cuda.names import c_name, channel, count
 from twill.targets.cuda.register_tiles import BITS, PACK, Elements, Held, Point, Transposed, c_type, declaration, held, packed, point
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
-from twill.warp.dataflow import identifier
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
@@ -30,7 +31,8 @@ def refuse(program: Program, op: Op, what: str) -> TwillError:
 
 def variable(register: Register) -> str:
     """The name of an instance: older ones carry their age."""
-    return register.variable if register.age == 0 else f"{register.variable}_age{register.age}"
+    name = c_name(register.variable)
+    return name if register.age == 0 else f"{name}_age{register.age}"
 
 
 def iteration(where: Iteration) -> str:
@@ -39,16 +41,16 @@ def iteration(where: Iteration) -> str:
         case "first":
             return str(where.offset)
         case "newest":
-            return f"i - {where.offset}" if where.offset else "i"
+            return plus("i", -where.offset)
         case "last":
-            return f"n - {1 + where.offset}"
+            return plus("n", -1 - where.offset)
         case "once":
             return "0"
 
 
-def sequence(channel: str, where: Iteration) -> str:
+def sequence(name: str, where: Iteration) -> str:
     """The sequence number of a slot."""
-    return f"n_{channel}" if where.base == "once" else f"n_{channel} + {iteration(where)}"
+    return plus(count(name), iteration(where))
 
 
 def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHOLE) -> list[str]:
@@ -98,6 +100,17 @@ def once(form: Fragment) -> str:
             return "true"
 
 
+def constant_type(type: Type) -> str:
+    """Of a scalar that does not change."""
+    name = c_type(type)
+    return f"{name} const" if name.endswith("*") else f"const {name}"
+
+
+def barrier_name(group: int) -> str:
+    """The named barrier of a group's own warps."""
+    return f"group_{group}_barrier"
+
+
 @dataclass(slots=True)
 class Scope:
     """One statement on its way to C."""
@@ -118,7 +131,7 @@ class Scope:
             self.values[read.value] = self._found(read)
 
     def _found(self, read: Read) -> Form:
-        value = _values(self.program)[read.value]
+        value = self.program.value(read.value)
         match read.location:
             case Register() as register:
                 name = variable(register)
@@ -134,13 +147,13 @@ class Scope:
         try:
             return shared(self._address(slot), one.shape, one.dtype, one.encoding)
         except ValueError as problem:
-            value = _values(self.program)[read.value]
+            value = self.program.value(read.value)
             op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
             raise refuse(self.program, op, f"{value.name} {problem}") from problem
 
     def _address(self, slot: Slot) -> str:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
-        return f"{slot.channel}.slot({sequence(slot.channel, slot.iteration)}) + {one.offset}"
+        return plus(f"{channel(slot.channel)}.slot({sequence(slot.channel, slot.iteration)})", one.offset)
 
     def _tile(self, read: Read, value: Value, slot: Slot) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
@@ -164,7 +177,7 @@ class Scope:
     def put(self, value: int, tensor: SlotTensor, address: str) -> None:
         """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be
         torn."""
-        found, form = _values(self.program)[value], self.values[value]
+        found, form = self.program.value(value), self.values[value]
         if isinstance(form, str) and not isinstance(found.type, Tensor):
             self.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
             return
@@ -204,7 +217,7 @@ class Scope:
         if value.id in self.values:
             return self.values[value.id]
         if any(value is arg for arg in self.program.function.args):
-            return identifier(value.name)
+            return c_name(self.program.name(value.id))
         maker = self.program.op(value.producer) if value.producer is not None else None
         if maker is not None and maker.name == "arith.constant":
             return self._constant(maker)
@@ -258,11 +271,11 @@ class Scope:
     def _named(self, value: Value, text: str) -> None:
         """A scalar, computed now."""
         name = self.name(value)
-        self.lines.append(f"{name} = {text};" if value.id in self.targets else f"{c_type(value.type)} const {name} = {text};")
+        self.lines.append(f"{name} = {bare(text)};" if value.id in self.targets else f"{constant_type(value.type)} {name} = {bare(text)};")
         self.values[value.id] = name
 
     def name(self, value: Value) -> str:
-        return self.targets.get(value.id, f"{identifier(value.name)}_")
+        return self.targets.get(value.id, f"{c_name(self.program.name(value.id))}_")
 
     def kept(self, value: Value, elements: Elements) -> Elements:
         """The tile, computed now; a group that only moves data computes each element where it goes."""
@@ -307,12 +320,11 @@ class Scope:
     def scratch(self) -> str:
         """Where the group's scratch buffer is."""
         buffer = next((buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None)
-        return f"memory + {buffer.offset}" if buffer else "memory"
+        return plus("memory", buffer.offset) if buffer else "memory"
 
     def group_barrier(self) -> str:
         """All warps of the group."""
-        barrier = 1 + len(self.program.orders) + [group.id for group in self.program.groups].index(self.group.id)
-        return f"named_barrier_sync({barrier}, {32 * self.group.warps});"
+        return f"named_barrier_sync({barrier_name(self.group.id)}, {32 * self.group.warps});"
 
     def _atomic(self, op: Op) -> None:
         """By one of the threads that hold an element, and with no thread behind the fence if others are to
@@ -381,7 +393,7 @@ class Scope:
         for write in writes:
             if write.value in self.targets and not callable(self.values[write.value]):
                 continue
-            value = _values(self.program)[write.value]
+            value = self.program.value(write.value)
             try:
                 self.assigned(value, variable(write.register), self.values[write.value])
             except ValueError as problem:
@@ -398,15 +410,6 @@ class Scope:
             one = point(layout(value.type), "i_")
             if elements(one) != held(name, value.type)(one):
                 self.lines += written(value.type, name, elements, self.span)
-
-
-def _values(program: Program) -> Mapping[int, Value]:
-    """Every value by its id."""
-    found = {arg.id: arg for arg in program.function.args}
-    for op in program.function.walk():
-        found.update((value.id, value) for value in op.results)
-        found.update((arg.id, arg) for region in op.regions for block in region.blocks for arg in block.args)
-    return found
 
 
 def _read(program: Program) -> frozenset[int]:

@@ -4,7 +4,7 @@ Takes a `Program`, a group and a statement; gives lines of C++. Every statement 
 cycle, its stage and the TTGIR line of its operation.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,13 +37,16 @@ from twill.ir.program import (
     TileLoad,
     WarpProgram,
     Write,
+    walk,
 )
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
+from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import layout
+from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope, iteration, refuse, sequence, variable, written
 from twill.targets.cuda.shared_tiles import shared, stored
-from twill.warp.dataflow import identifier
 
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
 """How a tile leaves, by the kind of reduction."""
@@ -73,7 +76,10 @@ class Emitter:
     program: Program
     group: WarpProgram
     mma: MmaPrinter
-    inductions: dict[int, str] | None = None
+    inductions: dict[int, Callable[[str], str]] | None = None
+    """Induction variables of enclosing loops, from the iteration."""
+    least: int = 0
+    """The smallest i of the part of a loop that is printed."""
 
     def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None, span: ColumnRange = WHOLE) -> Scope:
         """Results go straight to their variables where these are not read by the same statement."""
@@ -82,7 +88,7 @@ class Emitter:
         targets = {write.value: variable(write.register) for write in writes if write.register.variable not in read}
         scope = Scope(self.program, self.group, {}, targets, span=span)
         for value, text in (self.inductions or {}).items():
-            scope.values[value] = f"({text.format(iteration(at.iteration) if at else 'i')})"
+            scope.values[value] = text(iteration(at.iteration) if at else "i")
         scope.bind(reads)
         return scope
 
@@ -110,11 +116,11 @@ class Emitter:
             case ProducerStore():
                 return self._producer_store(statement)
             case ConsumerWait(channel, at):
-                return [f"{channel}.consumer_wait({sequence(channel, at.iteration)});"]
+                return [f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"]
             case ConsumerRelease(channel, at):
                 return self._consumer_release(channel, at)
             case Advance(channel, loop):
-                return [f"n_{channel} += {'1' if loop is None else f'n{loop}'};"]
+                return [f"{count(channel)} += {'1' if loop is None else trips(self.program, loop)};"]
             case OrderBarrierWait(order):
                 return [f"named_barrier_sync({order}, {self.threads(order)});"]
             case OrderBarrierArrive(order):
@@ -170,9 +176,9 @@ class Emitter:
     def _producer_load(self, it: ProducerLoad) -> list[str]:
         n = sequence(it.channel, it.at.iteration)
         lines = [line for load in it.loads for line in self._tile(it, load)]
-        expect = f"mbarrier_arrive_expect({it.channel}.full({n}), {it.bytes});"
+        expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {it.bytes});"
         head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-        return [head, f"{it.channel}.producer_acquire({n});", "if (thread.leader) {", *indented([expect, *lines]), "}"]
+        return [head, f"{channel_name(it.channel)}.producer_acquire({n});", "if (thread.leader) {", *indented([expect, *lines]), "}"]
 
     def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
         scope = self.scope(load.reads, at=it.at)
@@ -183,12 +189,14 @@ class Emitter:
         n = sequence(it.channel, it.at.iteration)
         corner = [scope.scalar(value) for value in op.operands[1:]]
         try:
-            tile = shared(f"{it.channel}.slot({n}) + {tensor.offset}", tensor.shape, tensor.dtype, tensor.encoding)
+            address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+            tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
         except ValueError as problem:
             raise refuse(self.program, op, f"{op.result.name} {problem}") from problem
         for box in range(tile.boxes):
             at = _coordinates(corner, box * tile.width * 8 // tile.bits)
-            scope.lines.append(f"tma_load({tile.address}{_plus(box * tile.box)}, &{map_name(op)}, {it.channel}.full({n}), {at});")
+            into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
+            scope.lines.append(f"tma_load({into}, &{map_name(self.program, op)}, {full}, {at});")
         return ["{", *indented(scope.lines), "}"]
 
     def _producer_store(self, it: ProducerStore) -> list[str]:
@@ -197,17 +205,17 @@ class Emitter:
             scope.execute(self.program.op(index))
         for value, tensor in zip(it.values, self.program.channel(it.channel).tensors, strict=True):
             try:
-                scope.put(value, tensor, f"{it.channel}.slot({n}) + {tensor.offset}")
+                scope.put(value, tensor, plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset))
             except ValueError as problem:
                 raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
         head = f"// cycle {it.at.cycle}, stage {it.at.stage}: put {it.node}"
-        filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{it.channel}.producer_commit({n});"]
-        return [head, f"{it.channel}.producer_acquire({n});", *filled]
+        filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{channel_name(it.channel)}.producer_commit({n});"]
+        return [head, f"{channel_name(it.channel)}.producer_acquire({n});", *filled]
 
     def _consumer_release(self, channel: str, at: At) -> list[str]:
-        text = f"{channel}.consumer_release({sequence(channel, at.iteration)});"
-        late = at.iteration.base == "newest" and at.iteration.offset
-        return [f"if ({iteration(at.iteration)} >= 0) {text}" if late else text]
+        text = f"{channel_name(channel)}.consumer_release({sequence(channel, at.iteration)});"
+        late = at.iteration.base == "newest" and at.iteration.offset > self.least
+        return [f"if (i >= {at.iteration.offset}) {text}" if late else text]
 
     def threads(self, order: str) -> int:
         """Of the two groups that an order joins."""
@@ -239,7 +247,7 @@ class Emitter:
         columns, across = kind.shape[-1] // parts, words.layout.across
         piece = columns // across
         try:
-            tile = shared(f"memory + {offset}", (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
+            tile = shared(plus("memory", offset), (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
             filled = stored(words, tile, part * piece)
         except ValueError as problem:
             raise refuse(self.program, op, f"a tile {problem}") from problem
@@ -250,7 +258,7 @@ class Emitter:
         for box in range(tile.boxes):
             group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
             at = _coordinates(corner, (group * parts + part) * piece + inside)
-            boxes.append(f"    {word}(&{map_name(op)}, {tile.address}{_plus(box * tile.box)}, {at});")
+            boxes.append(f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});")
         free = ["if (thread.leader) tma_wait_read<0>();", self.scope().group_barrier()]
         return [
             *free,
@@ -273,23 +281,25 @@ class Emitter:
     def _pipelined(self, it: Pipelined) -> list[str]:
         op = self.program.op(it.op)
         lower, upper, step = self._bounds(op, it.bounds)
-        self.inductions = {**(self.inductions or {}), op.regions[0].blocks[0].args[0].id: f"{lower} + ({{}}) * {step}"}
-        least = it.stages - 1
-        lines = [f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles"]
-        lines += [f"const int32_t n = n{it.op};", f"if (n >= {least}) {{"]
-        lines += indented(self.all(it.prologue))
+        self.inductions = {**(self.inductions or {}), op.regions[0].blocks[0].args[0].id: lambda i: atom(plus(lower, times(i, step)))}
+        self.least, name = it.stages - 1, trips(self.program, it.op)
+        lines = [f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles", f"const int32_t n = {name};"]
+        whole = self.all(it.prologue)
         self._settle(it.steady)
         steady = self.all(it.steady)
         wide = self.group.warps >= 4 and any(member in line for line in steady for member in REMATERIALIZED)
         rematerialize = ["thread.rematerialize();"] if wide else []
-        lines += indented([f"for (int32_t i = {least}; i < n; ++i) {{", *indented([*rematerialize, *steady]), "}"])
-        lines += indented(self.all(it.epilogue))
+        whole += [f"for (int32_t i = {self.least}; i < n; ++i) {{", *indented([*rematerialize, *steady]), "}"]
+        whole += self.all(it.epilogue)
         self.mma.restart()
+        least, self.least = self.least, 0
         short = self.all(it.short)
-        lines += ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"]), "}"] if short else ["}"]
+        lines += [f"if (n >= {least}) {{", *indented(whole)] if least else whole
+        lines += ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"])] if short else []
+        lines += ["}"] if least else []
         if it.zeroed:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
-        return [f"n{it.op} = max(0, ({upper} - {lower} + {step} - 1) / {step});", "{", *indented(lines), "}"]
+        return [f"{name} = {_trip_count(lower, upper, step)};", "{", *indented(lines), "}"]
 
     def _settle(self, steady: Sequence[Statement]) -> None:
         """What is in flight at the back edge of a loop, rather than when it is entered."""
@@ -298,8 +308,8 @@ class Emitter:
     def _for(self, op: Op, body: Sequence[Statement], bounds: Sequence[Read]) -> list[str]:
         lower, upper, step = self._bounds(op, bounds)
         counter = op.regions[0].blocks[0].args[0]
-        name = identifier(counter.name)
-        self.inductions = {**(self.inductions or {}), counter.id: name}
+        name = c_name(self.program.name(counter.id))
+        self.inductions = {**(self.inductions or {}), counter.id: lambda i: name}
         head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
         return [head, *indented(self.all(body)), "}"]
 
@@ -311,12 +321,27 @@ class Emitter:
 
 def indented(lines: Iterable[str]) -> list[str]:
     """One level deeper; preprocessor lines too, so that the text reads well."""
-    return [f"    {line}" for line in lines]
+    return [f"    {line}" if line else line for line in lines]
 
 
-def map_name(op: Op) -> str:
+def trips(program: Program, loop: int) -> str:
+    """The variable that holds the trip count of a pipelined loop."""
+    loops = sorted({one.op for group in program.groups for one in walk(group.body) if isinstance(one, Pipelined)})
+    return f"trips_{loops.index(loop)}"
+
+
+def _trip_count(lower: str, upper: str, step: str) -> str:
+    """Iterations of a loop; 0 for an empty range."""
+    span = upper if lower == "0" else f"{atom(upper)} - {atom(lower)}"
+    if step == "1":
+        return f"max(0, {span})"
+    rounding = plus(span, int(step) - 1) if literal(step) is not None else f"{span} + {atom(step)} - 1"
+    return f"max(0, ({rounding}) / {atom(step)})"
+
+
+def map_name(program: Program, op: Op) -> str:
     """The tensor map that a descriptor operation works on."""
-    return f"map_{identifier(op.operands[0].name)}"
+    return f"map_{program.name(op.operands[0].id)}"
 
 
 def line_bytes(type: TensorDesc) -> int:
@@ -328,8 +353,4 @@ def line_bytes(type: TensorDesc) -> int:
 def _coordinates(corner: list[str], column: int) -> str:
     """Of a box, innermost first."""
     *outer, inner = corner
-    return ", ".join([f"{inner}{_plus(column)}", *reversed(outer)])
-
-
-def _plus(number: int) -> str:
-    return f" + {number}" if number else ""
+    return ", ".join([plus(inner, column), *reversed(outer)])

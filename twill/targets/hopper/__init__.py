@@ -4,9 +4,8 @@
 """
 
 from twill.ir.program import Program
+from twill.targets.cuda import kernel
 from twill.targets.cuda.fragments import layout, moves, scratch
-from twill.targets.cuda.kernel import TensorCore
-from twill.targets.cuda.kernel import source as cuda_source
 from twill.targets.hopper.mma_waits import crossing, pending, straight, with_waits
 from twill.targets.hopper.scheduling_fences import fenced
 from twill.targets.hopper.wgmma import WgmmaPrinter, instructions
@@ -15,7 +14,7 @@ from twill.warp.target import Legalization, Target, Tiles
 
 def source(program: Program) -> str:
     """The CUDA file of a program."""
-    return cuda_source(program, TensorCore(instructions, WgmmaPrinter))
+    return kernel.source(program, kernel.TensorCore(instructions, WgmmaPrinter))
 
 
 TARGET = Target(

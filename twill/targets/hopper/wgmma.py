@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.program import MmaIssue, Program, Register, Slot, walk
+from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.register_tiles import BITS
-from twill.targets.cuda.scope import iteration, refuse, variable
+from twill.targets.cuda.scope import refuse, variable
 from twill.targets.cuda.shared_tiles import Shared
 from twill.targets.cuda.statements import Emitter
 
@@ -81,7 +82,7 @@ class WgmmaPrinter:
         choice = f"<{', '.join(majors)}>" if step == 16 else ""
         lines.append("    wgmma_fence();")
         for k in range(it.begin, it.end, step):
-            add = "1" if k else {"always": "1", "never": "0", "not_first": f"({iteration(it.at.iteration)}) != 0"}[it.accumulate]
+            add = "1" if k else _accumulates(it, emitter.least)
             other = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
             for band in range(form.bands):
                 into = variable(it.accumulator)
@@ -104,6 +105,22 @@ class WgmmaPrinter:
         return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
 
 
+def _accumulates(it: MmaIssue, least: int) -> str:
+    """Whether an MMA adds to its accumulator, in a part of a loop that begins at iteration `least`."""
+    number = it.at.iteration
+    match it.accumulate, number.base:
+        case "always", _:
+            return "1"
+        case ("never", _) | ("not_first", "once"):
+            return "0"
+        case "not_first", "first":
+            return str(int(number.offset > 0))
+        case "not_first", "newest":
+            return "1" if number.offset < least else f"i != {number.offset}"
+        case "not_first", "last":
+            return "1" if number.offset + 1 < least else f"n != {number.offset + 1}"
+
+
 def _form(emitter: Emitter, dot: Op) -> Fragment:
     """How the group shares the result of an MMA."""
     assert isinstance(dot.result.type, Tensor)
@@ -118,7 +135,7 @@ def _first(tile: Shared, form: Fragment) -> str:
     """The matrix descriptor of A: each warpgroup has its rows."""
     groups, apart = form.down // 4, _rows(tile)
     group = f"thread.warpgroup % {groups}" if form.across > 1 else "thread.warpgroup"
-    return _descriptor(tile, tile.transposed, f"{tile.address} + {group} * {apart}" if groups > 1 else tile.address)
+    return _descriptor(tile, tile.transposed, plus(tile.address, f"{group} * {apart}") if groups > 1 else tile.address)
 
 
 def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
@@ -129,7 +146,7 @@ def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
     apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
     if not tile.transposed and columns * tile.bits // 8 % tile.width:
         raise refuse(program, dot, "its columns are cut inside a line of the swizzle pattern")
-    return _descriptor(tile, not tile.transposed, f"{tile.address} + thread.warpgroup / {form.down // 4} * {apart}")
+    return _descriptor(tile, not tile.transposed, plus(tile.address, f"thread.warpgroup / {form.down // 4} * {apart}"))
 
 
 def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:

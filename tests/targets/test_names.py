@@ -1,0 +1,108 @@
+"""Names in generated CUDA: those of the user and those of the generator never meet."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernels.programs import FORMS, assemble, loops, program
+from twill.extract.reader.ttgir import loops as found
+from twill.extract.reader.ttgir import read
+from twill.ir.names import identifier, value_names
+from twill.launch.build import RUNTIME as HEADERS
+from twill.targets.cuda.names import RESERVED, RUNTIME, c_name, channel, count
+from twill.targets.hopper import TARGET, source
+from twill.warp.lower import lower
+
+NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,8}", fullmatch=True)
+GENERATED = (
+    "i_",
+    "n",
+    "memory",
+    "thread",
+    "map_x",
+    "count_x",
+    "channel_x",
+    "trips_0",
+    "read_1",
+    "x_age1",
+    "group_1_barrier",
+    "v_x",
+    "u1_x",
+)
+WORSE = {"a": "count_x_y", "b": "thread", "c": "i_", "M": "channel_x_y", "N": "n", "K": "stream"}
+
+
+@given(NAMES, NAMES)
+def test_different_names_stay_different(one: str, other: str) -> None:
+    assert (c_name(one) == c_name(other)) == (one == other)
+
+
+@given(NAMES)
+def test_no_name_is_reserved_or_derived(name: str) -> None:
+    made = c_name(name)
+    assert made not in RESERVED | RUNTIME
+    assert not made.endswith("_")
+    assert made not in (channel(name), count(name))
+
+
+@pytest.mark.parametrize("name", [*GENERATED, "float", "xor", "INFINITY", "tma_load", "cudaStream_t", "fmaxf"])
+def test_names_of_the_generator_are_left_to_it(name: str) -> None:
+    assert c_name(name) != name
+    assert c_name(c_name(name)) != c_name(name)
+
+
+@pytest.mark.parametrize("name", ["q", "acc", "M", "BLOCK_M", "scores_10", "lse", "slope", "length"])
+def test_other_names_stay_as_they_are(name: str) -> None:
+    assert c_name(name) == name
+
+
+def test_every_function_of_the_runtime_is_reserved() -> None:
+    declared = set[str]()
+    for header in HEADERS.glob("*.cuh"):
+        text = re.sub(r"//.*", "", header.read_text(encoding="utf-8"))
+        function = r"^(?:template <[^\n]*>\s*)?(?:__device__ __forceinline__|inline)[^\n(]*?\b(\w+)\("
+        declared |= set(re.findall(function, text, re.MULTILINE))
+        declared |= set(re.findall(r"^(?:struct|class|enum) (\w+)", text, re.MULTILINE))
+    assert {name for name in declared if c_name(name) == name} == set()
+
+
+@pytest.mark.parametrize("kernel", FORMS)
+def test_values_have_names_of_their_own(kernel: str) -> None:
+    names = value_names(program(kernel).function)
+    assert len(set(names.values())) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z]\w*", name) for name in names.values())
+    assert not any(re.fullmatch(r"v\d+", name) for name in names.values())
+
+
+@pytest.mark.parametrize("name", ["%a.b", "%0", "%été", "%$x", "%_"])
+def test_any_name_of_the_text_becomes_an_identifier(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", identifier(name))
+
+
+def renamed() -> str:
+    """The CUDA of a matrix multiplication whose arguments are called as the generator calls its own."""
+    module, (one,) = loops("gemm")
+    text = module.text
+    for old, new in WORSE.items():
+        text = re.sub(rf"%{old}\b(?!_)", f"%{new}", text)
+    odd = read(text, module.file)
+    return source(lower(odd, [replace(one, loop=found(odd)[0])], TARGET))
+
+
+def test_arguments_called_as_the_generator_calls_its_own() -> None:
+    text = renamed()
+    head = text[text.index("gemm_launch(") :].split(")")[0]
+    parameters = [part.split()[-1] for part in head.split("(")[1].split(",")]
+    assert parameters[:6] == [c_name(name) for name in WORSE.values()]
+    assert len(set(parameters)) == len(parameters)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_they_compile(tmp_path: Path) -> None:
+    said = assemble(renamed(), tmp_path)
+    assert "warning" not in said

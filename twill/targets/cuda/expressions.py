@@ -1,0 +1,65 @@
+"""C expressions as text, without terms that change nothing and without needless parentheses."""
+
+from re import fullmatch
+
+
+def literal(text: str) -> int | None:
+    """The value of an integer literal."""
+    return int(text) if fullmatch(r"-?\d+", text) else None
+
+
+def atom(text: str) -> str:
+    """An operand of any operator: in parentheses unless it is a name, a literal, a call or already in parentheses."""
+    return text if fullmatch(r"[\w.]+", text) or _enclosed(text, r"[\w.]*(<\w+>)?") else f"({text})"
+
+
+def bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    while _enclosed(text, ""):
+        text = text[1:-1]
+    return text
+
+
+def plus(one: str, other: str | int) -> str:
+    """`one + other`; both may be sums."""
+    other = str(other)
+    match literal(one), literal(other):
+        case int(first), int(second):
+            return str(first + second)
+        case _, 0:
+            return one
+        case 0, _:
+            return other
+        case _, int(negative) if negative < 0:
+            return f"{one} - {-negative}"
+        case _:
+            return f"{one} + {other}"
+
+
+def times(one: str, other: str | int) -> str:
+    """`one * other`."""
+    other = str(other)
+    match literal(one), literal(other):
+        case int(first), int(second):
+            return str(first * second)
+        case (0, _) | (_, 0):
+            return "0"
+        case 1, _:
+            return other
+        case _, 1:
+            return one
+        case _:
+            return f"{atom(one)} * {atom(other)}"
+
+
+def _enclosed(text: str, before: str) -> bool:
+    """Whether `text` is one pair of parentheses behind something that matches `before`."""
+    found = fullmatch(rf"({before})\((.*)\)", text)
+    if found is None:
+        return False
+    depth = 0
+    for character in found[len(found.groups())]:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0:
+            return False
+    return True
