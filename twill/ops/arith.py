@@ -44,8 +44,9 @@ def operation(
 
 
 def _wrapped(sign: str) -> Mapping[str, str]:
-    """Integer arithmetic in the type of the operands, which C would widen to int."""
-    return {"short": f"{{t}}({{0}} {sign} {{1}})", "int": f"({{0}} {sign} {{1}})"}
+    """Integer arithmetic in the type of the operands: C would widen short ones to int, and has no overflow of others."""
+    call = {"+": "wrap_add", "-": "wrap_sub", "*": "wrap_mul"}.get(sign)
+    return {"short": f"{{t}}({{0}} {sign} {{1}})", "int": f"{call}({{0}}, {{1}})" if call else f"({{0}} {sign} {{1}})"}
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 def _exact(a: float, b: float, c: float) -> float:
     if not all(map(np.isfinite, (a, b, c))):
-        return a * b + c
+        return c if np.isfinite(a * 0 * b) else a * b + c
     found = Fraction(a) * Fraction(b) + Fraction(c)
     if found == 0:
         return a * b + c

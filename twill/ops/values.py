@@ -110,14 +110,15 @@ def rounded(values: Array, name: str) -> Array:
 
 
 def truncated(values: Array, name: str) -> Array:
-    """Values converted to a narrower float type towards zero: nothing finite becomes infinite."""
+    """Values converted to a narrower float type towards zero: nothing finite becomes infinite. 8-bit floats saturate."""
     if name == "f16":
         near = rounded(values, name)
         away = np.isfinite(values) & (np.abs(near.astype(np.float64)) > np.abs(np.asarray(values, np.float64)))
         return np.where(away, np.nextafter(near, np.float16(0)), near)
     wide, step = _grid(values, name)
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(wide), np.trunc(wide / step) * step, wide).astype(np.float32)
+        near = np.where(np.isfinite(wide), np.trunc(wide / step) * step, wide)
+    return (np.clip(near, -_NARROW[name].largest, _NARROW[name].largest) if name.startswith("f8") else near).astype(np.float32)
 
 
 def _grid(values: Array, name: str) -> tuple[Array, Array]:

@@ -12,7 +12,8 @@ from math import prod
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
 from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, TensorMemory, WarpProgram, Write
-from twill.targets.cuda.arithmetic import ATOMICS, constant, expression
+from twill.ops.values import element
+from twill.targets.cuda.arithmetic import ATOMICS, constant, expressions
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
 from twill.targets.cuda.expressions import bare, plus
 from twill.targets.cuda.fragments import Fragment, axes, layout, linear, moves
@@ -225,7 +226,7 @@ class Scope:
 
     def _constant(self, op: Op) -> Form:
         try:
-            text = constant(op.attributes["value"])
+            text = constant(op.attributes["value"], op.result.type)
         except ValueError as problem:
             raise refuse(self.program, op, str(problem)) from problem
         return (lambda point: text) if isinstance(op.result.type, Tensor) else text
@@ -251,22 +252,27 @@ class Scope:
             _STATEMENTS.get(op.name, Scope._elementwise)(self, op)
 
     def _elementwise(self, op: Op) -> None:
-        tile = op.results[0].type if op.results else None
-        forms = None if isinstance(tile, Tensor) else [self.form(value) for value in op.operands]
-        text = expression(op, ["{}"] * len(op.operands)) if op.results else None
-        if text is None:
+        """Each result has an expression of its own. Raises TwillError where there is none."""
+        probes = expressions(op, ["{}"] * len(op.operands))
+        if not op.results or None in probes:
             raise refuse(self.program, op, "can not be generated")
-        if forms is not None:
-            self._scalar(op, [form for form in forms if isinstance(form, str)])
-            return
-        operands = [self.elements(value) for value in op.operands]
-        elements: Elements = lambda point: expression(op, [operand(point) for operand in operands]) or ""  # noqa: E731
-        assert isinstance(tile, Tensor)
-        number = isinstance(tile.dtype, Scalar) and tile.dtype.name in BITS and 1 not in tile.shape
-        self.values[op.result.id] = self.kept(op.result, elements) if number else elements
+        for position, result in enumerate(op.results):
+            if isinstance(result.type, Tensor):
+                self.values[result.id] = self._tile_of(op, position, result, result.type)
+            else:
+                forms = [(value, self.form(value)) for value in op.operands]
+                given = [number(value.type, form) for value, form in forms if isinstance(form, str)]
+                self._named(result, cast(result.type, expressions(op, given)[position] or ""))
 
-    def _scalar(self, op: Op, operands: list[str]) -> None:
-        self._named(op.result, expression(op, operands) or "")
+    def _tile_of(self, op: Op, position: int, result: Value, type: Tensor) -> Elements:
+        """A tile of numbers is computed now; of indices and conditions, each element where it is used."""
+        operands = [self.elements(value) for value in op.operands]
+        elements: Elements = lambda point: expressions(op, [one(point) for one in operands])[position] or ""  # noqa: E731
+        if element(type) not in BITS:
+            return elements
+        if 1 in type.shape or self.narrow:
+            return lambda point: number(type, cast(type, elements(point)))
+        return self.kept(result, elements)
 
     def _named(self, value: Value, text: str) -> None:
         """A scalar, computed now."""

@@ -14,7 +14,7 @@ constexpr int bit_width = 8 * sizeof(T);
 
 /// The bits of one value as another of the same size.
 template <class To, class From>
-__device__ __forceinline__ To bitcast(From from) {
+__host__ __device__ __forceinline__ To bitcast(From from) {
     static_assert(sizeof(To) == sizeof(From), "a bitcast keeps the size");
     To to;
     memcpy(&to, &from, sizeof(To));
@@ -24,7 +24,7 @@ __device__ __forceinline__ To bitcast(From from) {
 // ---- shifts that clamp their count, as PTX shl and shr do ---------------------------------------------------------
 
 template <class T, class Count>
-__device__ __forceinline__ T shift_left(T value, Count count) {
+__host__ __device__ __forceinline__ T shift_left(T value, Count count) {
     using Bits = std::make_unsigned_t<T>;
     const auto by = static_cast<std::make_unsigned_t<Count>>(count);
     return by < bit_width<T> ? T(Bits(Bits(value) << by)) : T(0);
@@ -32,31 +32,52 @@ __device__ __forceinline__ T shift_left(T value, Count count) {
 
 /// Arithmetic where T is signed, logical where it is not.
 template <class T, class Count>
-__device__ __forceinline__ T shift_right(T value, Count count) {
+__host__ __device__ __forceinline__ T shift_right(T value, Count count) {
     const auto by = static_cast<std::make_unsigned_t<Count>>(count);
     if (by < bit_width<T>) return T(value >> by);
     return std::is_signed_v<T> ? T(value >> (bit_width<T> - 1)) : T(0);
 }
 
 // ---- integers ------------------------------------------------------------------------------------------------------
+//
+// TTGIR's integers wrap around. C++ leaves the overflow of signed ones undefined, and nvcc makes use of that: it takes
+// (a + 1 > a) for true.
+
+template <class A, class B>
+__host__ __device__ __forceinline__ std::common_type_t<A, B> wrap_add(A a, B b) {
+    using Bits = std::make_unsigned_t<std::common_type_t<A, B>>;
+    return Bits(a) + Bits(b);
+}
+
+template <class A, class B>
+__host__ __device__ __forceinline__ std::common_type_t<A, B> wrap_sub(A a, B b) {
+    using Bits = std::make_unsigned_t<std::common_type_t<A, B>>;
+    return Bits(a) - Bits(b);
+}
+
+template <class A, class B>
+__host__ __device__ __forceinline__ std::common_type_t<A, B> wrap_mul(A a, B b) {
+    using Bits = std::make_unsigned_t<std::common_type_t<A, B>>;
+    return Bits(a) * Bits(b);
+}
 
 /// The quotient rounded towards minus infinity.
 template <class T>
-__device__ __forceinline__ T divide_floor(T a, T b) {
+__host__ __device__ __forceinline__ T divide_floor(T a, T b) {
     const T quotient = T(a / b);
     return T(quotient - (T(quotient * b) != a && (a < 0) != (b < 0)));
 }
 
 /// The quotient rounded towards plus infinity.
 template <class T>
-__device__ __forceinline__ T divide_ceiling(T a, T b) {
+__host__ __device__ __forceinline__ T divide_ceiling(T a, T b) {
     const T quotient = T(a / b);
     return T(quotient + (T(quotient * b) != a && (a < 0) == (b < 0)));
 }
 
 /// The least integer has no positive one and stays as it is.
 template <class T>
-__device__ __forceinline__ T absolute(T value) {
+__host__ __device__ __forceinline__ T absolute(T value) {
     using Bits = std::make_unsigned_t<T>;
     return value < 0 ? T(Bits(0) - Bits(value)) : value;
 }
@@ -84,7 +105,7 @@ __device__ __forceinline__ int count_trailing_zeros(T value) {
 
 /// The nearest value that a shorter integer has.
 template <class To, class From>
-__device__ __forceinline__ To saturate(From value) {
+__host__ __device__ __forceinline__ To saturate(From value) {
     constexpr From low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
     return To(value < low ? low : value > high ? high : value);
 }
@@ -93,11 +114,11 @@ __device__ __forceinline__ To saturate(From value) {
 
 /// One of both is no number.
 template <class T>
-__device__ __forceinline__ bool unordered(T a, T b) { return a != a || b != b; }
+__host__ __device__ __forceinline__ bool unordered(T a, T b) { return a != a || b != b; }
 
 /// Both are numbers, and not the same.
 template <class T>
-__device__ __forceinline__ bool ordered_not_equal(T a, T b) { return a < b || a > b; }
+__host__ __device__ __forceinline__ bool ordered_not_equal(T a, T b) { return a < b || a > b; }
 
 __device__ __forceinline__ double max_nan(double a, double b) { return unordered(a, b) ? NAN : fmax(a, b); }
 
