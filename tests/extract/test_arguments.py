@@ -29,6 +29,11 @@ def test_a_value_for_an_argument_makes_it_a_constant() -> None:
     assert (found.types, found.constants) == ({}, {"a": None, "n": 1})
 
 
+@pytest.mark.parametrize(("text", "type"), [("tl.int32", "i32"), ("tl.float16", "fp16"), ("torch.bfloat16", "bf16"), ("tl.uint8", "u8")])
+def test_types_as_in_programs(text: str, type: str) -> None:
+    assert resolve("k", [A], {"a": text}).types == {"a": type}
+
+
 def test_a_constant_may_be_text() -> None:
     assert resolve("k", [BLOCK], {"BLOCK": "ieee"}).constants == {"BLOCK": "ieee"}
 

@@ -101,6 +101,9 @@ def test_a_file_that_is_no_dump_has_nothing_to_choose(tmp_path: Path) -> None:
         load(f"{tmp_path / 'x.ttgir'}:f")
 
 
+ASSERTS = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(a):\n"
+
+
 class TestKernels:
     """These need Triton."""
 
@@ -123,6 +126,9 @@ class TestKernels:
             ("def k(:", "SyntaxError", 1),
             ("import triton\n\n@triton.jit\ndef k(a):\n    x = a + b\n", "Triton does not compile k", 5),
             ("import triton\n@triton.jit\ndef k(a, b): pass\n", "`b` has no type", None),
+            ("import triton.nothing_here", "No module named 'triton.nothing_here'", 1),
+            (f"{ASSERTS}    tl.static_assert(1 > 2)\n", "`tl.static_assert(1 > 2)` fails", 5),
+            (f"{ASSERTS}    tl.static_assert(1 > 2, 'one is less')\n", "static_assert fails: one is less", 5),
         ],
     )
     def test_mistakes(self, tmp_path: Path, source: str, message: str, line: int | None) -> None:
@@ -141,6 +147,14 @@ class TestKernels:
         module = load(f"{tmp_path}/k.py:k", "sm100")
         assert module.num_warps == 2
         assert "tensor<64xf32" in module.text
+
+    @pytest.mark.parametrize(("name", "type"), [("tl.bfloat16", "bf16"), ("triton.language.uint8", "i8"), ("torch.float8_e5m2", "f8E5M2")])
+    def test_a_constant_may_be_a_type(self, tmp_path: Path, name: str, type: str) -> None:
+        (tmp_path / "k.py").write_text(
+            "import triton\nimport triton.language as tl\n"
+            "@triton.jit\ndef k(a: '*fp32', T: tl.constexpr):\n    b = a.to(tl.pointer_type(T))\n    tl.store(b, tl.load(a).to(T))\n"
+        )
+        assert f"tt.ptr<f32> -> !tt.ptr<{type}>" in load(f"{tmp_path}/k.py:k", "sm90", {"T": name}).text
 
     def test_the_table_of_another_kernel_is_no_help(self, tmp_path: Path) -> None:
         (tmp_path / "k.py").write_text("import triton\n@triton.jit\ndef k(a):\n    pass\nTWILL = {'j': {'a': '*fp16'}}\n")

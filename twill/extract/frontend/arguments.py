@@ -25,6 +25,23 @@ OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
 TYPE = re.compile(r"(?:\**k?(?:[iu]\d+|fp\d+\w*|bf16)|nvTmaDesc|tensordesc<.+>)(?::16)?$")
 
 
+DTYPE = re.compile(r"(?:tl|triton\.language|torch)\.(\w+)$")
+"""A type as programs write it, such as `tl.bfloat16`."""
+
+DTYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8e4nv": "fp8e4nv",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8e5": "fp8e5",
+    "float8_e5m2": "fp8e5",
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (1, 8, 16, 32, 64)},
+}
+"""Such names in Triton's signatures."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a kernel as its definition has it."""
@@ -55,6 +72,7 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
     """The instance of kernel `name` that `settings` ask for, later ones first."""
     known = {parameter.name: parameter for parameter in parameters}
     merged = {key: value for layer in (defaults(known.values()), *settings) for key, value in layer.items()}
+    merged |= {key: dtype(merged[key]) or merged[key] for key, one in known.items() if key in merged and at_run_time(one, merged[key])}
     complaints = [
         *(f"`{key}` is neither an argument of {name} nor an option" for key in merged if key not in known and key not in OPTIONS),
         *(complaint for parameter in known.values() for complaint in judged(parameter, merged)),
@@ -86,6 +104,12 @@ def at_run_time(parameter: Parameter, value: object) -> bool:
     return not parameter.constant and isinstance(value, str)
 
 
+def dtype(value: object) -> str | None:
+    """The name, in Triton's signatures, of a type that is written as in programs (`tl.bfloat16`); None for anything else."""
+    found = DTYPE.match(value) if isinstance(value, str) else None
+    return DTYPES.get(found[1]) if found else None
+
+
 def judged(parameter: Parameter, settings: Mapping[str, object]) -> list[str]:
     """What is wrong with the setting of one parameter."""
     name = parameter.name
@@ -103,7 +127,8 @@ def advice(name: str, parameters: Iterable[Parameter]) -> str:
 
 
 def from_text(settings: Mapping[str, str]) -> dict[str, object]:
-    """Settings of a command line: Python literals are values, anything else is text (a type, or a string constant)."""
+    """Settings of a command line: Python literals are values, `tl.bfloat16` and the like types, anything else is text (a
+    type of an argument, or a string constant)."""
     return {name: literal(text) for name, text in settings.items()}
 
 

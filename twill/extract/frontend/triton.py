@@ -10,6 +10,7 @@ Everything that Triton refuses is a TwillError.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -19,7 +20,7 @@ import traceback
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -27,7 +28,7 @@ from types import ModuleType
 from typing import Any
 
 from twill.diagnostics import Location, TwillError
-from twill.extract.frontend.arguments import Instance, Parameter, resolve
+from twill.extract.frontend.arguments import Instance, Parameter, dtype, resolve
 from twill.extract.frontend.cache import Precompiled
 
 CUTS = {90: "add_hopper_warpspec", 100: "add_assign_latencies"}
@@ -100,7 +101,16 @@ def instance_of(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapp
     by_arch = {f"sm{known}" for known in CUTS}
     common = {name: value for name, value in entry.items() if name not in by_arch}
     own = entry.get(f"sm{capability(arch)}", {})
-    return inner, resolve(inner.__name__, parameters(inner), config, common, own, settings)
+    instance = resolve(inner.__name__, parameters(inner), config, common, own, settings)
+    return inner, replace(instance, constants={name: constant(value) for name, value in instance.constants.items()})
+
+
+def constant(value: object) -> object:
+    """A value as the kernel sees it: `tl.bfloat16`, which a command line gives as text, is a type."""
+    from triton.language import dtype as triton_dtype
+
+    name = re.sub(r"^(i|u)(?=\d)", lambda found: {"i": "int", "u": "uint"}[found[1]], dtype(value) or "")
+    return triton_dtype(name) if name else value
 
 
 def resolved(file: str, function: str, arch: str, settings: Mapping[str, object]) -> tuple[Any, Mapping[str, Any], Instance]:
@@ -146,7 +156,7 @@ def load_file(file: str) -> ModuleType:
 
 def import_failure(error: Exception | SystemExit, file: str) -> TwillError:
     """An exception raised by the user's file, at the line of the file that led to it."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "triton":
+    if isinstance(error, ModuleNotFoundError) and error.name == "triton":
         return TwillError(f"{file} needs Triton, which is not installed", help="pip install triton")
     path = str(Path(file).resolve())
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
@@ -373,19 +383,31 @@ def compile_failure(error: BaseException, function: str) -> TwillError:
     """Follows a compilation error to its cause, which knows the source of the function it is in."""
     while getattr(error, "error_message", None) is None and error.__cause__ is not None:
         error = error.__cause__
-    message = getattr(error, "error_message", None) or str(error) or type(error).__name__
-    place = source_place(getattr(error, "src", None), getattr(getattr(error, "node", None), "lineno", None))
-    return TwillError(f"Triton does not compile {function}: {message.strip().splitlines()[0]}", place)
+    node = getattr(error, "node", None)
+    place, text = source_place(getattr(error, "src", None), getattr(node, "lineno", None), getattr(node, "col_offset", 0))
+    return TwillError(f"Triton does not compile {function}: {complaint(error, node)}", place, text=text)
 
 
-def source_place(source: str | None, line: int | None) -> Location | None:
-    """Where line number `line` of a kernel's source stands: in the file of a loaded module that holds this source."""
+def complaint(error: BaseException, node: ast.AST | None) -> str:
+    """The first line of what Triton says; of an assertion, that it fails, and its text where it has no message."""
+    said = getattr(error, "error_message", None)
+    failed = type(error).__name__ == "CompileTimeAssertionFailure"
+    if failed and not said and node is not None:
+        return f"`{ast.unparse(node)}` fails"
+    first = (said or str(error) or type(error).__name__).strip().splitlines()[0]
+    return f"static_assert fails: {first}" if failed else first
+
+
+def source_place(source: str | None, line: int | None, column: int) -> tuple[Location | None, str | None]:
+    """Where line number `line` of a kernel's source stands, and its text: in the file of a loaded module that holds this source."""
     files = {str(getattr(module, "__file__", "")) for name, module in sys.modules.items() if name.startswith(LOADED)}
     for file in sorted(files) if source and line else ():
-        before, found, _ = Path(file).read_text(encoding="utf-8").partition(source or "")
+        text = Path(file).read_text(encoding="utf-8")
+        before, found, _ = text.partition(source or "")
         if found:
-            return Location(os.path.relpath(file), before.count("\n") + (line or 0))
-    return None
+            number = before.count("\n") + (line or 0)
+            return Location(os.path.relpath(file), number, column + 1), text.splitlines()[number - 1]
+    return None, None
 
 
 def parsed(text: str, context: Any) -> Any:
