@@ -82,7 +82,7 @@ def draw_timeline(result: Result) -> Scene:
 
 
 def report_page(result: Result) -> str:
-    """The report: one self-contained HTML page."""
+    """The report: one self-contained HTML page. `twill schedule --out` adds costs and source listings to it."""
     from twill.report.page import page
 
     return page(result)

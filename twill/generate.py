@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from twill.diagnostics import TwillError
-from twill.inputs import Inputs, cases, origin
+from twill.inputs import Case, Inputs, cases, origin
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
@@ -48,6 +48,8 @@ class Generated:
     """The source, which `twill simulate` makes too: it refuses what `twill codegen` refuses."""
     dumps: Mapping[str, str] = field(default_factory=dict[str, str])
     """By file name: the draft after each pass of lowering, where `GenerateOptions.dump` says so."""
+    cases: tuple[Case, ...] = ()
+    """The loops with their costs, in the order of `loops`."""
 
 
 def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Generated:
@@ -73,7 +75,7 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
     found = cases(replace(inputs, own_descriptors=True))
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
-    return Generated(made, loops, results, target(loops[0].machine.arch).source(made), dumps)
+    return Generated(made, loops, results, target(loops[0].machine.arch).source(made), dumps, found)
 
 
 def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Path:

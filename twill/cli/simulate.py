@@ -106,17 +106,18 @@ def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> "Predic
 
 def _drawings(made: "Generated", predicted: "Predicted") -> "Contents":
     """For each loop, the schedule above the simulated run, and a report with both."""
-    from twill.report.page import page
+    from twill.cli.output import context
+    from twill.report.page import Run, page
     from twill.report.scene import png, stacked, svg
     from twill.report.simulated import draw
     from twill.report.timeline import draw as scheduled
 
     files = dict[str, Callable[[], str | bytes]]()
-    for one in made.loops:
-        events = [event for event in predicted.events if event.loop == one.loop.op.index]
-        run = draw(one.problem, one.solution, events, predicted.loops[one.loop.path])
-        both = stacked(scheduled(one.problem, one.solution), run)
+    for case, one in zip(made.cases, made.loops, strict=True):
+        steady = predicted.loops[one.loop.path]
+        run = Run(tuple(event for event in predicted.events if event.loop == one.loop.op.index), steady)
+        both = stacked(scheduled(one.problem, one.solution), draw(one.problem, one.solution, run.events, steady))
         prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
         files |= {f"{prefix}simulated.svg": partial(svg, both), f"{prefix}simulated.png": partial(png, both)}
-        files[f"{prefix}report.html"] = partial(page, made.results[one.loop.path], run=run)
+        files[f"{prefix}report.html"] = partial(page, made.results[one.loop.path], context(case, run, made.cuda))
     return files

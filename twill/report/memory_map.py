@@ -157,7 +157,9 @@ def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: 
             left, right = _LEFT + width * start / solution.interval, _LEFT + width * end / solution.interval
             use = " staging" if allocation.staging else ""
             tip = f"{allocation.value}{use}: {allocation.size} from {allocation.address + slot * allocation.size}"
-            shapes.append(Rect(left, y + 1, right - left, height - 2, color, group_color(None, 0.7), 0.7, 3.0, tip=tip, ops=_ops(value)))
+            shapes.append(
+                Rect(left, y + 1, right - left, max(height - 2, 0.5), color, group_color(None, 0.7), 0.7, 3.0, tip=tip, ops=_ops(value))
+            )
             name = f"{allocation.value} [{slot}]" if allocation.slots > 1 else allocation.value
             shapes += _name(name, left, right, y + height / 2, height, _ops(value))
     return shapes

@@ -5,7 +5,8 @@ schedule's steady state, so that longer operations are visible. Colour is the wa
 frame is where a group waits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
@@ -19,30 +20,60 @@ TOP = 64.0
 """Pixels above the first row."""
 
 
-def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady, width: float = 1700.0) -> Scene:
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The part of a run that is drawn, in cycles from its left edge."""
+
+    span: float
+    placed: float
+    """The start of the marked operation in the steady state."""
+    tracks: tuple[str, ...]
+    events: tuple[Event, ...]
+    origin: float
+    """The cycle of the run at the left edge."""
+    first: int
+    """The iteration of the run that counts as iteration 0."""
+
+    def inside(self, track: str) -> Iterator[tuple[Event, int, float, float]]:
+        """The events of a track with iteration, begin and end, clipped to the window."""
+        for event in self.events:
+            if event.track == track:
+                begin, end = (min(max(time - self.origin, 0.0), self.span) for time in (event.begin, event.end))
+                yield event, event.iteration - self.first, begin, end
+
+
+def window(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady) -> Window:
     """As many cycles of the run as the schedule's drawing shows; `events` are those of the loop alone."""
     scale, stages = problem.resolution.cycles_per_unit, solution.stages
     span = solution.interval * iterations(solution) * scale
     starts = {event.iteration: event.begin for event in reversed(events) if event.name == found.marker and event.track.startswith("group")}
     middle = sorted(starts)[len(starts) // 2]
-    placed = (solution.start[problem.index(found.marker)] % solution.interval + (stages - 1) * solution.interval) * scale
-    end = min(placed + found.interval, span)
-    axis = Axis(span, width - LEFT - RIGHT, (placed, end))
-    origin, shapes, y = starts[middle] - placed, list[Shape](), TOP
-    inside = [event for event in events if event.end > origin and event.begin < origin + axis.span]
-    tracks = _tracks(problem, events)
-    for track in tracks:
-        mine = [event for event in inside if event.track == track]
-        shapes += [Rect(LEFT, y - 2, axis.width, LANE, fill="#f6f7f9"), Text(LEFT - 10, y + LANE / 2 - 2, track, 11, "end", bold=True)]
+    residue = solution.start[problem.index(found.marker)] % solution.interval
+    placed = (residue + (stages - 1) * solution.interval) * scale
+    origin = starts[middle] - placed
+    inside = tuple(event for event in events if event.end > origin and event.begin < origin + span)
+    return Window(span, placed, tuple(_tracks(problem, events)), inside, origin, middle - stages + 1)
+
+
+def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady, width: float = 1700.0) -> Scene:
+    """The run on the axes of the schedule's drawing."""
+    view = window(problem, solution, events, found)
+    scale, end = problem.resolution.cycles_per_unit, min(view.placed + found.interval, view.span)
+    axis = Axis(view.span, width - LEFT - RIGHT, (view.placed, end))
+    shapes, y = list[Shape](), TOP
+    for track in view.tracks:
         shapes += [
-            shape for event in mine for shape in _bar(problem, solution, axis, event, origin, event.iteration - middle + stages - 1, y)
+            Rect(LEFT, y - 2, axis.width, LANE, fill="#f6f7f9"),
+            Text(LEFT - 10, y + LANE / 2 - 2, track, 11, "end", bold=True),
         ]
+        for event, iteration, begin, stop in view.inside(track):
+            shapes += _bar(problem, solution, event, iteration, (axis.at(begin), axis.at(stop)), axis, y)
         y += LANE + GAP
     interval = solution.interval * scale
     under = ticks(axis, interval, TOP, y, [f"{k * interval:.0f}" for k in range(iterations(solution) + 1)])
     texts = [shape for shape in shapes if isinstance(shape, Text)]
     bars = [shape for shape in shapes if not isinstance(shape, Text)]
-    framed = frame(axis.at(placed), axis.at(end), TOP, y, f"{found.interval:.0f} cycles")
+    framed = frame(axis.at(view.placed), axis.at(end), TOP, y, f"{found.interval:.0f} cycles")
     return Scene(width, y + 34, (*under, *bars, *framed, *texts, *_heading(solution, scale, found)))
 
 
@@ -53,20 +84,26 @@ def _tracks(problem: Problem, events: Iterable[Event]) -> list[str]:
     return [*units, *sorted(name for name in names if name not in units)]
 
 
-def _bar(problem: Problem, solution: Solution, axis: Axis, event: Event, origin: float, iteration: int, y: float) -> list[Shape]:
-    """An event, clipped to the axis."""
-    left, right = (axis.at(min(max(time - origin, 0.0), axis.span)) for time in (event.begin, event.end))
-    depth = shade(iteration, iterations(solution))
-    ops = (event.name,) if _group(problem, solution, event) is not None else ()
+def _bar(
+    problem: Problem,
+    solution: Solution,
+    event: Event,
+    iteration: int,
+    ends: tuple[float, float],
+    axis: Axis,
+    y: float,
+) -> list[Shape]:
+    (left, right), middle = ends, y + LANE / 2 - 2
     tip = f"{event.name}, iteration {event.iteration}: {event.begin:.0f} to {event.end:.0f}"
     if event.waited:
         box = Rect(left, y, right - left, LANE - 4, "#ffffff", CRITICAL, 0.8, tip=tip)
-        return [box, *_waiting(event.name, *axis.widest(left, right), y + LANE / 2 - 2)]
-    group = _group(problem, solution, event)
+        return [box, *_waiting(event.name, *axis.widest(left, right), middle)]
+    group, depth = _group(problem, solution, event), shade(iteration, iterations(solution))
     fill, edge = group_color(group, depth), group_color(group, max(0.75, depth + 0.35))
+    ops = () if group is None else (event.name,)
     box = Rect(left, y, max(right - left, 0.5), LANE - 4, fill, edge, 0.7, tip=tip, ops=ops)
     dark = "#ffffff" if depth > 0.6 else INK
-    return [box, *caption(event.name, iteration, *axis.widest(left, right), y + LANE / 2 - 2, dark)]
+    return [box, *caption(event.name, iteration, *axis.widest(left, right), middle, dark)]
 
 
 def _waiting(name: str, left: float, right: float, y: float) -> list[Shape]:
