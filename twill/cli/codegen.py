@@ -4,12 +4,15 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from twill.cli import worker
 from twill.cli.options import Command, Folder, generate_options, input_options, inputs, program_options, what_if_options
+
+if TYPE_CHECKING:
+    from twill.generate import Generated
 
 
 @click.command(cls=Command, short_help="Generate CUDA C++ for Hopper.")
@@ -24,7 +27,8 @@ def codegen(spec: str, out: Path, build: bool | None, dump: Path | None, **optio
     """Schedule the loops of SPEC and generate a kernel for sm_90a.
 
     Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)` reads), warps.txt (the program of
-    each warp group), trace.json (their simulated timeline) and the schedules.
+    each warp group), trace.json (their simulated timeline), the schedules, and report.html, which shows the CUDA (and the SASS, if built)
+    of every operation beside its TTGIR.
 
     \b
     twill codegen kernel.ttgir --arch sm90 --out build/
@@ -46,3 +50,22 @@ def codegen(spec: str, out: Path, build: bool | None, dump: Path | None, **optio
         click.echo(f"wrote {out / LIBRARY}", err=True)
         for warning in warnings:
             click.echo(f"warning: {warning}", err=True)
+    for path in _reports(out, made):
+        click.echo(f"wrote {path}", err=True)
+
+
+def _reports(out: Path, made: "Generated") -> list[Path]:
+    """The report of each loop, with its CUDA, and its SASS where the kernel was built."""
+    from twill.cli.output import context
+    from twill.emit.files import write
+    from twill.launch.build import LIBRARY
+    from twill.launch.disassembly import disassembled
+    from twill.report.page import page
+
+    sass, paths = disassembled(out / LIBRARY), list[Path]()
+    for case, one in zip(made.cases, made.loops, strict=True):
+        prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
+        html = page(made.results[one.loop.path], context(case, cuda=made.cuda, sass=sass))
+        paths.append(out / f"{prefix}report.html")
+        write(paths[-1], html)
+    return paths

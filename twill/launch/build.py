@@ -19,7 +19,7 @@ from twill.emit.files import write
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
-FLAGS = ("-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-Xcompiler", "-fPIC", "-shared")
+FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-Xcompiler", "-fPIC", "-shared")
 ARCHITECTURES = ("sm90",)
 """What can be generated and built."""
 OLDEST = (12, 4)

@@ -119,6 +119,11 @@
       if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, byHand); else byHand();
     });
 
+  for (const head of document.querySelectorAll(".pane h3")) {
+    head.title = "Fold or unfold";
+    head.addEventListener("click", () => head.parentElement.classList.toggle("closed"));
+  }
+
   // --- timelines -----------------------------------------------------------------------------------------------------------
 
   const LEFT = 112, RIGHT = 24, TOP = 26, LANE = 26, THIN = 12, GAP = 10;
