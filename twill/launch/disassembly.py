@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def disassembled(library: Path) -> str | None:
-    """The text of `nvdisasm -g` for every cubin of a library; None where the tools are missing or fail."""
+    """The text of `nvdisasm -gi` for every cubin of a library; None where the tools are missing or fail."""
     extract, disassemble = tool("cuobjdump"), tool("nvdisasm")
     if extract is None or disassemble is None or not library.exists():
         return None
     with tempfile.TemporaryDirectory() as folder:
         _run([extract, "-xelf", "all", str(library.resolve())], folder)
-        texts = [_run([disassemble, "-g", "-c", cubin.name], folder) for cubin in sorted(Path(folder).glob("*.cubin"))]
+        texts = [_run([disassemble, "-gi", "-c", cubin.name], folder) for cubin in sorted(Path(folder).glob("*.cubin"))]
     return "\n".join(texts) if texts and all(texts) else None
 
 

@@ -137,7 +137,7 @@ _LINE_OF_SASS = re.compile(r'//## File ".*kernel\.cu", line (\d+)')
 
 
 def sass(text: str, source: Listing) -> Listing:
-    """Disassembly with line information (`nvdisasm -g`); each instruction belongs to the CUDA line before it."""
+    """Disassembly with line information (`nvdisasm -gi`); each instruction belongs to the CUDA line before it."""
     lines, pairs, line = list[str](), list[tuple[int, str]](), 0
     for raw in text.splitlines():
         if (found := _LINE_OF_SASS.search(raw)) is not None:
