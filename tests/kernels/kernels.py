@@ -240,6 +240,24 @@ def panels(
         tl.store(c + m[:, None] * N + (col + n)[None, :], z, inside[:, None] & (col + n < N)[None, :])
 
 
+@triton.jit
+def biased(
+    a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FILLED: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T plus a tile that is the same in every iteration: computed before the loop, or (FILLED) a constant."""
+    a_desc = tl.make_tensor_descriptor(a, [M, BLOCK_K], [BLOCK_K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, BLOCK_K], [BLOCK_K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row = tl.program_id(0) * BLOCK_M
+    x = a_desc.load([row, 0])
+    if FILLED:
+        bias = tl.full([BLOCK_M, BLOCK_N], 2.0, tl.float32)
+    else:
+        bias = (tl.arange(0, BLOCK_M)[:, None] + tl.arange(0, BLOCK_N)[None, :]).to(tl.float32)
+    for col in range(0, N, BLOCK_N):
+        c_desc.store([row, col], tl.dot(x, b_desc.load([col, 0]).T, bias).to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -258,6 +276,7 @@ TWILL = {
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
+    "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
 }
 
@@ -282,5 +301,7 @@ VARIANTS = {
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
     "panels": ("panels", {}),
+    "biased": ("biased", {}),
+    "filled": ("biased", {"FILLED": True}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -22,8 +22,8 @@ FORMS = (
     *("bumped", "offset", "branching"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
-ADDRESSED = ("panels",)
-"""Of these, the ones whose loops compute addresses and masks again that are computed before them too."""
+INVARIANT = ("panels", "biased", "filled")
+"""Of these, the ones whose loops read what is the same in every iteration: operands of addresses that are computed again, accumulators."""
 CARRIED = ("exclusive", "recurrent", "chunked")
 """Of these, the ones that read what they carry before they change it."""
 EXAMPLES = (

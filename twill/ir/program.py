@@ -163,7 +163,7 @@ class Compute:
 @dataclass(frozen=True, slots=True)
 class InitializeCarried:
     """`register` = the value (an argument or constant where `source` is None): the initial value of a carried
-    variable."""
+    variable, or, in a loop, of an accumulator that begins every iteration with the same."""
 
     value: int
     source: OperandLocation | None

@@ -132,6 +132,14 @@ def zero(code: Code, value: Value) -> bool:
     return maker is not None and role(maker) == "constant" and "dense<0.000000e+00>" in _text(code, maker)
 
 
+def invariant(code: Code, loop: Loop, value: Value) -> bool:
+    """The same in every iteration: a constant, or computed before the loop. An MMA that adds to it needs a copy each time."""
+    maker = code.maker(value)
+    if maker is None:
+        return all(carried.arg.id != value.id for carried in loop.carried)
+    return maker.name in IMPLICIT or all(op.index != maker.index for op in loop.op.inner())
+
+
 def _text(code: Code, op: Op) -> str:
     return code.module.text[op.span.start : op.span.end]
 
@@ -184,7 +192,7 @@ def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Valu
             if carried.init.id in results and len(code.users.get(carried.init.id, ())) == 1:
                 yield carried.arg, carried.init
         for op in loop.ops:
-            if op.name == DOT and not zero(code, op.operands[2]):
+            if op.name == DOT and not zero(code, op.operands[2]) and not invariant(code, loop, op.operands[2]):
                 yield op.operands[2], op.result
 
 

@@ -8,7 +8,7 @@ without waits for MMAs.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twill.ir.loop import Carried, NvidiaMma, Tensor
+from twill.ir.loop import Carried, NvidiaMma, Tensor, Value
 from twill.ir.problem import Time
 from twill.ir.program import (
     ONCE,
@@ -18,6 +18,7 @@ from twill.ir.program import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
+    InitializeCarried,
     Iteration,
     MmaIssue,
     Move,
@@ -34,7 +35,7 @@ from twill.ir.program import (
     Write,
 )
 from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import DOT, LOAD, STORES, Code, zero
+from twill.warp.dataflow import DOT, LOAD, STORES, Code, invariant, zero
 from twill.warp.ordering import HandOff
 from twill.warp.steps import Step
 from twill.warp.target import Target
@@ -296,6 +297,12 @@ def _statements(
     yield from _consumer_waits(group, sequence, i, at)
     yield from _moves(group, event, at, i, sequence, firsts, writers)
     locations = {leaf.value.id: _location(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
+    copied = _copied(group, event.task)
+    if copied is not None and event.span is not None:
+        source, _ = locations.pop(copied.id, (None, None))
+        if not event.span[0]:
+            accumulator = Register(group.names[group.code.ops[event.task.ops[-1]].result.id])
+            yield Step(InitializeCarried(copied.id, source, accumulator, at), at.stage)
     yield _step(group, event, at, locations)
     yield from _after(group, event, at)
 
@@ -414,6 +421,14 @@ def overwritten(group: Group, task: Task) -> Carried | None:
         if accumulator and zero(group.code, carried.init) and group.code.users[carried.arg.id] == (dot,):
             return carried
     return None
+
+
+def _copied(group: Group, task: Task) -> Value | None:
+    """What an MMA adds to, where that is the same in every iteration."""
+    if not is_mma(group.code, task):
+        return None
+    value = root(group.code, task.node).operands[2]
+    return value if not zero(group.code, value) and invariant(group.code, group.scheduled.loop, value) else None
 
 
 def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
