@@ -27,8 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_kernel_is_written_from_a_schedule_at_hand(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
-        *("kernel.cu", "kernel.json", "kernel.ttgir", "warps.txt", "trace.json", "gemm.for.0.schedule.json")
+        *("kernel.cu", "kernel.json", "kernel.ttgir", "warps.txt", "trace.json", "gemm.for.0.schedule.json"),
+        "report.html",
     }
+    assert "<h3>CUDA kernel.cu</h3>" in (folder / "report.html").read_text()
     assert "gemm_launch(__half* a" in (folder / "kernel.cu").read_text()
     described = read((folder / "kernel.json").read_text(), "kernel.json")
     assert [(one.name, one.type, one.divisible) for one in described.arguments][2:4] == [("c", "*f16", 16), ("M", "i32", 16)]
