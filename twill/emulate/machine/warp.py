@@ -186,7 +186,7 @@ class Warp:
         epoch = self.epoch
         held = self.events.get(line)
         if held is None or held[0] != epoch:
-            held = self.events[line] = (epoch, self.cta.cluster.clocks.event(self.component, epoch, line, True, atomic))
+            held = self.events[line] = (epoch, self.cta.cluster.clocks.event(self.component, epoch, line, True, atomic, True))
         return held[1]
 
     @property

@@ -28,7 +28,7 @@ class Clocks:
         self.names = ["the host"]
         self.count = 1
         self.component, self.epoch, self.line = (np.zeros(1024, np.int32) for _ in range(3))
-        self.generic, self.atomic = np.zeros(1024, np.bool_), np.zeros(1024, np.bool_)
+        self.generic, self.atomic, self.plain = (np.zeros(1024, np.bool_) for _ in range(3))
 
     def add(self, name: str) -> int:
         """A new component. Raises Fault where there are too many."""
@@ -40,15 +40,15 @@ class Clocks:
     def clock(self) -> Array:
         return np.zeros((2, self.capacity), np.int32)
 
-    def event(self, component: int, epoch: int, line: int, generic: bool = True, atomic: bool = False) -> int:
-        """A number, above 0, for memory to remember."""
+    def event(self, component: int, epoch: int, line: int, generic: bool = True, atomic: bool = False, plain: bool = False) -> int:
+        """A number, above 0, for memory to remember. `plain` is a store that has taken place."""
         number = self.count
         if number == len(self.component):
-            for name in ("component", "epoch", "line", "generic", "atomic"):
+            for name in ("component", "epoch", "line", "generic", "atomic", "plain"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
         self.component[number], self.epoch[number], self.line[number] = component, epoch, line
-        self.generic[number], self.atomic[number] = generic, atomic
+        self.generic[number], self.atomic[number], self.plain[number] = generic, atomic, plain
         self.count += 1
         return number
 

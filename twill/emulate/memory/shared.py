@@ -71,21 +71,23 @@ class Shared:
             help="a barrier, a wait or a completed group must lie between the two",
         )
 
-    def check_write(self, at: Place, clock: Array, atomic: bool = False) -> None:
-        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies."""
+    def check_write(self, at: Place, clock: Array, atomic: bool = False, data: Array | None = None) -> None:
+        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies. A store of
+        `data` is harmless where the bytes hold it already: compilers let several warps store the same."""
         if self.objects[at].any():
             raise Fault("data is written over an mbarrier", help="mbarrier.inval comes first")
         writers = np.abs(self.writer[at])
         late = self.clocks.late(writers, clock)
+        changes = np.ones(late.shape, np.bool_) if data is None else ~self.clocks.plain[writers] | (self.data[at] != data)
         if atomic:
             late &= ~self.clocks.atomic[writers]
-        if late.any():
-            raise self._late_write(*self._first(at, writers, late), clock, "overwritten")
+        if (late & changes).any():
+            raise self._late_write(*self._first(at, writers, late & changes), clock, "overwritten")
         for component, slot in self.slots.items():
-            self._check_readers(at, component, self.readers[slot][at], clock, atomic)
+            self._check_readers(at, component, self.readers[slot][at], clock, atomic, changes)
 
-    def _check_readers(self, at: Place, component: int, events: Array, clock: Array, atomic: bool) -> None:
-        late = self.clocks.epoch[events] > clock[ORDERED][component]
+    def _check_readers(self, at: Place, component: int, events: Array, clock: Array, atomic: bool, changes: Array) -> None:
+        late = (self.clocks.epoch[events] > clock[ORDERED][component]) & changes
         if not late.any() or (atomic and self.clocks.atomic[events[late]].all()):
             return
         event, offset = self._first(at, events, late)

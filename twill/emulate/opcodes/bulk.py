@@ -8,7 +8,6 @@ Loads complete on an mbarrier, stores and reductions in the bulk groups of the t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import ORDERED, Array
 from twill.emulate.memory.device import Device
-from twill.emulate.numeric.formats import bf16_codes, bf16_values
+from twill.emulate.opcodes.atomic import FUNCTIONS, joined
 from twill.emulate.opcodes.barrier import find
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
@@ -149,39 +148,13 @@ def write_box(device: Device, tensor: TensorMap, one: Box, data: Array, reduce: 
     found = device.find(int(starts.min()) + one.first, int(starts.max()) + one.last)
     at = (starts - found.base)[:, None] + np.arange(one.first, one.last)
     new = np.ascontiguousarray(data[one.inside, one.first : one.last])
-    found.data[at] = joined(reduce, tensor.type, found.data[at], new) if reduce else new
+    found.data[at] = joined(reduce, _ELEMENTS.get(tensor.type, tensor.type), found.data[at], new) if reduce else new
     if found.valid is not None:
         found.valid[at] = True
 
 
-def wrapped_up(old: Array, limit: Array) -> Array:
-    return np.where(old >= limit, 0, old + 1).astype(old.dtype)
-
-
-def wrapped_down(old: Array, limit: Array) -> Array:
-    return np.where((old == 0) | (old > limit), limit, old - 1).astype(old.dtype)
-
-
-_JOINS: Mapping[str, Callable[[Array, Array], Any]] = {
-    "add": np.add,
-    "min": np.fmin,
-    "max": np.fmax,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "inc": wrapped_up,
-    "dec": wrapped_down,
-}
-_KINDS: Mapping[str, str] = {"f16": "float16", "f32": "float32", "f64": "float64", "tf32": "float32", "f32.ftz": "float32"} | {
-    f"{sign}{bits}": f"{kind}{bits}" for sign, kind in (("u", "uint"), ("s", "int"), ("b", "uint")) for bits in (8, 16, 32, 64)
-}
-
-
-def joined(name: str, type: str, old: Array, new: Array) -> Array:
-    """Bytes of a reduction. Raises KeyError."""
-    if type == "bf16":
-        return bf16_codes(_JOINS[name](bf16_values(old.view(np.uint16)), bf16_values(new.view(np.uint16)))).view(np.uint8)
-    return np.ascontiguousarray(_JOINS[name](old.view(_KINDS[type]), new.view(_KINDS[type]))).view(np.uint8)
+_ELEMENTS: Mapping[str, str] = {"tf32": "f32", "f32.ftz": "f32", "tf32.ftz": "f32"}
+"""How elements of tensor maps are added."""
 
 
 # --- the parts of an instruction --------------------------------------------------------------------------------------
@@ -351,7 +324,7 @@ def stored(warp: Warp, own: Thread, operation: Operation) -> None:
 
 @step("cp.reduce.async.bulk")
 def _reduce(one: Instruction, decoder: Decoder) -> Step:
-    name = next(part for part in one.modifiers if part in _JOINS)
+    name = next(part for part in one.modifiers if part in FUNCTIONS)
     if "tensor" in one.modifiers:
         return _tensor_store(one, decoder, name)
     return _plain_store(one, decoder, name)

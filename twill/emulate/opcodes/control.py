@@ -1,9 +1,16 @@
 """Branches, exits and what has no effect here (PTX ISA, "Control Flow", "Miscellaneous")."""
 
+from functools import partial
+
+import numpy as np
+
 from twill.emulate.decode import Control, Decoder, Step, control, guard_of, step
 from twill.emulate.faults import Fault
 from twill.emulate.machine.warp import YIELD, Warp
+from twill.emulate.memory.clocks import Array
 from twill.emulate.opcodes.integer import immediate
+from twill.emulate.opcodes.lift import lift
+from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction
 
 
@@ -81,3 +88,19 @@ def _setmaxnreg(one: Instruction, decoder: Decoder) -> Control:
         return warp.fragment.pc + 1
 
     return run
+
+
+@step("createpolicy")
+def _createpolicy(one: Instruction, decoder: Decoder) -> Step:
+    """Hints for the cache, which there is not."""
+    return lift(lambda: 0, decoder.target(one.operands[0], "b64"), [])
+
+
+@step("isspacep")
+def _isspacep(one: Instruction, decoder: Decoder) -> Step:
+    window = CVTA[one.modifiers[0].partition("::")[0]] >> 48
+    return lift(partial(_inside, window), decoder.target(one.operands[0], "pred"), [decoder.source(one.operands[1], "u64")])
+
+
+def _inside(window: int, address: Array) -> Array:
+    return address >> np.uint64(48) == window

@@ -334,41 +334,54 @@ def _dp2a(one: Instruction, decoder: Decoder) -> Step:
 # --- carries ----------------------------------------------------------------------------------------------------------
 
 
-def _carry(one: Instruction, decoder: Decoder, subtract: bool) -> Step:
-    """add.cc, addc, sub.cc, subc: the carry is one bit for each lane, kept beside the registers."""
-    dtype = "u64" if type_of(one).endswith("64") else "u32"
-    target = decoder.target(one.operands[0], dtype)
-    a, b = (decoder.source(operand, dtype) for operand in one.operands[1:3])
-    reads, writes = one.name.endswith("c"), "cc" in one.modifiers
-    bits = size(dtype)
+def _exact(one: Instruction) -> Callable[[list[int]], int]:
+    """The sum that an instruction forms, on Python's integers, without the carry."""
+    bits, high = size(type_of(one)), "hi" in one.modifiers
+
+    def product_sum(values: list[int]) -> int:
+        whole = values[0] * values[1]
+        return (whole >> bits if high else whole & (1 << bits) - 1) + values[2]
+
+    match one.name.removesuffix("c"):
+        case "add":
+            return sum
+        case "sub":
+            return _difference
+        case _:
+            return product_sum
+
+
+def _difference(values: list[int]) -> int:
+    return values[0] - values[1]
+
+
+def _carry(one: Instruction, decoder: Decoder) -> Step:
+    """add.cc, addc and the like: the carry, or borrow, is one bit for each lane, kept beside the registers."""
+    dtype = type_of(one)
+    target, refs = decoder.target(one.operands[0], dtype), [decoder.source(operand, dtype) for operand in one.operands[1:]]
+    reads, writes, exact = one.name.endswith("c"), "cc" in one.modifiers, _exact(one)
+    bits, sign = size(dtype), -1 if one.name.startswith("sub") else 1
 
     def run(warp: Warp) -> None:
-        carry = warp.state.get("carry", np.zeros(32, np.bool_)) if reads else np.zeros(32, np.bool_)
-        x, y = get(warp, a), get(warp, b)
-        y = ~y if subtract else y
-        start = carry if reads else np.full(32, subtract)
-        exact = [int(p) + int(q) + int(r) for p, q, r in zip(x, y, start, strict=True)]
-        put(
-            warp,
-            target,
-            np.array([value & (1 << bits) - 1 for value in exact], x.dtype),
-            warp.valid[a.code][a.index] & warp.valid[b.code][b.index],
-        )
+        carry: Array = warp.state.get("carry", np.zeros(32, np.bool_))
+        columns = [get(warp, ref).view(f"uint{bits}").tolist() for ref in refs]
+        if "hi" in one.modifiers and dtype[0] == "s":
+            columns[:2] = [get(warp, ref).tolist() for ref in refs[:2]]
+        sums = [exact(values) + (sign * int(bit) if reads else 0) for *values, bit in zip(*columns, carry, strict=True)]
+        valid = warp.mask
+        for ref in refs:
+            valid &= warp.valid[ref.code][ref.index]
+        put(warp, target, np.array([value & (1 << bits) - 1 for value in sums], f"uint{bits}").view(get(warp, target).dtype), valid)
         if writes:
-            made = np.array([value >> bits for value in exact], np.bool_)
+            made = np.array([bool(value >> bits) for value in sums])
             warp.state["carry"] = np.where(warp.active, made, carry)
 
     return run
 
 
-@step("add.cc", "addc")
-def _addc(one: Instruction, decoder: Decoder) -> Step:
-    return _carry(one, decoder, False)
-
-
-@step("sub.cc", "subc")
-def _subc(one: Instruction, decoder: Decoder) -> Step:
-    return _carry(one, decoder, True)
+@step("add.cc", "addc", "sub.cc", "subc", "mad.lo.cc", "mad.hi.cc", "madc.lo", "madc.hi")
+def _with_carry(one: Instruction, decoder: Decoder) -> Step:
+    return _carry(one, decoder)
 
 
 # --- moves and choices ------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def store_shared(warp: Warp, at: Array, data: Array, valid: Array, line: int) ->
         shared = cta.shared
         shared.inside(int(offset.min()), int(offset.max()) + size)
         octets = reach(offset, size)
-        shared.check_write(octets, warp.clock)
+        shared.check_write(octets, warp.clock, data=data[chosen])
         event = warp.event(line)
         shared.mark_write(octets, np.where(valid[chosen], event, -event)[:, None])
         shared.data[octets] = data[chosen]
@@ -230,7 +230,7 @@ def element(dtype: str) -> np.dtype[np.generic]:
     return np.dtype({"u": "uint", "b": "uint", "s": "int"}[dtype[0]] + dtype[1:])
 
 
-def _into(operand: Operand, dtype: str, decoder: Decoder) -> Ref | None:
+def into(operand: Operand, dtype: str, decoder: Decoder) -> Ref | None:
     """A register for an element: it may be wider, and then takes the element's sign."""
     if isinstance(operand, Sink):
         return None
@@ -248,7 +248,7 @@ def _pointed(operands: Sequence[Operand]) -> Address:
 def _ld(one: Instruction, decoder: Decoder) -> Step:
     dtype, space, line = one.modifiers[-1], space_of(one), one.line
     kind, at = element(dtype), where(_pointed(one.operands), decoder)
-    refs = [_into(operand, dtype, decoder) for operand in items(one.operands[0])]
+    refs = [into(operand, dtype, decoder) for operand in items(one.operands[0])]
     lanes_each = 2 if dtype == "b128" else 1
     size = kind.itemsize * len(refs) * lanes_each
     if space == "param" and isinstance(_pointed(one.operands).base, Symbol):
@@ -310,7 +310,7 @@ def collected(warp: Warp, refs: Sequence[Ref], kind: np.dtype[np.generic]) -> tu
 def _st(one: Instruction, decoder: Decoder) -> Step:
     dtype, space, line = one.modifiers[-1], space_of(one), one.line
     kind, at = element(dtype), where(one.operands[0], decoder)
-    refs = [_from(operand, dtype, decoder) for operand in items(one.operands[1])]
+    refs = sources_of(one.operands[1], dtype, decoder)
     synchronizing = bool(set(SYNCHRONIZING) & set(one.modifiers))
 
     def run(warp: Warp) -> None:
@@ -324,7 +324,12 @@ def _st(one: Instruction, decoder: Decoder) -> Step:
     return run
 
 
-def _from(operand: Operand, dtype: str, decoder: Decoder) -> Ref:
+def sources_of(operand: Operand, dtype: str, decoder: Decoder) -> list[Ref]:
+    """The registers or constants of elements."""
+    return [register_of(item, dtype, decoder) for item in items(operand)]
+
+
+def register_of(operand: Operand, dtype: str, decoder: Decoder) -> Ref:
     if isinstance(operand, Register):
         return Ref("b128" if operand.bits == 128 else f"u{operand.bits}", CODES[operand.bits], operand.index)
     found = decoder.source(operand, dtype if dtype not in ("b8", "u8", "s8") else "u16")

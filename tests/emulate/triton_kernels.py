@@ -1,0 +1,140 @@
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
+"""Kernels in Triton, whose PTX the machine is tried on. Triton compiles them with no GPU."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm, rn, rk = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    at_a, at_b = a + rm[:, None] * K + rk[None, :], b + rk[:, None] * N + rn[None, :]
+    sums = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        sums = tl.dot(tl.load(at_a), tl.load(at_b), sums)
+        at_a += BK
+        at_b += BK * N
+    tl.store(c + rm[:, None] * N + rn[None, :], sums.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_descriptors(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    tile_a = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    tile_b = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    tile_c = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    sums = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        sums = tl.dot(tile_a.load([m, k]), tile_b.load([n, k]).T, sums)
+    tile_c.store([m, n], sums.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_specialized(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    tile_a = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    tile_b = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    tile_c = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    sums = tl.zeros((BM, BN), tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=True):
+        sums = tl.dot(tile_a.load([m, k]), tile_b.load([n, k]).T, sums)
+    tile_c.store([m, n], sums.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_integers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm, rn, rk = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    sums = tl.zeros((BM, BN), tl.int32)
+    for k in range(0, K, BK):
+        left = tl.load(a + rm[:, None] * K + k + rk[None, :])
+        right = tl.load(b + rn[None, :] * K + k + rk[:, None])
+        sums = tl.dot(left, right, sums)
+    tl.store(c + rm[:, None] * N + rn[None, :], sums)
+
+
+@triton.jit
+def softmax(x, y, columns, BLOCK: tl.constexpr):
+    at, row = tl.arange(0, BLOCK), tl.program_id(0)
+    values = tl.load(x + row * columns + at, mask=at < columns, other=-float("inf"))
+    raised = tl.exp(values - tl.max(values, axis=0))
+    tl.store(y + row * columns + at, raised / tl.sum(raised, axis=0), mask=at < columns)
+
+
+@triton.jit
+def layer_norm(x, weight, bias, y, columns, epsilon, BLOCK: tl.constexpr):
+    at, row = tl.arange(0, BLOCK), tl.program_id(0)
+    inside = at < columns
+    values = tl.load(x + row * columns + at, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(values, axis=0) / columns
+    centred = tl.where(inside, values - mean, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=0) / columns + epsilon)
+    made = centred * scale * tl.load(weight + at, mask=inside) + tl.load(bias + at, mask=inside)
+    tl.store(y + row * columns + at, made.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def attention(q, k, v, o, length, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    rm, rn, rd = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, D)
+    query = tl.load(q + rm[:, None] * D + rd[None, :])
+    highest = tl.full((BM,), -float("inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    sums = tl.zeros((BM, D), tl.float32)
+    for start in range(0, length, BN):
+        key = tl.load(k + (start + rn)[None, :] * D + rd[:, None])
+        scores = tl.dot(query, key) * scale
+        higher = tl.maximum(highest, tl.max(scores, axis=1))
+        p = tl.exp2(scores - higher[:, None])
+        decay = tl.exp2(highest - higher)
+        total = total * decay + tl.sum(p, axis=1)
+        value = tl.load(v + (start + rn)[:, None] * D + rd[None, :])
+        sums = tl.dot(p.to(v.dtype.element_ty), value, sums * decay[:, None])
+        highest = higher
+    tl.store(o + rm[:, None] * D + rd[None, :], (sums / total[:, None]).to(o.dtype.element_ty))
+
+
+@triton.jit
+def transpose(x, y, M, N, BLOCK: tl.constexpr):
+    rm, rn = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    tile = tl.load(x + rm[:, None] * N + rn[None, :])
+    tl.store(y + rn[:, None] * M + rm[None, :], tl.trans(tile))
+
+
+@triton.jit
+def histogram(x, counts, size, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    bins = tl.load(x + at, mask=at < size, other=0)
+    tl.atomic_add(counts + bins, 1, mask=at < size)
+
+
+@triton.jit
+def running_sums(x, y, columns, BLOCK: tl.constexpr):
+    at, row = tl.arange(0, BLOCK), tl.program_id(0)
+    values = tl.load(x + row * columns + at, mask=at < columns, other=0)
+    tl.store(y + row * columns + at, tl.cumsum(values, axis=0), mask=at < columns)
+
+
+@triton.jit
+def sorted_rows(x, y, places, columns: tl.constexpr):
+    at, row = tl.arange(0, columns), tl.program_id(0)
+    values = tl.load(x + row * columns + at)
+    tl.store(y + row * columns + at, tl.sort(values))
+    tl.store(places + row, tl.argmax(values, axis=0))
+
+
+@triton.jit
+def conversions(x, half, brain, e4m3, e5m2, whole, size, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + at, mask=at < size, other=0.0)
+    tl.store(half + at, values.to(tl.float16), mask=at < size)
+    tl.store(brain + at, values.to(tl.bfloat16), mask=at < size)
+    tl.store(e4m3 + at, values.to(tl.float8e4nv), mask=at < size)
+    tl.store(e5m2 + at, values.to(tl.float8e5), mask=at < size)
+    tl.store(whole + at, values.to(tl.int32), mask=at < size)
+
+
+@triton.jit
+def functions(x, y, size, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + at, mask=at < size, other=1.0)
+    made = tl.sin(values) + tl.cos(values) * tl.log2(tl.abs(values) + 1) + tl.rsqrt(values * values + 1) + tl.sigmoid(values)
+    tl.store(y + at, tl.fma(made, values, tl.floor(values)), mask=at < size)
