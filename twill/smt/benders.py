@@ -44,7 +44,7 @@ MODEL_WORK = 0.05
 FOREVER = 3600.0
 """No wall-clock limit within the process: the one that waits for it ends it."""
 
-FINDING = Tactics(proving=False)
+FINDING = Tactics(linearization=0)
 
 
 def decide(

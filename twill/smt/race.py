@@ -8,6 +8,7 @@ faster or on how many cores there are (`twill.engine.parallel`).
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove, first_conclusive
 from twill.engine.probe import Probe
@@ -89,7 +90,7 @@ def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
 def _decide_few(race: Race) -> Iterator[Step]:
     few = race.setting.few
     if race.small:
-        yield _whole(race, few, WHOLE * race.work, proving=False)
+        yield _whole(race, few, 0)
     if race.setting.decomposes:
         yield _split(race, few)
 
@@ -102,7 +103,7 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
     if race.searches and few < most:
         yield from _hunts(race, (few + 1,), race.work / QUICK)
         if race.small:
-            yield _whole(race, few + 1, WHOLE * race.work, proving=False, finding=True)
+            yield _finding(_whole(race, few + 1, 0))
 
 
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
@@ -110,7 +111,7 @@ def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
     if race.searches and race.small:
-        yield _whole(race, most, WHOLE * race.work)
+        yield from (_whole(race, most, level) for level in (2, 0, 1))
     if race.deferred and few_refuted:
         return
     if race.setting.decomposes:
@@ -123,16 +124,16 @@ def _hunts(race: Race, flights: Iterable[int], work: float) -> Iterator[Step]:
     best = (race.best.group,) if race.best else ()
     partitions = dict.fromkeys((*best, *race.setting.candidates)) if race.setting.joint else {}
     problems = [under(race.problem, labels) for labels in partitions] or [race.problem]
-    tactics = Tactics(proving=False, hint=race.best)
+    tactics = Tactics(linearization=0, hint=race.best)
     for in_flight in dict.fromkeys(n for n in flights if n <= race.setting.in_flight):
         for problem in problems:
             yield _finding(_cpsat(race, problem, in_flight, work, tactics))
 
 
-def _whole(race: Race, in_flight: int, work: float, *, proving: bool = True, finding: bool = False) -> Step:
-    """The complete model; with `finding` its refutation, which speaks of too few iterations in flight, is dropped."""
-    step = _cpsat(race, race.problem, in_flight, work, Tactics(proving=proving, hint=race.best))
-    return _finding(step) if finding else step
+def _whole(race: Race, in_flight: int, linearization: Literal[0, 1, 2]) -> Step:
+    """The complete model."""
+    tactics = Tactics(linearization=linearization, hint=race.best)
+    return _cpsat(race, race.problem, in_flight, WHOLE * race.work, tactics)
 
 
 def _cpsat(race: Race, problem: Problem, in_flight: int, work: float, tactics: Tactics) -> Step:

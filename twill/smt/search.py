@@ -8,9 +8,9 @@ below, so projections raise the lower end and the gap is bisected; elsewhere eve
 from dataclasses import dataclass, replace
 
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution, Status
+from twill.ir.schedule import Bounds, Reason, Result, Solution, Status
 from twill.ir.search import Options, Report
-from twill.modulo.bounds import bounds, largest_needed
+from twill.modulo.start import Start, start
 from twill.smt import cpsat
 from twill.smt.causes import cause
 from twill.smt.explain import explain
@@ -33,13 +33,16 @@ MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
 
-def search(problem: Problem, options: Options, report: Report) -> Result:
-    """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`."""
-    lower = bounds(problem, joint=not options.modulo_only)
+def search(problem: Problem, options: Options, report: Report, begin: Start | None = None) -> Result:
+    """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
+
+    `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for this search.
+    """
+    begin = begin or start(problem, joint=not options.modulo_only)
     setting = _setting(problem, options, report)
-    evidence = _decided(setting, _first_evidence(problem, lower))
-    evidence, notes = _polished(setting, evidence)
-    result = _result(setting, evidence, lower, notes)
+    evidence = Evidence(begin.low, begin.top, refuted=begin.refuted)
+    evidence, notes = _polished(setting, _decided(setting, evidence))
+    result = _result(setting, evidence, begin.bounds, notes)
     return replace(result, reasons=_reasons(setting, evidence, result))
 
 
@@ -48,20 +51,6 @@ def _setting(problem: Problem, options: Options, report: Report) -> Setting:
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
     candidates = partitions(problem) if joint else ()
     return Setting(problem, options, options.max_in_flight, report, candidates, families(problem), WORK * size)
-
-
-def _first_evidence(problem: Problem, lower: Bounds) -> Evidence:
-    evidence = Evidence(lower.value, largest_needed(problem, lower.value))
-    if lower.value > 1:
-        return evidence.excluding(Refutation(lower.value - 1, None, _bound_name(lower), 0.0, below=True))
-    return evidence
-
-
-def _bound_name(found: Bounds) -> str:
-    """The bound that refutes everything below it."""
-    if found.recurrence.value > found.resource.value:
-        return f"RecMII {' -> '.join(found.recurrence.ops)}"
-    return f"ResMII {found.resource.unit}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def _probe(setting: Setting, evidence: Evidence, interval: Time) -> tuple[Soluti
     probes: list[tuple[Problem, int]] = [(problem, setting.few) for problem in problems]
     if interval == evidence.low and setting.few < setting.in_flight:
         probes += [(problem, setting.few + 1) for problem in problems[:1]]
-    spent, tactics = 0.0, Tactics(proving=False, shifted=setting.alike)
+    spent, tactics = 0.0, Tactics(linearization=0, shifted=setting.alike)
     for problem, in_flight in probes:
         budget = setting.budget(setting.work)
         probe = cpsat.attempt(problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from twill.ir.problem import Edge, Problem, Reservation, Time, Unit
 from twill.ir.schedule import Refutation, Result
+from twill.verify.capacity import PREFIX, excludes
 from twill.verify.check import check
 from twill.verify.violation import Violation
 
@@ -33,12 +34,21 @@ def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
     if resource.value < least:
         yield Violation("BOUNDS", "a unit forces a larger interval", needs=least, has=resource.value)
     yield from _recurrence(problem, recurrence.value, recurrence.ops, joint)
+    yield from _shortages(result, joint)
     for refutation in result.refuted:
         has = {"ResMII": resource.value, "RecMII": recurrence.value}.get(refutation.by.split(" ")[0])
         if has is not None and refutation.interval >= has:
             yield Violation(
                 "BOUNDS", f"{refutation.by} refutes no interval of {refutation.interval}", needs=refutation.interval + 1, has=has
             )
+
+
+def _shortages(result: Result, joint: bool) -> Iterator[Violation]:
+    """A refutation by capacity is one at its interval."""
+    for refutation in result.refuted:
+        limit = refutation.by.removeprefix(PREFIX)
+        if limit != refutation.by and not excludes(result.problem, limit, refutation.interval, joint=joint):
+            yield Violation("BOUNDS", f"the {refutation.by} does not exclude interval {refutation.interval}")
 
 
 def _average(problem: Problem, unit: Unit) -> Time:
@@ -150,5 +160,6 @@ def _uncovered(result: Result, in_flight: int) -> Time | None:
 
 
 def _below(result: Result, refuted: Iterable[Refutation]) -> Time:
-    """All intervals below this one are excluded by refutations that reach down, which a monotone problem allows."""
-    return max((r.interval + 1 for r in refuted if r.below and result.problem.monotone), default=1)
+    """All intervals below this one are excluded by refutations that reach down: by capacity, or where the problem is monotone."""
+    reaching = (r for r in refuted if r.below and (result.problem.monotone or r.by.startswith(PREFIX)))
+    return max((r.interval + 1 for r in reaching), default=1)

@@ -52,8 +52,8 @@ def build(problem: Problem, interval: Time, in_flight: int, joint: bool, late: C
 class Tactics:
     """How CP-SAT searches, and for what; the default is any schedule of the problem."""
 
-    proving: bool = True
-    """More linear relaxations, which refute tight register budgets tenfold faster and find slower."""
+    linearization: Literal[0, 1, 2] = 2
+    """How many linear relaxations: none finds fastest; more refute tight register budgets tenfold faster, but no level is best for all."""
     hint: Solution | None = None
     """A schedule to start from, perhaps of another interval."""
     shifted: tuple[Family, ...] = ()
@@ -82,7 +82,7 @@ def attempt(
         return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
     _narrow(built, tactics)
     _hint(built, tactics.hint)
-    solver, status = _run(built.variables.model, began, budget, 2 if tactics.proving else 0)
+    solver, status = _run(built.variables.model, began, budget, tactics.linearization)
     work = solver.response_proto.deterministic_time
     return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work)
 

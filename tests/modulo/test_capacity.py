@@ -1,0 +1,88 @@
+"""Capacity bounds: they exclude nothing that the exhaustive search finds, and the verifier counts them again."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.samples import attention
+from twill.ir.problem import Limits, Problem
+from twill.ir.schedule import Refutation
+from twill.ir.search import Options
+from twill.modulo.capacity import shortages
+from twill.modulo.start import start
+from twill.pipeline import solve
+from twill.verify import check_result
+from twill.verify.oracle import TooLargeError, best
+from twill.verify.tiny import tiny_problem
+
+
+def tight(random: Random) -> Problem:
+    """A tiny problem with one of its limits cut."""
+    problem = tiny_problem(random, 4)
+    name = random.choice(("groups", "warps", "registers_per_thread", "registers_total", "shared", "tensor"))
+    less = replace(problem.limits, **{name: int(getattr(problem.limits, name) * random.choice((0, 0.3, 0.6)))})
+    return replace(problem, limits=replace(less, groups=max(1, less.groups)))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_what_they_exclude_has_no_schedule(block: int) -> None:
+    excluded = 0
+    for seed in range(block * 100, block * 100 + 100):
+        problem = tight(Random(seed))
+        for shortage in shortages(problem):
+            for interval in range(1, 5 if shortage.least is None else shortage.least):
+                try:
+                    assert best(problem, interval, 2, left=[20000]) is None, f"seed {seed}, {shortage}"
+                    excluded += 1
+                except TooLargeError:
+                    break
+    assert excluded > 20
+
+
+def test_the_verifier_agrees_and_refuses_more() -> None:
+    found = 0
+    for seed in range(300):
+        problem = tight(Random(seed))
+        begin = start(problem)
+        if not begin.infeasible:
+            continue
+        found += 1
+        result = begin.result(problem)
+        assert check_result(result, in_flight=4) == ()
+        plenty = Limits(8, 64, 1000, 10**9, 1, 0, 0, 10**9, 10**9)
+        roomy = replace(problem, limits=plenty)
+        rules = {violation.rule for violation in check_result(replace(result, problem=roomy), in_flight=4)}
+        assert "BOUNDS" in rules
+    assert found > 20
+
+
+def test_a_memory_bounds_the_interval() -> None:
+    problem = attention().problem
+    values = tuple(replace(value, slots=0, resident=False) for value in problem.values)
+    small = replace(problem, values=values, limits=replace(problem.limits, shared=max(value.shared for value in values)))
+    least = [shortage.least for shortage in shortages(small) if shortage.limit == "shared memory"]
+    assert least
+    assert least[0] is None or least[0] > 1
+
+
+@pytest.mark.parametrize("limits", [{"shared": 0}, {"registers_per_thread": 1}, {"groups": 1}])
+def test_an_impossible_loop_is_refused_without_a_solver(limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    import twill.smt.search
+
+    monkeypatch.setattr(twill.smt.search, "search", _fail)
+    problem = attention().problem
+    result = solve(replace(problem, limits=replace(problem.limits, **limits)), Options())
+    assert result.status == "infeasible"
+    assert len(result.reasons) == 1
+
+
+def test_a_false_capacity_claim_is_found() -> None:
+    problem = attention().problem
+    result = start(replace(problem, limits=replace(problem.limits, shared=0))).result(problem)
+    assert isinstance(result.refuted[-1], Refutation)
+    assert "BOUNDS" in {violation.rule for violation in check_result(result, in_flight=4)}
+
+
+def _fail(*given: object) -> None:
+    pytest.fail("searched")

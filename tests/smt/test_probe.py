@@ -1,0 +1,126 @@
+"""A limit is no proof: a probe that ran out of work, time or memory never becomes a refutation, and a mutant in which it does is caught."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from ortools.sat.python import cp_model
+from pysat.solvers import Solver
+
+from tests.samples import attention
+from tests.smt.test_boolean import pigeons
+from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.probe import Budget, Feasible, Probe, Refuted, Unknown
+from twill.ir.schedule import Solution
+from twill.ir.search import Options
+from twill.pipeline import solve
+from twill.smt import benders, cpsat, sat
+from twill.smt.cpsat import solve as cpsat_solve
+
+INTERVAL = 2112
+"""Of the attention sample: a schedule exists there, which takes more work than these tests allow."""
+
+NO_WORK = Budget(60.0, 1e-6)
+
+
+def exhausted_cpsat() -> None:
+    """CP-SAT without work on an interval that has a schedule."""
+    assert not cpsat.attempt(attention().problem, INTERVAL, 2, budget=NO_WORK).refuted
+
+
+def exhausted_sat() -> None:
+    """One conflict for a problem that needs thousands."""
+    assert sat.decide(pigeons(40, 8), 79, 3, joint=True, work=1e-6) == Unknown("work")
+
+
+def exhausted_benders() -> None:
+    assert benders.decide(attention().problem, INTERVAL, 2, joint=True, work=1e-6) == Unknown("work")
+
+
+def exhausted_search() -> None:
+    """A search in which no probe has work claims no more than the bounds."""
+    result = solve(attention().problem, Options(time_limit=0.3, explain=False))
+    assert result.proved == result.bounds.value or all(r.max_in_flight is not None for r in result.refuted[1:])
+    assert all(refutation.by.startswith(("ResMII", "RecMII")) for refutation in result.refuted if refutation.max_in_flight is None)
+
+
+CHECKS = (exhausted_cpsat, exhausted_sat, exhausted_benders)
+
+
+@pytest.mark.parametrize("check", [*CHECKS, exhausted_search])
+def test_a_limit_refutes_nothing(check: Callable[[], None]) -> None:
+    check()
+
+
+def _refutes(*given: object, **named: object) -> Refuted:
+    return Refuted()
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "check"),
+    [
+        (cpsat_solve, "_outcome", exhausted_cpsat),
+        (sat, "solve_within", exhausted_sat),
+        (benders, "_partition_by_partition", exhausted_benders),
+    ],
+)
+def test_a_mutant_that_takes_a_limit_for_a_proof_is_caught(
+    module: object, function: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, function, _refutes)
+    with pytest.raises(AssertionError):
+        check()
+
+
+@pytest.mark.parametrize("status", [cp_model.UNKNOWN, cp_model.MODEL_INVALID])
+def test_only_infeasible_is_a_refutation_of_cpsat(status: cp_model.CpSolverStatus) -> None:
+    built = cpsat_solve.build(attention().problem, INTERVAL, 2, True)
+    solver = cp_model.CpSolver()
+    assert cpsat_solve._outcome(built, solver, status) == Unknown("work")  # pyright: ignore[reportPrivateUsage]
+    assert cpsat_solve._outcome(built, solver, cp_model.INFEASIBLE) == Refuted()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_solver_without_conflicts_left_is_undecided() -> None:
+    with Solver(name=sat.SOLVER) as solver:
+        for clause in ([1, 2], [1, -2], [-1, 2], [-1, -2]):
+            solver.add_clause(clause)  # pyright: ignore[reportUnknownMemberType]
+        assert sat.solve_within(solver, None) == Refuted()
+
+
+def test_only_a_refuted_probe_is_evidence() -> None:
+    found = Feasible(Solution(1, (0,), (0,)))
+    assert [Probe(outcome, "x").refutation(3, 2, below=True) is not None for outcome in (found, Unknown(), Refuted())] == [
+        False,
+        False,
+        True,
+    ]
+
+
+# --- side by side -----------------------------------------------------------------------------------------------------
+
+
+def step(outcome: Feasible | Refuted | Unknown, name: str) -> Step:
+    return lambda stop: Probe(outcome, name)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_result_does_not_depend_on_the_jobs(seed: int) -> None:
+    random, found = Random(seed), Feasible(Solution(1, (0,), (0,)))
+    finders = [step(random.choice((found, Unknown(), Unknown())), f"f{i}") for i in range(3)]
+    provers = [step(random.choice((found, Refuted(), Unknown(), Unknown())), f"p{i}") for i in range(3)]
+
+    def both(jobs: int) -> Probe:
+        return find_and_prove(
+            lambda stop: first_conclusive(finders, jobs, stop), lambda stop: first_conclusive(provers, jobs, stop), jobs, Stop()
+        )
+
+    assert len({both(jobs) for jobs in (1, 2, 3, 8)}) == 1
+
+
+def test_a_refutation_stops_the_search_for_a_schedule() -> None:
+    def hunt(stop: Stop) -> Probe:
+        while not stop.is_set():
+            pass
+        return NOTHING
+
+    assert find_and_prove(hunt, step(Refuted(), "proof"), 2, Stop()) == Probe(Refuted(), "proof")

@@ -1,0 +1,50 @@
+"""What is known of a problem before any solver runs: lower bounds, and limits that no schedule respects."""
+
+from dataclasses import dataclass
+
+from twill.ir.problem import Problem, Time
+from twill.ir.schedule import Bounds, Reason, Refutation, Result
+from twill.modulo.bounds import bounds, largest_needed
+from twill.modulo.capacity import Shortage, shortages
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Intervals below `low` are refuted for any number of iterations in flight; if `top` does not work, no interval does."""
+
+    bounds: Bounds
+    low: Time
+    top: Time
+    refuted: tuple[Refutation, ...]
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def infeasible(self) -> bool:
+        return self.low > self.top
+
+    def result(self, problem: Problem) -> Result:
+        """The answer where no interval works."""
+        reasons = tuple(Reason(shortage.limit, shortage.text) for shortage in self.shortages if shortage.least is None)
+        return Result(problem, "infeasible", self.bounds, self.low, None, self.refuted, reasons[:1])
+
+
+def start(problem: Problem, *, joint: bool = True) -> Start:
+    """The bounds as refutations; without `joint`, those of plain modulo scheduling."""
+    lower, short = bounds(problem, joint=joint), shortages(problem, joint=joint)
+    low, top = lower.value, largest_needed(problem, lower.value)
+    refuted: list[Refutation] = []
+    if low > 1:
+        refuted.append(Refutation(low - 1, None, _name(lower), 0.0, below=True))
+    for shortage in short:
+        excluded = top if shortage.least is None else shortage.least - 1
+        if excluded >= low:
+            refuted.append(Refutation(excluded, None, shortage.by, 0.0, below=True))
+            low = excluded + 1
+    return Start(lower, low, top, tuple(refuted), short)
+
+
+def _name(found: Bounds) -> str:
+    """The bound that refutes everything below it."""
+    if found.recurrence.value > found.resource.value:
+        return f"RecMII {' -> '.join(found.recurrence.ops)}"
+    return f"ResMII {found.resource.unit}"
