@@ -273,18 +273,21 @@ class MmaWait:
 
 @dataclass(frozen=True, slots=True)
 class TileLoad:
-    """One `tt.descriptor_load` into tensor `tensor` of a slot. `ops` compute its coordinates; the load itself
-    is the last."""
+    """One load into tensor `tensor` of a slot: a `tt.descriptor_load`, or a `tt.load` by asynchronous copies. `ops`
+    compute its coordinates or pointers; the load itself is the last."""
 
     tensor: int
     ops: tuple[int, ...]
     reads: tuple[Read, ...] = ()
+    vector: int = 0
+    """Bytes of each copy; 0 for TMA."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
-    """Fill a slot by TMA: wait until it is empty (producer_acquire), expect `bytes` on its full barrier,
-    start the loads. Asynchronous from there: the slot is full when all bytes have arrived."""
+    """Fill a slot from global memory: wait until it is empty (producer_acquire), expect `bytes` on its full
+    barrier, start the loads by TMA; or start them by copies of all threads (producer_commit). Asynchronous from
+    there: the slot is full when everything has arrived."""
 
     channel: str
     loads: tuple[TileLoad, ...]
@@ -582,6 +585,8 @@ class WarpProgram:
     """Per thread, granted by setmaxnreg: a multiple of 8."""
     variables: tuple[Variable, ...]
     body: tuple[Statement, ...]
+    only_moves: bool = False
+    """It loads and stores: no tile stays in its registers, and its threads share the elements of one evenly."""
 
     def variable(self, id: str) -> Variable:
         """Raises KeyError where there is none."""

@@ -18,6 +18,10 @@ from twill.ir.program import Filling, SlotTensor
 from twill.warp.dataflow import ALLOC, DOT, LOAD, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
+LOADED = frozenset[Filling]({"tma", "cp_async"})
+"""Filled asynchronously from global memory: the group that loads goes on."""
+SMALL = 2048
+"""Bytes of a slot that holds vectors alone."""
 ALIGNMENT = 1024
 """Of a tile in shared memory, bytes: the pattern of the 128-byte swizzle repeats after so many (PTX ISA,
 shared memory matrix layout)."""
@@ -127,9 +131,9 @@ def _readers(tasks: tuple[Task, ...], value: Value) -> list[tuple[Task, Leaf]]:
 
 
 def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
-    loads = [task for task in tasks if any(code.ops[index].name == LOAD for index in task.ops)]
+    loads = [task for task in tasks if any(code.loads(code.ops[index]) for index in task.ops)]
     facts = [_load_facts(code, task, tasks) for task in loads]
-    for members in _sharing([(groups, mmas) for _, groups, mmas in facts]):
+    for members in _sharing([(groups, mmas, value.producer in code.copies) for value, groups, mmas in facts]):
         values = [facts[i][0] for i in members]
         if not facts[members[0]][1]:
             continue
@@ -137,22 +141,23 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
         consumers = tuple(sorted(facts[members[0]][1]))
         depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
         name = "_".join(code.names[value.id] for value in values)
-        yield ChannelPlan(name, first.group, consumers, tensors(code, values), "tma", depth, (tuple(values),))
+        filled_by = "cp_async" if values[0].producer in code.copies else "tma"
+        yield ChannelPlan(name, first.group, consumers, tensors(code, values), filled_by, depth, (tuple(values),))
 
 
 def _load_facts(code: Code, load: Task, tasks: tuple[Task, ...]) -> tuple[Value, frozenset[int], frozenset[str]]:
     """The tile, the groups that read it, the MMAs that read it."""
-    value = next(code.ops[index].result for index in load.ops if code.ops[index].name == LOAD)
+    value = next(code.ops[index].result for index in load.ops if code.loads(code.ops[index]))
     readers = _readers(tasks, value)
     mmas = frozenset(task.id for task, _ in readers if code.ops[task.ops[-1]].name == DOT)
     return value, frozenset(task.group for task, _ in readers), mmas
 
 
-def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str]]]) -> list[list[int]]:
-    """Loads read by the same groups, of which each feeds an MMA that another one feeds too."""
+def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str], bool]]) -> list[list[int]]:
+    """Loads of one kind read by the same groups, of which each feeds an MMA that another one feeds too."""
     sets: list[list[int]] = []
-    for i, (groups, mmas) in enumerate(facts):
-        friends = [s for s in sets if any(facts[j][0] == groups and facts[j][1] & mmas for j in s)]
+    for i, (groups, mmas, kind) in enumerate(facts):
+        friends = [s for s in sets if any(facts[j][0] == groups and facts[j][1] & mmas and facts[j][2] == kind for j in s)]
         sets = [s for s in sets if s not in friends] + [sorted([i, *(j for s in friends for j in s)])]
     return sorted(sets)
 
@@ -223,7 +228,7 @@ def _kind(channel: ChannelPlan) -> tuple[object, ...]:
 
 def deepen(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int) -> tuple[ChannelPlan, ...]:
     """Slots for every channel used in a loop, one after the other while `available` bytes last, up to `most`;
-    or as many as given.
+    or as many as given. Channels of small slots (vectors) have no more than those that the loads run ahead in.
 
     Raises TwillError where not even the slots that the schedule needs fit.
     """
@@ -235,11 +240,15 @@ def deepen(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str
     used = sum(depths[name] * strides[name] for name in depths)
     if used > available:
         raise TwillError(f"the channels need {used} bytes of shared memory, {available} are left", help="smaller tiles, or fewer slots")
-    growing = [channel.id for channel in channels if channel.id not in given and channel.filled_by == "tma" and not channel.once]
+    loaded = [channel.id for channel in channels if channel.id not in given and channel.filled_by in LOADED and not channel.once]
+    growing, small = [name for name in loaded if strides[name] > SMALL], [name for name in loaded if strides[name] <= SMALL]
     while growing:
         for name in tuple(growing):
             if used + strides[name] > available or depths[name] >= most:
                 growing.remove(name)
             else:
                 depths[name], used = depths[name] + 1, used + strides[name]
+        deepest = max((depths[name] for name in loaded), default=0)
+        for name in (name for name in small if depths[name] < deepest and used + strides[name] <= available):
+            depths[name], used = depths[name] + 1, used + strides[name]
     return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)

@@ -6,7 +6,7 @@ registers' names, and refusals that point at the operation. Nothing here knows o
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Loop, Module, Op, Scalar, Tensor, Type, Value
@@ -37,6 +37,12 @@ class Code:
     """By value id: the operations that have it as operand."""
     names: Mapping[int, str]
     """By value id: `ir.names`."""
+    copies: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy."""
+
+    def loads(self, op: Op) -> bool:
+        """It brings a tile to shared memory asynchronously, by TMA or by copies."""
+        return op.name == LOAD or op.index in self.copies
 
     def maker(self, value: Value) -> Op | None:
         """The operation that defines a value; None for arguments of blocks and of the function."""
@@ -118,12 +124,12 @@ def cone(code: Code, roots: Iterable[Op], located: Callable[[Value], bool]) -> t
 
 
 def loaded(code: Code, value: Value) -> Op | None:
-    """The `tt.descriptor_load` that brought a value to shared memory: of a tile as loaded, or the buffer it
-    was to be copied to."""
+    """The load that brings a value to shared memory asynchronously: of a tile as loaded, or the buffer it was to
+    be copied to."""
     maker = code.maker(value)
     if maker is not None and maker.name == ALLOC and maker.operands:
         maker = code.maker(maker.operands[0])
-    return maker if maker is not None and maker.name == LOAD else None
+    return maker if maker is not None and code.loads(maker) else None
 
 
 def zero(code: Code, value: Value) -> bool:

@@ -15,6 +15,7 @@ from twill.ir.schedule import Group as Granted
 from twill.warp import pipelined_loops, thread_block
 from twill.warp.alignment import aligned
 from twill.warp.channels import distinct, merged, of_loop
+from twill.warp.copies import element_by_element, with_copies
 from twill.warp.dataflow import STORES, Code, cone, read, variables
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
@@ -25,6 +26,9 @@ from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task, tasks
+
+COPYING = 56
+"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under way (estimate)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def lower(
 
 
 def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: Options) -> Plan:
-    code = read(module, loops[0].loop.function)
+    code = with_copies(read(module, loops[0].loop.function), loops)
     names = variables(code, [one.loop for one in loops])
     parts = _loops(code, aligned(code, loops, names))
     granted = _granted(parts)
@@ -206,15 +210,23 @@ def _assembled(draft: Draft) -> Draft:
         descriptors=_descriptors(code),
         shared=memory.memory,
         launch=plan.launch,
-        notes=tuple(_notes(plan.loops, memory)),
+        notes=(*_notes(plan.loops, memory), *_slow_loads(code, plan.loops)),
     )
     return replace(draft, program=made)
 
 
 def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
     made = statements(body)
-    first = thread_block.first_warp(group, plan.granted)
-    return WarpProgram(group.id, group.warps, first, group.registers, thread_block.variables(plan.kernel.code, made), made)
+    widths = thread_block.widths(plan.granted, plan.memory.channels)
+    return WarpProgram(
+        id=group.id,
+        warps=widths[group.id],
+        first_warp=thread_block.first_warp(group.id, widths),
+        registers=group.registers,
+        variables=thread_block.variables(plan.kernel.code, made),
+        body=made,
+        only_moves=thread_block.only_moves(group),
+    )
 
 
 def _with_registers(draft: Draft) -> Draft:
@@ -257,6 +269,11 @@ def _descriptors(code: Code) -> tuple[Descriptor, ...]:
                 raise code.refuse("a descriptor must follow from the kernel's arguments alone", op)
         found.append(Descriptor(ops))
     return tuple(found)
+
+
+def _slow_loads(code: Code, parts: Sequence[_Loop]) -> Iterable[str]:
+    for op, why in element_by_element(code, [part.scheduled for part in parts]):
+        yield f"{op.result.name.lstrip('%')} (line {op.location.line}) is loaded element by element: {why}"
 
 
 def _notes(parts: Sequence[_Loop], memory: SharedMemoryPlan) -> Iterable[str]:

@@ -34,8 +34,8 @@ from twill.ir.program import (
     TileLoad,
     Write,
 )
-from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import DOT, LOAD, STORES, Code, invariant, zero
+from twill.warp.channels import LOADED, ChannelPlan
+from twill.warp.dataflow import DOT, STORES, Code, invariant, zero
 from twill.warp.ordering import HandOff
 from twill.warp.steps import Step
 from twill.warp.target import Target
@@ -106,7 +106,7 @@ class Group:
         """Where this group finds a value of another group, or one that was loaded."""
         for channel in self.kernel.channels:
             tensor = channel.holds(leaf.source)
-            if tensor is not None and (channel.filled_by == "tma" or self.id in channel.consumers):
+            if tensor is not None and (channel.filled_by in LOADED or self.id in channel.consumers):
                 return channel, tensor
         return None
 
@@ -162,7 +162,7 @@ def events(group: Group) -> list[Event]:
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     channel = filled(group, task)
-    if channel is not None and channel.filled_by == "tma":
+    if channel is not None and channel.filled_by in LOADED:
         first = min(other.start for other in group.tasks if filled(group, other) == channel)
         if task == next(other for other in group.tasks if filled(group, other) == channel):
             yield Event(first, 0, index, task, channel=channel, computes=False)
@@ -377,7 +377,7 @@ def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[Oper
     task, reads = event.task, tuple(Read(value, location) for value, (location, _) in locations.items())
     sources = tuple(source for _, source in locations.values())
     last = group.code.ops[task.ops[-1]]
-    if event.channel is not None and event.channel.filled_by == "tma":
+    if event.channel is not None and event.channel.filled_by in LOADED:
         return _load(group, event.channel, at)
     if event.channel is not None:
         value = next(value for use in event.channel.sources for value in use if value in task.writes)
@@ -398,11 +398,11 @@ def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[Oper
 def _load(group: Group, channel: ChannelPlan, at: At) -> Step:
     loads = list[TileLoad]()
     for task in group.tasks:
-        op = next((group.code.ops[index] for index in task.ops if group.code.ops[index].name == LOAD), None)
+        op = next((group.code.ops[index] for index in task.ops if group.code.loads(group.code.ops[index])), None)
         tensor = channel.holds(op.result) if op else None
         if tensor is not None:
             reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
-            loads.append(TileLoad(tensor, task.ops, reads))
+            loads.append(TileLoad(tensor, task.ops, reads, group.code.copies.get(op.index, 0) if op else 0))
     return Step(ProducerLoad(channel.id, tuple(loads), sum(tensor.bytes for tensor in channel.tensors), at), at.stage)
 
 

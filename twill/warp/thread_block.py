@@ -3,24 +3,43 @@
 Takes the groups of a schedule and the bodies of their programs; gives first warps, `Launch`, registers and `Variable`s.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Type
-from twill.ir.program import Compute, InitializeCarried, Launch, MmaIssue, Register, Statement, Variable, WarpProgram, walk
+from twill.ir.program import Channel, Compute, InitializeCarried, Launch, MmaIssue, Register, Statement, Variable, WarpProgram, walk
 from twill.ir.schedule import Group as Granted
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled
 
+COPYING = 56
+"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under way
+(estimate)."""
 
-def first_warp(group: Granted, granted: Sequence[Granted]) -> int:
-    """Wide groups first, then the narrow ones side by side."""
-    wide = [other for other in granted if other.warps >= 4]
-    if group in wide:
-        return sum(other.warps for other in wide[: wide.index(group)])
-    narrow = [other for other in granted if other.warps < 4]
-    return sum(other.warps for other in wide) + narrow.index(group)
+
+ONE_WARP = 2048
+"""Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
+
+
+def only_moves(group: Granted) -> bool:
+    """A group of less than a warpgroup loads and stores, and holds no tiles."""
+    return group.warps < 4
+
+
+def widths(granted: Sequence[Granted], channels: Sequence[Channel]) -> Mapping[int, int]:
+    """Warps of each group, by id. The only narrow one has all of its warpgroup where it copies tiles, not vectors alone."""
+    narrow = [group.id for group in granted if only_moves(group)]
+    copied = [channel for channel in channels if channel.filled_by == "cp_async"]
+    copying = {channel.producer for channel in copied if sum(tensor.bytes for tensor in channel.tensors) > ONE_WARP}
+    wider = narrow[0] if len(narrow) == 1 and narrow[0] in copying else None
+    return {group.id: 4 if group.id == wider else group.warps for group in granted}
+
+
+def first_warp(group: int, widths: Mapping[int, int]) -> int:
+    """Groups of whole warpgroups first, then the narrow ones side by side."""
+    order = [*(other for other in widths if widths[other] >= 4), *(other for other in widths if widths[other] < 4)]
+    return sum(widths[other] for other in order[: order.index(group)])
 
 
 def variables(code: Code, body: tuple[Statement, ...]) -> tuple[Variable, ...]:
@@ -47,8 +66,8 @@ def variables(code: Code, body: tuple[Statement, ...]) -> tuple[Variable, ...]:
 
 def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
     """The thread block: all groups, in warpgroups."""
-    wide = sum(group.warps for group in granted if group.warps >= 4)
-    narrow = -(-sum(group.warps < 4 for group in granted) // 4)
+    wide = sum(group.warps for group in granted if not only_moves(group))
+    narrow = -(-sum(only_moves(group) for group in granted) // 4)
     threads = 32 * (wide + 4 * narrow)
     step = one.problem.limits.register_step
     most = one.problem.limits.registers_per_thread // step * step
@@ -56,16 +75,19 @@ def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
 
 
 def with_registers(programs: Sequence[WarpProgram], launch: Launch, one: Scheduled) -> tuple[WarpProgram, ...]:
-    """All registers that the thread block has are given to the wide groups, in equal steps."""
+    """All registers that the thread block has are given to the groups that compute, in equal steps, after what a
+    group that copies tiles holds addresses in."""
     limits = one.problem.limits
-    wide = [program for program in programs if program.warps >= 4]
-    narrow = -(-sum(program.warps < 4 for program in programs) // 4)
+    wide = [program for program in programs if not program.only_moves]
+    narrow = -(-sum(program.only_moves for program in programs) // 4)
     left = launch.entry_registers * launch.threads - 128 * narrow * limits.narrow_registers
     left -= sum(32 * program.warps * program.registers for program in wide)
     step, threads = limits.register_step, sum(32 * program.warps for program in wide)
     most = limits.registers_per_thread // step * step
-    more = max(0, left // (threads * step) * step) if threads else 0
+    copying = any(program.only_moves and program.warps >= 4 for program in programs)
+    extra = min(COPYING - limits.narrow_registers, max(0, left) // (128 * step) * step) if copying else 0
+    more = max(0, (left - 128 * extra) // (threads * step) * step) if threads else 0
     return tuple(
-        replace(p, registers=min(most, p.registers + more)) if p in wide else replace(p, registers=limits.narrow_registers)
+        replace(p, registers=min(most, p.registers + more)) if p in wide else replace(p, registers=limits.narrow_registers + extra)
         for p in programs
     )

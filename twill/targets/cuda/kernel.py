@@ -5,14 +5,14 @@ Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. R
 operation and its line, for what can not be generated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.ir.loop import Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
-from twill.ir.program import Channel, Pipelined, Program, Register, SchedulingFence, WarpProgram, walk
+from twill.ir.program import Channel, Filling, Pipelined, Program, Register, SchedulingFence, WarpProgram, walk
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
@@ -22,6 +22,8 @@ from twill.targets.cuda.statements import Emitter, MmaPrinter, indented, line_by
 
 MAP_TYPES = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f8E4M3FN": "UINT8", "f8E5M2": "UINT8"}
 """Element types in the names of `CUtensorMapDataType`."""
+_FILLINGS: Mapping[Filling, str] = {"tma": "", "threads": ", Filling::threads", "cp_async": ", Filling::cp_async", "mma": ""}
+"""As a template argument of `Channel`."""
 MOST_ROWS = 256
 """Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
 
@@ -82,7 +84,7 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     ]
     at = shared.barriers
     for channel in program.channels:
-        kind = f"Channel<{channel.depth}, {channel.stride}{', true' if channel.filled_by == 'threads' else ''}>"
+        kind = f"Channel<{channel.depth}, {channel.stride}{_FILLINGS[channel.filled_by]}>"
         lines.append(f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};")
         at += 16 * channel.depth
     lines += _named_barriers(program)
@@ -135,7 +137,7 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
     lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [f"int32_t {trips(program, loop)} = 0;" for loop in loops]
     for one in group.variables:
-        if group.warps < 4 and isinstance(one.type, Tensor):
+        if group.only_moves and isinstance(one.type, Tensor):
             raise _kept(program, one.id)
         lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):

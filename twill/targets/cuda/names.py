@@ -58,8 +58,9 @@ def count(name: str) -> str:
 
 RUNTIME = frozenset(
     """
-    K_MAJOR MN_MAJOR Channel Major OperandType ThreadCoordinates absolute bitcast clobber cluster_rank cluster_sync count_leading_zeros
-    count_ones count_trailing_zeros descriptor_advance divide divide_ceiling divide_floor elect_one exp2_approx
+    K_MAJOR MN_MAJOR Channel Filling Major OperandType ThreadCoordinates absolute bitcast clobber cluster_rank cluster_sync
+    count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive descriptor_advance
+    divide divide_ceiling divide_floor elect_one exp2_approx
     fence_async_shared ldmatrix_x4 load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive
     mbarrier_arrive_expect mbarrier_arrive_remote mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan
     min_nanf named_barrier_arrive named_barrier_sync opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part

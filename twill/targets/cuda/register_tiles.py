@@ -87,7 +87,7 @@ def point(form: Fragment, register: str) -> Point:
     """The element that a thread holds in a register."""
     if not form.threads:
         return Point(form, register)
-    index = f"(thread.lane + {form.threads} * ({register}))"
+    index = f"(thread.index + {form.threads} * ({register}))"
     return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
 
 

@@ -91,7 +91,7 @@ def once(form: Fragment) -> str:
     """Which of the threads that hold the same element stores it."""
     if form.threads:
         count = prod(form.shape)
-        return f"thread.lane + {form.threads} * i_ < {count}" if count % form.threads else "true"
+        return f"thread.index + {form.threads} * i_ < {count}" if count % form.threads else "true"
     match form.axes:
         case (0,):
             return "thread.lane % 4 == 0" + (f" && thread.row < {16 * form.down}" if form.across > 1 else "")
@@ -202,7 +202,7 @@ class Scope:
 
     @property
     def narrow(self) -> bool:
-        return self.group.warps < 4
+        return self.group.only_moves
 
     def layout(self, type: Tensor) -> Fragment:
         """How the group shares a tile."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from math import prod
 
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
+from twill.ir.program import SlotTensor
 from twill.targets.cuda.fragments import Fragment, layout
-from twill.targets.cuda.register_tiles import BITS, Elements, Held, declaration, held, point
+from twill.targets.cuda.register_tiles import BITS, Elements, Held, Point, declaration, held, point
+from twill.warp.channels import bits
 
 UNROLL = "#pragma unroll"
 _FEW = "#pragma unroll 4"
@@ -134,6 +136,27 @@ def scattered(elements: Elements, form: Fragment, tile: Shared, kind: str) -> li
         f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
         f"    shared_at<{kind}>({address}) = {kind}({elements(one)});",
     ]
+
+
+def copied(address: str, tensor: SlotTensor, vector: int, form: Fragment, pointers: Elements, mask: Elements | None) -> list[str]:
+    """Asynchronous copies of `vector` bytes from where `pointers` say to a tile in shared memory, each thread of `form` every so many-th;
+    zeros where the mask is false. Raises ValueError for a tile that is not as the tensor core reads it."""
+    size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
+    line = tensor.shape[-1] * size
+    rows = Shared("to_", prod(tensor.shape[:-1]), tensor.shape[-1], 8 * size, line)
+    tile = rows if plain else shared("to_", tensor.shape, tensor.dtype, tensor.encoding)
+    per = tile.columns * size // vector
+    row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
+    at = (column, row) if tile.transposed else (row, column)
+    one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
+    byte = f"v_ % {per} * {vector}"
+    inside = f"{row} * {tile.width} + {byte} % {tile.width}"
+    to = f"to_ + v_ * {vector}" if plain else f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
+    total = tile.rows * per
+    copy = f"cp_async<{vector}>({to}, {pointers(one)}{f', {mask(one)}' if mask else ''});"
+    guard = f"if (v_ < {total}) " if total % form.threads else ""
+    lines = [f"const uint32_t to_ = {address};", _FEW, f"for (uint32_t i_ = 0; i_ < {-(-total // form.threads)}; ++i_) {{"]
+    return [*lines, f"    const uint32_t v_ = thread.index + {form.threads} * i_;", f"    {guard}{copy}", "}"]
 
 
 def unrolled(form: Fragment) -> str:

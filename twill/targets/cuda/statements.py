@@ -41,16 +41,16 @@ from twill.ir.program import (
 )
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
 from twill.targets.cuda.expressions import atom, literal, plus, times
-from twill.targets.cuda.fragments import layout
+from twill.targets.cuda.fragments import layout, linear
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope, iteration, refuse, sequence, variable, written
-from twill.targets.cuda.shared_tiles import shared, stored
+from twill.targets.cuda.shared_tiles import copied, shared, stored
 
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
 """How a tile leaves, by the kind of reduction."""
-REMATERIALIZED = ("thread.lane", "thread.row", "thread.column")
+REMATERIALIZED = ("thread.lane", "thread.index", "thread.row", "thread.column")
 """What `ThreadCoordinates::rematerialize` of the runtime computes. A loop that uses none of it omits the
 call: computing the lane again delays every arrival."""
 
@@ -116,7 +116,7 @@ class Emitter:
             case ProducerStore():
                 return self._producer_store(statement)
             case ConsumerWait(channel, at):
-                return [f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"]
+                return self._consumer_wait(channel, at)
             case ConsumerRelease(channel, at):
                 return self._consumer_release(channel, at)
             case Advance(channel, loop):
@@ -175,6 +175,8 @@ class Emitter:
 
     def _producer_load(self, it: ProducerLoad) -> list[str]:
         n = sequence(it.channel, it.at.iteration)
+        if self.program.channel(it.channel).filled_by == "cp_async":
+            return self._copied(it, n)
         lines = [line for load in it.loads for line in self._tile(it, load)]
         expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {it.bytes});"
         head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
@@ -199,6 +201,26 @@ class Emitter:
             scope.lines.append(f"tma_load({into}, &{map_name(self.program, op)}, {full}, {at});")
         return ["{", *indented(scope.lines), "}"]
 
+    def _copied(self, it: ProducerLoad, n: str) -> list[str]:
+        """Asynchronous copies by every thread of the group."""
+        head = [self.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"), f"{channel_name(it.channel)}.producer_acquire({n});"]
+        lines = [line for load in it.loads for line in self._copies(it, load, n)]
+        return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+
+    def _copies(self, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
+        scope = self.scope(load.reads, at=it.at)
+        op, tensor = self.program.op(load.ops[-1]), self.program.channel(it.channel).tensors[load.tensor]
+        for index in load.ops[:-1]:
+            scope.execute(self.program.op(index))
+        pointers, mask = scope.elements(op.operands[0]), scope.elements(op.operands[1]) if len(op.operands) > 1 else None
+        assert isinstance(op.result.type, Tensor)
+        try:
+            form = linear(op.result.type, 32 * self.group.warps)
+            lines = copied(plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset), tensor, load.vector, form, pointers, mask)
+        except ValueError as problem:
+            raise refuse(self.program, op, str(problem)) from problem
+        return ["{", *indented([*scope.lines, *lines]), "}"]
+
     def _producer_store(self, it: ProducerStore) -> list[str]:
         n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
         for index in it.ops:
@@ -211,6 +233,13 @@ class Emitter:
         head = f"// cycle {it.at.cycle}, stage {it.at.stage}: put {it.node}"
         filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{channel_name(it.channel)}.producer_commit({n});"]
         return [head, f"{channel_name(it.channel)}.producer_acquire({n});", *filled]
+
+    def _consumer_wait(self, channel: str, at: At) -> list[str]:
+        """Copies write through the generic proxy, as threads do; the tensor core reads through the asynchronous one."""
+        one = self.program.channel(channel)
+        fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
+        wait = f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"
+        return [wait, "fence_async_shared();"] if fenced else [wait]
 
     def _consumer_release(self, channel: str, at: At) -> list[str]:
         text = f"{channel_name(channel)}.consumer_release({sequence(channel, at.iteration)});"

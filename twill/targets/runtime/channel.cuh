@@ -5,13 +5,17 @@
 // then empty ones.
 #pragma once
 #include "barrier.cuh"
+#include "copy.cuh"
 
 namespace twill {
 
+/// What fills the slots: TMA, the stores of threads, or their asynchronous copies.
+enum class Filling { tma, threads, cp_async };
+
 /// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each
-/// warp arrives for it, or every thread where threads write the tiles instead of TMA (`Written`):
-/// compute-sanitizer's racecheck does not relate one thread's accesses to another thread's arrival.
-template <uint32_t Depth, uint32_t Stride, bool Written = false>
+/// warp arrives for it, or every thread where threads write the tiles: compute-sanitizer's racecheck does not
+/// relate one thread's accesses to another thread's arrival. The copies of every thread arrive by themselves.
+template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma>
 struct Channel {
     uint32_t slots, barriers;
 
@@ -22,8 +26,15 @@ struct Channel {
     /// The first round does not wait.
     __device__ __forceinline__ void producer_acquire(uint32_t n) const { mbarrier_wait(empty(n), (n / Depth + 1) % 2); }
 
-    /// By all threads of a warp, of the producing group: it has written its part of the slot.
-    __device__ __forceinline__ void producer_commit(uint32_t n) const { arrive(full(n)); }
+    /// By all threads of a warp, of the producing group: it has written its part of the slot, or started its
+    /// copies to it.
+    __device__ __forceinline__ void producer_commit(uint32_t n) const {
+        if constexpr (By == Filling::cp_async) {
+            cp_async_arrive(full(n));
+        } else {
+            arrive(full(n));
+        }
+    }
 
     /// By all threads of a warp: it reads the slot no more.
     __device__ __forceinline__ void consumer_release(uint32_t n) const { arrive(empty(n)); }
@@ -31,24 +42,25 @@ struct Channel {
     /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
     /// `consumers` warps have.
     __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers) const {
-        constexpr uint32_t each = Written ? 32 : 1;
+        constexpr uint32_t produced = By == Filling::tma ? 1 : 32, consumed = By == Filling::threads ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
-            mbarrier_init(full(i), producers * each);
-            mbarrier_init(empty(i), consumers * each);
+            mbarrier_init(full(i), producers * produced);
+            mbarrier_init(empty(i), consumers * consumed);
         }
     }
 
 private:
     __device__ __forceinline__ static void arrive(uint32_t barrier) {
-        if (!Written) __syncwarp();
-        if (Written || threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
+        constexpr bool every = By == Filling::threads;
+        if (!every) __syncwarp();
+        if (every || threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
     }
 };
 
-/// A thread's coordinates in its group of warps: which warpgroup's 64 rows, and which elements of an
-/// accumulator it holds.
+/// A thread's coordinates in its group of warps: its number, which warpgroup's 64 rows, and which elements of
+/// an accumulator it holds.
 struct ThreadCoordinates {
-    uint32_t warp, warpgroup, lane, row, column;
+    uint32_t warp, warpgroup, lane, index, row, column;
     bool leader;
 
     __device__ __forceinline__ explicit ThreadCoordinates(uint32_t first_warp) {
@@ -69,6 +81,7 @@ struct ThreadCoordinates {
 private:
     __device__ __forceinline__ void compute(uint32_t thread) {
         lane = thread % 32;
+        index = 32 * warp + lane;
         row = 16 * warp + lane / 4;
         column = 2 * (lane % 4);
     }

@@ -7,6 +7,7 @@
 #include "host.cuh"
 #include "math.cuh"
 #include "arithmetic.cuh"
+#include "copy.cuh"
 #include "channel.cuh"
 #include "tma.cuh"
 #include "wgmma.cuh"

@@ -1,0 +1,118 @@
+"""Asynchronous copies of pointer loads: what is known of pointers, which loads are copied, and where each copy goes."""
+
+import re
+
+import pytest
+
+from tests.kernels.programs import program
+from twill.extract.reader.ttgir import read as read_module
+from twill.ir.loop import NvmmaShared, Scalar, Tensor
+from twill.ir.program import ProducerLoad, SlotTensor, walk
+from twill.targets.cuda.fragments import linear
+from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.shared_tiles import copied
+from twill.targets.hopper import source
+from twill.warp.axis_info import AxisAnalysis, copied_together
+from twill.warp.dataflow import read
+
+HEAD = """
+#blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#rows = #ttg.slice<{dim = 1, parent = #blocked}>
+#columns = #ttg.slice<{dim = 0, parent = #blocked}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}, %stride: i32 {tt.divisibility = 16 : i32}, %odd: i32, %n: i32) {
+    %zero = arith.constant 0 : i32
+    %sixteen = arith.constant 16 : i32
+    %m = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32, #rows>
+    %k = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #columns>
+    %m2 = tt.expand_dims %m {axis = 1 : i32} : tensor<32xi32, #rows> -> tensor<32x1xi32, #blocked>
+    %k2 = tt.expand_dims %k {axis = 0 : i32} : tensor<64xi32, #columns> -> tensor<1x64xi32, #blocked>
+    %s = tt.splat %STRIDE : i32 -> tensor<32x1xi32, #blocked>
+    %row = arith.muli %m2, %s : tensor<32x1xi32, #blocked>
+    %row2 = tt.broadcast %row : tensor<32x1xi32, #blocked> -> tensor<32x64xi32, #blocked>
+    %column = tt.broadcast %k2 : tensor<1x64xi32, #blocked> -> tensor<32x64xi32, #blocked>
+    %offset = arith.addi %row2, %column : tensor<32x64xi32, #blocked>
+    %base = tt.splat %p : !tt.ptr<f16> -> tensor<32x64x!tt.ptr<f16>, #blocked>
+    %at = tt.addptr %base, %offset : tensor<32x64x!tt.ptr<f16>, #blocked>, tensor<32x64xi32, #blocked>
+    %bound = tt.splat %BOUND : i32 -> tensor<1x64xi32, #blocked>
+    %inside = arith.cmpi slt, %k2, %bound : tensor<1x64xi32, #blocked>
+    %mask = tt.broadcast %inside : tensor<1x64xi1, #blocked> -> tensor<32x64xi1, #blocked>
+"""
+LOAD = "    %x = tt.load %at, %mask : tensor<32x64x!tt.ptr<f16>, #blocked>\n    tt.return\n  }\n}\n"
+ASSUMED = """    %rest = arith.remsi %n, %sixteen : i32
+    %even = arith.cmpi eq, %rest, %zero : i32
+    llvm.intr.assume %even : i1
+"""
+
+
+@pytest.mark.parametrize(
+    ("stride", "bound", "more", "along"),
+    [
+        ("stride", "stride", "", [0, 16]),
+        ("odd", "stride", "", [0, 0]),
+        ("stride", "odd", "", [0, 0]),
+        ("stride", "n", ASSUMED, [0, 16]),
+        ("n", "n", ASSUMED, [0, 16]),
+    ],
+    ids=["aligned", "odd rows", "odd bound", "assumed bound", "assumed rows"],
+)
+def test_copies_take_consecutive_aligned_pointers_under_one_mask(stride: str, bound: str, more: str, along: list[int]) -> None:
+    text = HEAD.replace("%STRIDE", f"%{stride}").replace("%BOUND", f"%{bound}") + more + LOAD
+    module = read_module(text, "f.ttgir")
+    code = read(module, module.functions[0])
+    load = next(op for op in module.functions[0].walk() if op.name == "tt.load")
+    assert [copied_together(AxisAnalysis(code), load, axis) for axis in (0, 1)] == along
+
+
+@pytest.mark.parametrize("kernel", ["pointers", "bumped"])
+def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> None:
+    made = program(kernel)
+    vectors = {load.vector for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad) for load in one.loads}
+    assert vectors == {16}
+    assert [(group.warps, group.only_moves) for group in made.groups if group.only_moves] == [(4, True)]
+    assert "cp_async<16>" in source(made)
+    assert not any("element by element" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("transposed", "line", "dtype"), [(False, 128, "f16"), (True, 128, "f16"), (False, 64, "f16"), (False, 128, "f8E4M3FN")]
+)
+def test_every_element_goes_where_tma_would_put_it(transposed: bool, line: int, dtype: str) -> None:
+    """The swizzle of PTX ISA, shared memory matrix layout: bits 4 to 6 of the address xor bits 7 to 9, as many as the line has."""
+    shape, size = (32, 128), 1 if dtype.startswith("f8") else 2
+    tensor = SlotTensor("x", shape, Scalar(dtype), NvmmaShared(line, transposed, 8 * size, False), 0, shape[0] * shape[1] * size)
+    lines = copied("0", tensor, 16, linear(Tensor(shape, Scalar(dtype)), 64), _named, lambda one: "true")
+    rows, columns = shape[::-1] if transposed else shape
+    found = {at: to for thread in range(64) for to, at in _executed(lines, thread)}
+    expected = dict[tuple[int, int], int]()
+    for row in range(rows):
+        for chunk in range(columns * size // 16):
+            box, inside = divmod(16 * chunk, line)
+            plain = row * line + inside
+            to = box * rows * line + (plain ^ (plain >> 7 & line // 16 - 1) << 4)
+            column = 16 * chunk // size
+            expected[(column, row) if transposed else (row, column)] = to
+    assert found == expected
+
+
+def _named(one: Point) -> str:
+    return f"at({one.along((0,)).coordinate()}, {one.along((1,)).coordinate()})"
+
+
+def _executed(lines: list[str], thread: int) -> list[tuple[int, tuple[int, int]]]:
+    """Runs the loop of one thread: where each copy goes, and row and column of its first element."""
+    text = " ".join(lines)
+    count = int(re.findall(r"i_ < (\d+);", text)[0])
+    call = re.findall(r"cp_async<16>\((.*), at\((.*)\), true\);", text)
+    assert len(call) == 1
+    found = list[tuple[int, tuple[int, int]]]()
+    for i in range(count):
+        names = {"v_": thread + 64 * i, "to_": 0, "int32_t": int, "swizzle": _swizzle}
+        expressions = [re.sub(r"swizzle<(\d+)>\(", r"swizzle(\1, ", one).replace("/", "//") for one in call[0]]
+        to, at = (eval(one, {}, names) for one in expressions)
+        found.append((to, at))
+    return found
+
+
+def _swizzle(line: int, offset: int) -> int:
+    return offset ^ (offset >> 7 & line // 16 - 1) << 4

@@ -1,0 +1,29 @@
+// Asynchronous copies of single elements or vectors from global to shared memory (cp.async).
+//
+// Takes shared-window addresses and global pointers, both aligned to the size of a copy. PTX ISA, "Data Movement
+// and Conversion Instructions: Non-bulk copy".
+#pragma once
+#include <cstdint>
+
+namespace twill {
+
+/// Copies `Bytes` (4, 8 or 16) from `from` to `to`, or writes zeros where `inside` is false; `from` is not read
+/// then. 16 bytes pass the L1 cache by.
+template <int Bytes>
+__device__ __forceinline__ void cp_async(uint32_t to, const void* from, bool inside = true) {
+    static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "cp.async copies 4, 8 or 16 bytes");
+    const uint32_t size = inside ? Bytes : 0;
+    if constexpr (Bytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from), "r"(size), "n"(Bytes) : "memory");
+    }
+}
+
+/// One of the arrivals that `barrier` was initialized for, once all copies that this thread has started are
+/// complete (cp.async.mbarrier.arrive.noinc).
+__device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+}  // namespace twill

@@ -1,0 +1,282 @@
+"""What is known of integers and pointers in a tile: runs of consecutive numbers, runs of equal ones, and common divisors.
+
+Takes a function as `Code`; gives an `AxisInfo` for each value. The facts and their rules are those of Triton's axis analysis, from the
+divisibility of arguments (`tt.divisibility`, in bytes for a pointer), hints on operations (`tl.multiple_of`, `tl.max_contiguous`) and
+assumptions (`tl.assume(x % 16 == 0)`). They say which elements one instruction may copy together.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from re import findall
+
+from twill.ir.loop import Attribute, Op, Pointer, Raw, Scalar, Tensor, Type, Value
+from twill.warp.dataflow import Code
+
+MOST = 1 << 20
+"""The largest divisor that matters; that of zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisInfo:
+    """Facts about a value along each of its dimensions; a scalar has one."""
+
+    contiguity: tuple[int, ...]
+    """The dimension is cut into runs of so many numbers, each one more than the one before."""
+    divisibility: tuple[int, ...]
+    """Divides the first number of each such run; bytes for pointers."""
+    constancy: tuple[int, ...]
+    """The dimension is cut into runs of so many equal numbers."""
+
+    @property
+    def rank(self) -> int:
+        return len(self.contiguity)
+
+
+@dataclass(frozen=True)
+class AxisAnalysis:
+    """The facts of one function."""
+
+    code: Code
+
+    def of(self, value: Value) -> AxisInfo:
+        """What is known of a value."""
+        known = self._known.get(value.id)
+        if known is None:
+            self._known[value.id] = _unknown(value.type)
+            known = self._known[value.id] = self._hinted(value, self._derived(value))
+        return known
+
+    @cached_property
+    def _known(self) -> dict[int, AxisInfo]:
+        """What was found so far; a value that depends on itself is unknown meanwhile."""
+        found = dict[int, AxisInfo]()
+        for arg, attributes in zip(self.code.function.args, self.code.function.arg_attributes, strict=True):
+            divisor = attributes.get("tt.divisibility")
+            found[arg.id] = _scalar(max(divisor if isinstance(divisor, int) else 1, self._assumed.get(arg.id, 1)))
+        return found
+
+    @cached_property
+    def _assumed(self) -> Mapping[int, int]:
+        """Divisors of values that an assumption names, by value id."""
+        found = dict[int, int]()
+        for op in self.code.ops.values():
+            compare = self.code.maker(op.operands[0]) if op.name == "llvm.intr.assume" else None
+            rest = self.code.maker(compare.operands[0]) if compare is not None and compare.operands else None
+            if compare is None or rest is None or rest.name not in ("arith.remsi", "arith.remui"):
+                continue
+            divisor = self._number(rest.operands[1])
+            if compare.attributes.get("predicate") == "eq" and self._number(compare.operands[1]) == 0 and divisor:
+                found[rest.operands[0].id] = divisor
+        return found
+
+    @cached_property
+    def _loops(self) -> Mapping[int, Op]:
+        """The loop of each induction variable."""
+        return {op.regions[0].blocks[0].args[0].id: op for op in self.code.ops.values() if op.name == "scf.for"}
+
+    def _number(self, value: Value) -> int | None:
+        maker = self.code.maker(value)
+        number = maker.attributes.get("value") if maker is not None and maker.name == "arith.constant" else None
+        return int(number) if isinstance(number, int) else None
+
+    def _derived(self, value: Value) -> AxisInfo:
+        maker = self.code.maker(value)
+        if maker is None:
+            loop = self._loops.get(value.id)
+            bounds = (loop.operands[0], loop.operands[2]) if loop else ()
+            return _scalar(gcd(*(self.of(bound).divisibility[0] for bound in bounds))) if bounds else _unknown(value.type)
+        rule = _RULES.get(maker.name)
+        return rule(self, maker) if rule else _unknown(value.type)
+
+    def _hinted(self, value: Value, found: AxisInfo) -> AxisInfo:
+        """With what hints on the operation and assumptions say."""
+        maker = self.code.maker(value)
+        assumed = self._assumed.get(value.id, 1)
+
+        def most(name: str, numbers: tuple[int, ...]) -> tuple[int, ...]:
+            hint = _hint(maker.attributes.get(f"tt.{name}") if maker else None, found.rank)
+            return tuple(map(max, numbers, hint))
+
+        divisibility = tuple(max(one, assumed) for one in most("divisibility", found.divisibility))
+        return AxisInfo(most("contiguity", found.contiguity), divisibility, most("constancy", found.constancy))
+
+
+def _hint(attribute: "Attribute | None", rank: int) -> tuple[int, ...]:
+    """`dense<16> : tensor<2xi32>`, `dense<[1, 8]> : ...` or a number."""
+    numbers = [attribute] if isinstance(attribute, int) else []
+    if isinstance(attribute, Raw):
+        numbers = [int(number) for number in findall(r"\d+", attribute.text.partition(">")[0])]
+    return tuple(numbers * rank) if len(numbers) == 1 else tuple(numbers) if len(numbers) == rank else (1,) * rank
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+_Rule = Callable[[AxisAnalysis, Op], AxisInfo]
+
+
+def _shape(type: Type) -> tuple[int, ...]:
+    return type.shape if isinstance(type, Tensor) else (1,)
+
+
+def _unknown(type: Type) -> AxisInfo:
+    ones = (1,) * len(_shape(type))
+    return AxisInfo(ones, ones, ones)
+
+
+def _scalar(divisor: int) -> AxisInfo:
+    return AxisInfo((1,), (divisor,), (1,))
+
+
+def _range(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    start = op.attributes["start"]
+    assert isinstance(start, int)
+    return AxisInfo(_shape(op.result.type), (start & -start or MOST,), (1,))
+
+
+def _constant(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    number, shape = op.attributes.get("value"), _shape(op.result.type)
+    if not isinstance(number, int):
+        return AxisInfo((1,) * len(shape), (1,) * len(shape), shape) if isinstance(number, float) else _unknown(op.result.type)
+    return AxisInfo((1,) * len(shape), (abs(int(number)) or MOST,) * len(shape), shape)
+
+
+def _splat(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    shape, (divisor,) = _shape(op.result.type), analysis.of(op.operands[0]).divisibility
+    return AxisInfo((1,) * len(shape), (divisor,) * len(shape), shape)
+
+
+def _expand(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    found, axis = analysis.of(op.operands[0]), op.attributes["axis"]
+    assert isinstance(axis, int)
+    every = gcd(*(_each(found, i) for i in range(found.rank)))
+
+    def wider(numbers: tuple[int, ...], one: int) -> tuple[int, ...]:
+        return (*numbers[:axis], one, *numbers[axis:])
+
+    return AxisInfo(wider(found.contiguity, 1), wider(found.divisibility, every), wider(found.constancy, 1))
+
+
+def _each(found: AxisInfo, axis: int) -> int:
+    """A divisor of every number, not only of those that begin a run."""
+    return found.divisibility[axis] if found.contiguity[axis] == 1 else 1
+
+
+def _broadcast(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    found, old, new = analysis.of(op.operands[0]), _shape(op.operands[0].type), _shape(op.result.type)
+    grown = [now != before for before, now in zip(old, new, strict=True)]
+    contiguity = tuple(1 if wider else one for one, wider in zip(found.contiguity, grown, strict=True))
+    constancy = tuple(size if wider else one for one, size, wider in zip(found.constancy, new, grown, strict=True))
+    return AxisInfo(contiguity, found.divisibility, constancy)
+
+
+def _same(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    found = analysis.of(op.operands[0])
+    return found if found.rank == len(_shape(op.result.type)) else _unknown(op.result.type)
+
+
+def _sum(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    one, other = (analysis.of(value) for value in op.operands)
+    size = _element_bytes(op.result.type)
+    runs = [gcd(a, d) for a, d in zip(one.contiguity, other.constancy, strict=True)]
+    if op.name != "arith.subi":
+        runs = [max(run, gcd(b, c)) for run, b, c in zip(runs, other.contiguity, one.constancy, strict=True)]
+    divisibility = tuple(gcd(a, b * size) for a, b in zip(one.divisibility, other.divisibility, strict=True))
+    return AxisInfo(tuple(runs), divisibility, _both(one, other))
+
+
+def _element_bytes(type: Type) -> int:
+    """What a pointer moves by for one element; 1 for a number."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    if not isinstance(dtype, Pointer) or not isinstance(dtype.pointee, Scalar):
+        return 1
+    bits = findall(r"\d+", dtype.pointee.name)
+    return max(1, int(bits[0]) // 8) if bits else 1
+
+
+def _both(one: AxisInfo, other: AxisInfo) -> tuple[int, ...]:
+    return tuple(map(gcd, one.constancy, other.constancy))
+
+
+def _product(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    one, other = (analysis.of(value) for value in op.operands)
+    divisibility = tuple(min(MOST, _each(one, i) * _each(other, i)) for i in range(one.rank))
+    return AxisInfo((1,) * one.rank, divisibility, _both(one, other))
+
+
+def _remainder(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    """Of numbers that are not negative: a run goes on to the next multiple of what divides its beginning and the divisor."""
+    one, other = (analysis.of(value) for value in op.operands)
+    shape = _shape(op.result.type)
+    common = [gcd(a, b) for a, b in zip(one.divisibility, other.divisibility, strict=True)]
+    runs = [gcd(run, d) if same == size else 1 for run, d, same, size in zip(one.contiguity, common, other.constancy, shape, strict=True)]
+    return AxisInfo(tuple(runs), tuple(common), _both(one, other))
+
+
+def _quotient(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    """Of numbers that are not negative: equal within the multiples of the divisor."""
+    one, other = (analysis.of(value) for value in op.operands)
+    shape = _shape(op.result.type)
+    runs = [
+        gcd(run, gcd(a, b)) if same == size else 1
+        for run, a, b, same, size in zip(one.contiguity, one.divisibility, other.divisibility, other.constancy, shape, strict=True)
+    ]
+    return AxisInfo((1,) * one.rank, (1,) * one.rank, tuple(map(max, runs, _both(one, other))))
+
+
+def _comparison(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    """Whether numbers of a run lie below a bound is the same for all of them where the bound and their beginning share a divisor."""
+    one, other = (analysis.of(value) for value in op.operands)
+    predicate, equal = str(op.attributes.get("predicate")), _both(one, other)
+    if predicate[1:] in ("lt", "ge"):
+        running, bound = one, other
+    elif predicate[1:] in ("gt", "le"):
+        running, bound = other, one
+    else:
+        return AxisInfo((1,) * one.rank, (1,) * one.rank, equal)
+    runs = [gcd(running.contiguity[i], bound.constancy[i], running.divisibility[i], bound.divisibility[i]) for i in range(one.rank)]
+    return AxisInfo((1,) * one.rank, (1,) * one.rank, tuple(map(max, runs, equal)))
+
+
+def _elementwise(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    """Equal where all operands are."""
+    found = [analysis.of(value) for value in op.operands]
+    rank = len(_shape(op.result.type))
+    found = [AxisInfo(one.contiguity * rank, one.divisibility * rank, _shape(op.result.type)) if one.rank != rank else one for one in found]
+    return AxisInfo((1,) * rank, (1,) * rank, tuple(gcd(*(one.constancy[i] for one in found)) for i in range(rank)))
+
+
+_RULES: Mapping[str, _Rule] = {
+    "tt.make_range": _range,
+    "arith.constant": _constant,
+    "tt.splat": _splat,
+    "tt.expand_dims": _expand,
+    "tt.broadcast": _broadcast,
+    **dict.fromkeys(["ttg.convert_layout", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.int_to_ptr"], _same),
+    **dict.fromkeys(["arith.addi", "arith.subi", "tt.addptr"], _sum),
+    "arith.muli": _product,
+    **dict.fromkeys(["arith.remsi", "arith.remui"], _remainder),
+    **dict.fromkeys(["arith.divsi", "arith.divui"], _quotient),
+    "arith.cmpi": _comparison,
+    **dict.fromkeys(["arith.andi", "arith.ori", "arith.xori", "arith.select", "arith.minsi", "arith.maxsi", "tt.load"], _elementwise),
+}
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def copied_together(analysis: AxisAnalysis, load: Op, axis: int) -> int:
+    """How many bytes along `axis` one copy of a masked pointer load may move: 16, 8 or 4, or 0 where there is none.
+
+    The pointers of a copy are consecutive, the first is aligned to the copy's size, and one mask is that of all.
+    """
+    pointers, *rest = load.operands
+    kind = pointers.type
+    if not isinstance(kind, Tensor) or axis >= len(kind.shape):
+        return 0
+    found, size = analysis.of(pointers), _element_bytes(kind)
+    run = gcd(found.contiguity[axis], kind.shape[axis])
+    if rest:
+        run = gcd(run, analysis.of(rest[0]).constancy[axis])
+    return next((width for width in (16, 8, 4) if run * size % width == 0 and found.divisibility[axis] % width == 0), 0)
