@@ -23,6 +23,7 @@ from twill.extract.frontend.descriptors import BASE
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Function, Op, Value
 from twill.launch.load import Kernel, own_arguments
+from twill.ops.table import role, writes_global
 
 CONSTANT = "constexpr"
 
@@ -81,14 +82,12 @@ def _array(type: str, shape: Sequence[int], strides: Sequence[int]) -> Any:
 
 # --- what the kernel writes -------------------------------------------------------------------------------------------
 
-WRITES = frozenset({"tt.store", "tt.descriptor_store", "tt.descriptor_reduce", "tt.atomic_rmw", "tt.atomic_cas"})
-
 
 def stored(function: Function, names: Sequence[str]) -> list[str]:
     """The arguments, among `names`, behind whose addresses the kernel stores."""
     origins = {result.id: op.operands[0] for op in function.walk() if op.operands for result in op.results}
-    origins |= {arg.id: init for op in function.walk() if op.name == "scf.for" for arg, init in _carried(op)}
-    roots = {_root(op.operands[0], origins).name.lstrip("%").removesuffix(BASE) for op in function.walk() if op.name in WRITES}
+    origins |= {arg.id: init for op in function.walk() if role(op) == "for" for arg, init in _carried(op)}
+    roots = {_root(op.operands[0], origins).name.lstrip("%").removesuffix(BASE) for op in function.walk() if writes_global(op)}
     return [name for name in names if name in roots]
 
 

@@ -15,12 +15,13 @@ from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module, Op
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
+from twill.ops.table import names, role
 
 Dialect = Literal["pipeline", "partition", "tasks"]
 """Triton's own schedule attributes: stages and clusters; partitions (Blackwell); asynchronous task ids (Hopper)."""
 
-_ANCHORS = ("tt.descriptor_load", "tt.load", "ttng.warp_group_dot", "tt.dot")
-_STORES = ("tt.descriptor_store", "tt.descriptor_reduce", "tt.store", "tt.atomic_rmw")
+_ANCHORS = names("tma_load", "pointer_load", "wgmma", "dot")
+_STORES = names("tma_store", "tma_reduce", "pointer_store", "atomic")
 """The stores that Hopper's warp specializer needs a task id on, in and after the loop; it derives all others."""
 
 
@@ -164,7 +165,7 @@ def _order(all_placements: Iterable[Placement], interval: Time) -> _Order:
 
 def _attributes(op: Op, placement: Placement, interval: Time, order: _Order, extra: Sequence[Dialect]) -> str:
     attributes = _common(placement, interval)
-    if "pipeline" in extra and op.name != "scf.yield":
+    if "pipeline" in extra and role(op) != "yield":
         attributes += [f"loop.stage = {order.stage(placement)} : i32", f"loop.cluster = {order.cluster(placement)} : i32"]
     if "partition" in extra:
         attributes.append(f"ttg.partition = {_array(placement.groups)}")

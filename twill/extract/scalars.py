@@ -6,35 +6,32 @@ Takes a `Function`; gives ids of arguments. An argument counts where its value r
 from collections.abc import Iterable, Mapping
 
 from twill.ir.loop import Function, Op, Value
+from twill.ops.row import Role
+from twill.ops.table import role
 
-_COMPARED = frozenset(
-    {
-        *("arith.cmpi", "arith.minsi", "arith.minui", "arith.maxsi", "arith.maxui"),
-        *("arith.remsi", "arith.remui", "arith.divsi", "arith.divui", "arith.ceildivsi"),
-    }
-)
-_PROMISES = frozenset({"llvm.intr.assume", "tt.assert"})
+_COMPARED: frozenset[Role] = frozenset({"compare", "extreme", "divide"})
+_PROMISES: frozenset[Role] = frozenset({"assume", "assert"})
 """What they compare bounds nothing."""
-_MEMORY = frozenset({"tt.load", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_load"})
+_MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "atomic", "atomic_exchange"})
 
 
 def bounding(function: Function) -> frozenset[int]:
     """The arguments from which bounds and steps of loops follow."""
-    loops = [op for op in function.walk() if op.name == "scf.for"]
+    loops = [op for op in function.walk() if role(op) == "for"]
     return _reaching(function, (operand for op in loops for operand in op.operands[:3]))
 
 
 def extents(function: Function) -> frozenset[int]:
     """The arguments that bound something: a loop, a mask, a descriptor's shape, or a division of indices."""
-    promised = {operand.id for op in function.walk() if op.name in _PROMISES for operand in op.operands}
+    promised = {operand.id for op in function.walk() if role(op) in _PROMISES for operand in op.operands}
     used = (op for op in function.walk() if not any(result.id in promised for result in op.results))
     return bounding(function) | _reaching(function, (operand for op in used for operand in _limits(op)))
 
 
 def _limits(op: Op) -> tuple[Value, ...]:
-    if op.name == "tt.make_tensor_descriptor":
+    if role(op) == "descriptor":
         return op.operands[1 : 1 + len(getattr(op.result.type, "shape", ()))]
-    return op.operands if op.name in _COMPARED else ()
+    return op.operands if role(op) in _COMPARED else ()
 
 
 def _reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
@@ -46,6 +43,6 @@ def _reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
             continue
         seen.add(value.id)
         maker = makers.get(value.producer) if value.producer is not None else None
-        if maker is not None and not maker.regions and maker.name not in _MEMORY:
+        if maker is not None and not maker.regions and role(maker) not in _MEMORY:
             todo += maker.operands
     return frozenset(arg.id for arg in function.args if arg.id in seen)

@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 from twill.extract.scalars import extents
 from twill.ir.loop import Function, Op, Pointer, Tensor, Value
+from twill.ops.row import Role
+from twill.ops.table import role
 
 SCALAR, SEVERAL = -1, -2
 """Axes of indices that are not of one axis of a tile: the same for the whole tile; of several axes together."""
@@ -22,8 +24,8 @@ Polynomial: TypeAlias = Mapping[Monomial, int]
 
 _UNKNOWN = "?"
 """In place of an argument's name: computed from arguments in a way that is no polynomial."""
-_SAME = frozenset({"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.splat", "tt.broadcast", "ttg.convert_layout"})
-_ACCESSES = frozenset({"tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "ttg.async_copy_global_to_local"})
+_SAME: frozenset[Role] = frozenset({"integer_cast", "splat", "broadcast", "layout"})
+_ACCESSES: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic", "atomic_exchange", "async_copy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def layouts(function: Function) -> tuple[Layout, ...]:
     told = {name(arg) for arg in function.args if arg.id not in extents(function) and not isinstance(arg.type, Pointer)}
     found = dict[str, set[Stride] | None]({name(arg): set() for arg in function.args if isinstance(arg.type, Pointer)})
     for op in function.walk():
-        if op.name in _ACCESSES or op.name == "tt.make_tensor_descriptor":
+        if role(op) in _ACCESSES or role(op) == "descriptor":
             _add(found, values.get(op.operands[0].id), _axes(op, values), told)
     return tuple(Layout(argument, None if one is None else tuple(sorted(one, key=_order))) for argument, one in found.items())
 
@@ -113,7 +115,7 @@ def _add(found: dict[str, set[Stride] | None], address: _Found, axes: Mapping[in
 
 def _axes(op: Op, values: Mapping[int, _Found]) -> Mapping[int, list[Polynomial]] | None:
     """The strides that a descriptor is made with, by axis; None where they depend on more than arguments."""
-    if op.name != "tt.make_tensor_descriptor":
+    if role(op) != "descriptor":
         return {}
     rank = len(getattr(op.result.type, "shape", ()))
     given = [values.get(operand.id) for operand in op.operands[1 + rank : 1 + 2 * rank]]
@@ -164,10 +166,10 @@ def _walked(function: Function, steps: Mapping[int, Polynomial]) -> tuple[dict[i
     for arg in function.args:
         found[arg.id] = _Address(name(arg), {}) if isinstance(arg.type, Pointer) else {((name(arg),), ()): 1}
     for op in function.walk():
-        if op.name == "scf.for":
+        if role(op) == "for":
             _enter(op, found, steps)
             loops[op.regions[0].blocks[0].ops[-1].index] = op
-        elif op.name == "scf.yield" and op.index in loops:
+        elif role(op) == "yield" and op.index in loops:
             grown |= _grown(loops[op.index], op, found)
         else:
             found.update((result.id, _value(op, result, found)) for result in op.results)
@@ -222,44 +224,44 @@ def _address(op: Op, operands: list[_Found]) -> _Found:
     base = operands[0] if operands else None
     if not isinstance(base, _Address):
         return None
-    if op.name == "tt.addptr" and isinstance(operands[1], Mapping):
+    if role(op) == "address" and isinstance(operands[1], Mapping):
         return _Address(base.argument, _plus(base.offset, operands[1]))
-    moved = _arithmetic(op, [base.offset]) if op.name in _SAME | {"tt.expand_dims", "tt.trans"} else None
+    moved = _arithmetic(op, [base.offset]) if role(op) in _SAME | {"expand", "transpose"} else None
     return None if moved is None else _Address(base.argument, moved)
 
 
 def _arithmetic(op: Op, operands: list[Polynomial]) -> Polynomial | None:
-    match op.name:
-        case "arith.constant":
+    match role(op):
+        case "constant":
             value = op.attributes.get("value")
             return {((), ()): value} if isinstance(value, int) else None
-        case "arith.addi":
+        case "add":
             return _plus(*operands)
-        case "arith.subi":
+        case "subtract":
             return _plus(operands[0], _times(operands[1], {((), ()): -1}))
-        case "arith.muli":
+        case "multiply":
             return _times(*operands)
-        case "arith.shli":
+        case "shift_left":
             shift = operands[1].get(((), ()), 0)
             return _times(operands[0], {((), ()): 1 << shift}) if set(operands[1]) <= {((), ())} and 0 <= shift < 64 else None
-        case "tt.make_range":
+        case "range":
             return _index(op.index, 0, made_by=True)
-        case "tt.expand_dims":
+        case "expand":
             at = op.attributes["axis"]
             return _moved(operands[0], {axis: axis + 1 for axis in range(8) if isinstance(at, int) and axis >= at})
-        case "tt.trans":
+        case "transpose":
             order = op.attributes.get("order")
             places = {old: new for new, old in enumerate(order) if isinstance(old, int)} if isinstance(order, tuple | list) else {}
             return _moved(operands[0], places)
         case _:
-            return operands[0] if op.name in _SAME else None
+            return operands[0] if role(op) in _SAME else None
 
 
 def _opaque(op: Op, result: Value, operands: list[_Found]) -> Polynomial:
     """A value that is no polynomial: an index of its own, or something unknown that follows from arguments alone."""
     offsets = [one.offset if isinstance(one, _Address) else one for one in operands]
     indices = {index for one in offsets for _, own in one or {} for index in own}
-    if op.operands and not op.regions and op.name != "tt.load" and None not in offsets and not indices:
+    if op.operands and not op.regions and role(op) != "pointer_load" and None not in offsets and not indices:
         return {((_UNKNOWN,), ()): 1}
     axes = {axis for _, axis in indices if axis != SCALAR}
     tile = bool(getattr(result.type, "shape", ()))

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from twill.ir.loop import Op, Scalar, Tensor, Type
+from twill.ops import rules
 from twill.ops.c import WIDTHS, floats, form, written
 from twill.ops.meaning import as_unsigned, each, integers, of_op, unsigned
-from twill.ops.row import Environment, Expression, Meaning, Row, Syntax, Values
+from twill.ops.row import Environment, Expression, Meaning, Role, Row, Rule, Syntax, Values
+from twill.ops.rules import ruled
 from twill.ops.values import Array, Pointers, element, rounded
 
 
@@ -27,16 +29,20 @@ def operation(
     cost: str = "",
     identity: Mapping[str, str] | str | None = None,
     syntax: Syntax | None = None,
-    repeatable: bool = True,
+    role: Role = "value",
+    rule: Rule | None = None,
 ) -> Row:
     """A row of an elementwise operation without effects."""
     return Row(
         name=name,
         kind="elementwise",
         word=word,
-        repeatable=repeatable,
+        role=role,
+        rule=rule,
+        repeatable=True,
         cost=cost,
         syntax=syntax or Syntax(operands=operands),
+        counts=(operands, operands, 1),
         meaning=meaning,
         c=c if c is None or callable(c) else form(c),
         identity=identity,
@@ -104,7 +110,8 @@ def _fused(op: Op, operands: Sequence[str]) -> str | None:
 _LOWEST = {"f32": "-INFINITY", "f64": "-INFINITY"}
 _HIGHEST = {"f32": "INFINITY", "f64": "INFINITY"}
 
-FLOATS = (
+FLOATS = ruled(
+    rules.FLOATS,
     operation("arith.addf", "add", each(np.add), {"f32": "({0} + {1})", "f64": "({0} + {1})"}, identity="0.0f"),
     operation("arith.subf", "sub", each(np.subtract), {"f32": "({0} - {1})", "f64": "({0} - {1})"}),
     operation("arith.mulf", "mul", each(np.multiply), {"f32": "({0} * {1})", "f64": "({0} * {1})"}, identity="1.0f"),
@@ -138,7 +145,7 @@ def _clamped(op: Op, operands: Sequence[str]) -> str | None:
     return form(strict if propagates(op) else texts)(op, operands)
 
 
-CLAMP = operation("tt.clampf", "clamp", of_op(_clamp), _clamped, operands=3)
+CLAMP = operation("tt.clampf", "clamp", of_op(_clamp), _clamped, operands=3, rule=rules.FLOATS)
 
 # --- integers ---------------------------------------------------------------------------------------------------------
 
@@ -173,20 +180,21 @@ def _natural(text: str, bit: str | None = None) -> Mapping[str, str]:
 
 _ADD, _SUB, _MUL = ({"i1": f"({{0}} {bit} {{1}})", **_wrapped(sign)} for sign, bit in (("+", "!="), ("-", "!="), ("*", "&")))
 
-INTEGERS = (
-    operation("arith.addi", "addi", integers(np.add, np.logical_xor), _ADD, identity="0"),
-    operation("arith.subi", "subi", integers(np.subtract, np.logical_xor), _SUB),
-    operation("arith.muli", "muli", integers(np.multiply, np.logical_and), _MUL, identity="1"),
-    operation("arith.divsi", "divsi", integers(_quotient), _wrapped("/")),
-    operation("arith.remsi", "remsi", integers(np.fmod), _wrapped("%")),
-    operation("arith.floordivsi", "floordivsi", integers(np.floor_divide), {"int": "{t}(divide_floor({0}, {1}))"}),
-    operation("arith.ceildivsi", "ceildivsi", integers(_ceiling), {"int": "{t}(divide_ceiling({0}, {1}))"}),
-    operation("arith.divui", "divui", unsigned(np.floor_divide), _natural("{0} / {1}")),
-    operation("arith.remui", "remui", unsigned(np.remainder), _natural("{0} % {1}")),
-    operation("arith.maxsi", "maxsi", integers(np.maximum, np.logical_and), _ordered("max", "&"), identity=_extreme("MIN")),
-    operation("arith.minsi", "minsi", integers(np.minimum, np.logical_or), _ordered("min", "|"), identity=_extreme("MAX")),
-    operation("arith.maxui", "maxui", unsigned(np.maximum), _natural("max({0}, {1})", "|"), identity="0"),
-    operation("arith.minui", "minui", unsigned(np.minimum), _natural("min({0}, {1})", "&"), identity="-1"),
+INTEGERS = ruled(
+    rules.INTEGERS,
+    operation("arith.addi", "addi", integers(np.add, np.logical_xor), _ADD, identity="0", role="add"),
+    operation("arith.subi", "subi", integers(np.subtract, np.logical_xor), _SUB, role="subtract"),
+    operation("arith.muli", "muli", integers(np.multiply, np.logical_and), _MUL, identity="1", role="multiply"),
+    operation("arith.divsi", "divsi", integers(_quotient), _wrapped("/"), role="divide"),
+    operation("arith.remsi", "remsi", integers(np.fmod), _wrapped("%"), role="divide"),
+    operation("arith.floordivsi", "floordivsi", integers(np.floor_divide), {"int": "{t}(divide_floor({0}, {1}))"}, role="divide"),
+    operation("arith.ceildivsi", "ceildivsi", integers(_ceiling), {"int": "{t}(divide_ceiling({0}, {1}))"}, role="divide"),
+    operation("arith.divui", "divui", unsigned(np.floor_divide), _natural("{0} / {1}"), role="divide"),
+    operation("arith.remui", "remui", unsigned(np.remainder), _natural("{0} % {1}"), role="divide"),
+    operation("arith.maxsi", "maxsi", integers(np.maximum, np.logical_and), _ordered("max", "&"), identity=_extreme("MIN"), role="extreme"),
+    operation("arith.minsi", "minsi", integers(np.minimum, np.logical_or), _ordered("min", "|"), identity=_extreme("MAX"), role="extreme"),
+    operation("arith.maxui", "maxui", unsigned(np.maximum), _natural("max({0}, {1})", "|"), identity="0", role="extreme"),
+    operation("arith.minui", "minui", unsigned(np.minimum), _natural("min({0}, {1})", "&"), identity="-1", role="extreme"),
     operation("arith.andi", "andi", each(np.bitwise_and), _bitwise("&"), identity="-1"),
     operation("arith.ori", "ori", each(np.bitwise_or), _bitwise("|"), identity="0"),
     operation("arith.xori", "xori", each(np.bitwise_xor), _bitwise("^"), identity="0"),
@@ -222,8 +230,9 @@ def _shifted(plain: str, clamped: str) -> Expression:
     return expression
 
 
-SHIFTS = (
-    operation("arith.shli", "shli", unsigned(_left), _shifted("{t}({u}({0}) << {1})", "shift_left({0}, {1})")),
+SHIFTS = ruled(
+    rules.INTEGERS,
+    operation("arith.shli", "shli", unsigned(_left), _shifted("{t}({u}({0}) << {1})", "shift_left({0}, {1})"), role="shift_left"),
     operation("arith.shrui", "shrui", unsigned(_right), _shifted("{t}({u}({0}) >> {1})", "{t}(shift_right({u}({0}), {1}))")),
     operation("arith.shrsi", "shrsi", integers(_arithmetic), _shifted("({0} >> {1})", "shift_right({0}, {1})")),
 )
@@ -253,11 +262,11 @@ _BOTH = Syntax(operands=2, results=lambda listed: (listed[-1], listed[-1]))
 
 def _halves(name: str, high: Meaning, text: Mapping[str, str]) -> Row:
     row = operation(name, "mul", _extended(high), _wrapped("*"), cost="tt.mulhiui", syntax=_BOTH)
-    return replace(row, further=(form(text),))
+    return replace(row, further=(form(text),), counts=(2, 2, 2), rule=rules.INTEGERS)
 
 
 PRODUCTS = (
-    operation("tt.mulhiui", "mulhi", unsigned(_high), _MULHIUI),
+    operation("tt.mulhiui", "mulhi", unsigned(_high), _MULHIUI, rule=rules.INTEGERS),
     _halves("arith.mului_extended", unsigned(_high), _MULHIUI),
     _halves("arith.mulsi_extended", integers(_high), _MULHISI),
 )
@@ -346,10 +355,13 @@ def _select(op: Op, operands: Sequence[Any]) -> Any:
     return rounded(np.where(condition, np.asarray(then), np.asarray(otherwise)), element(op.result.type))
 
 
+_COMPARE_INTEGERS = rules.comparison(rules.is_integer, "integers")
+_COMPARE_FLOATS = rules.comparison(rules.is_float, "floating point")
+
 CHOICES = (
-    operation("arith.cmpi", "cmp", of_op(_cmpi), _cmpi_c, syntax=_COMPARISON),
-    operation("arith.cmpf", "cmp", of_op(_cmpf), _cmpf_c, syntax=_COMPARISON),
-    replace(operation("arith.select", "select", of_op(_select), "({0} ? {1} : {2})", operands=3), role="select"),
+    operation("arith.cmpi", "cmp", of_op(_cmpi), _cmpi_c, syntax=_COMPARISON, role="compare", rule=_COMPARE_INTEGERS),
+    operation("arith.cmpf", "cmp", of_op(_cmpf), _cmpf_c, syntax=_COMPARISON, rule=_COMPARE_FLOATS),
+    operation("arith.select", "select", of_op(_select), "({0} ? {1} : {2})", operands=3, role="select", rule=rules.select),
 )
 
 ROWS = (*FLOATS, CLAMP, *INTEGERS, *SHIFTS, *PRODUCTS, *CHOICES)

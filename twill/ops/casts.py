@@ -10,10 +10,12 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op
+from twill.ops import rules
 from twill.ops.arith import operation
 from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, written
 from twill.ops.meaning import as_unsigned, each, of_op
 from twill.ops.row import Expression, Row, Syntax
+from twill.ops.rules import ruled
 from twill.ops.values import Array, Pointers, bits_of, dtype, element, of_bits, rounded, truncated
 
 # --- integers ---------------------------------------------------------------------------------------------------------
@@ -40,13 +42,20 @@ def _by_result(bit: str, others: str) -> Expression:
     return lambda op, operands: written(bit if element(op.result.type) == "i1" else others, op, operands)
 
 
-INTEGERS = (
-    operation("arith.extsi", "extsi", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1),
-    operation("arith.extui", "extui", each(as_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1),
-    operation("arith.trunci", "trunci", of_op(_narrowed), _by_result("bool({0} & 1)", "({r})({0})"), operands=1),
-    operation("arith.index_cast", "index_cast", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1),
+INTEGERS = ruled(
+    rules.BETWEEN_INTEGERS,
+    operation("arith.extsi", "extsi", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1, role="integer_cast"),
+    operation("arith.extui", "extui", each(as_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1, role="integer_cast"),
+    operation("arith.trunci", "trunci", of_op(_narrowed), _by_result("bool({0} & 1)", "({r})({0})"), operands=1, role="integer_cast"),
+    operation("arith.index_cast", "index_cast", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1, role="integer_cast"),
     operation(
-        "arith.index_castui", "index_castui", each(as_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1, cost="arith.index_cast"
+        "arith.index_castui",
+        "index_castui",
+        each(as_unsigned),
+        _to("{r}({0})", "{r}({u}({0}))"),
+        operands=1,
+        role="integer_cast",
+        cost="arith.index_cast",
     ),
 )
 
@@ -110,10 +119,16 @@ def _integer_c(*, natural: bool) -> Expression:
 
 
 MIXED = (
-    operation("arith.sitofp", "sitofp", of_op(_from_signed), _to("({0} ? {r}(-1) : {r}(0))", "{r}({0})"), operands=1),
-    operation("arith.uitofp", "uitofp", of_op(_from_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1),
-    operation("arith.fptosi", "fptosi", of_op(_to_integer(natural=False)), _integer_c(natural=False), operands=1),
-    operation("arith.fptoui", "fptoui", of_op(_to_integer(natural=True)), _integer_c(natural=True), operands=1),
+    *ruled(
+        rules.TO_FLOAT,
+        operation("arith.sitofp", "sitofp", of_op(_from_signed), _to("({0} ? {r}(-1) : {r}(0))", "{r}({0})"), operands=1),
+        operation("arith.uitofp", "uitofp", of_op(_from_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1),
+    ),
+    *ruled(
+        rules.TO_INTEGER,
+        operation("arith.fptosi", "fptosi", of_op(_to_integer(natural=False)), _integer_c(natural=False), operands=1),
+        operation("arith.fptoui", "fptoui", of_op(_to_integer(natural=True)), _integer_c(natural=True), operands=1),
+    ),
 )
 
 # --- floats -----------------------------------------------------------------------------------------------------------
@@ -173,7 +188,8 @@ def _fp_to_fp_c(op: Op, operands: Sequence[str]) -> str | None:
     return written(_TOWARDS_ZERO.get(result) if source != "f64" else None, op, operands)
 
 
-FLOATS = (
+FLOATS = ruled(
+    rules.BETWEEN_FLOATS,
     operation("arith.extf", "ext", each(np.asarray), float_c, operands=1),
     operation("arith.truncf", "trunc", each(np.asarray), float_c, operands=1),
     operation("tt.fp_to_fp", "cast", of_op(_fp_to_fp), _fp_to_fp_c, operands=1),

@@ -1,5 +1,8 @@
 """Control flow, hints, and what a pipeliner or warp specialization has put there."""
 
+from dataclasses import replace
+
+from twill.ops import rules
 from twill.ops.memory import barrier_first
 from twill.ops.row import Role, Row, Syntax
 
@@ -10,9 +13,9 @@ def _control(name: str, role: Role, *, early: bool = False) -> Row:
 
 
 STRUCTURE = (
-    _control("scf.for", "for"),
+    replace(_control("scf.for", "for"), counts=(3, 1 << 30, None), rule=rules.loop),
     _control("scf.while", "while"),
-    Row(name="scf.if", kind="branch", word="branch", role="if", repeatable=True),
+    Row(name="scf.if", kind="branch", word="branch", role="if", repeatable=True, counts=(1, 1, None), rule=rules.branch),
     _control("scf.yield", "yield", early=True),
     _control("scf.condition", "condition"),
     _control("tt.reduce.return", "combine"),
@@ -27,7 +30,7 @@ def _hint(name: str, string: str = "text") -> Row:
 
 
 HINTS = (
-    _hint("tt.assert", "message"),
+    replace(_hint("tt.assert", "message"), role="assert"),
     _hint("tt.print", "prefix"),
     Row(name="llvm.intr.assume", kind="scalar", word="hint", role="assume", meaning=lambda op, operands, environment: ()),
 )
@@ -41,7 +44,7 @@ def _made(name: str, does: str = "", *, syntax: Syntax | None = None) -> Row:
 ASYNCHRONOUS = (
     _made("ttg.async_wait", "waits for asynchronous copies", syntax=Syntax(token=True)),
     _made("ttg.async_commit_group", "commits asynchronous copies", syntax=Syntax(token=True)),
-    _made("ttg.async_copy_global_to_local", syntax=Syntax(token=True)),
+    replace(_made("ttg.async_copy_global_to_local", syntax=Syntax(token=True)), role="async_copy"),
     _made("ttng.wait_barrier", "waits for a barrier"),
     _made("ttng.arrive_barrier", "arrives at a barrier"),
     _made("ttng.barrier_expect", "expects bytes at a barrier"),

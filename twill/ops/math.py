@@ -6,16 +6,19 @@ Everything else calls CUDA's own functions, whose errors are in the CUDA C++ Pro
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op
+from twill.ops import rules
 from twill.ops.arith import larger, operation, smaller
 from twill.ops.c import floats, written
 from twill.ops.meaning import each, integers, unsigned
 from twill.ops.row import Environment, Row, Syntax, Values
+from twill.ops.rules import ruled
 from twill.ops.values import Array, element, rounded
 
 Function = Callable[..., Any]
@@ -97,7 +100,8 @@ def _approximate(name: str, text: str) -> Row:
     return operation(f"math.{name}", name, each(_FLOATS[name]), {"f32": text, "f64": f"{name}({{0}})"}, operands=1)
 
 
-FLOATS = (
+FLOATS = ruled(
+    rules.FLOATS,
     _approximate("exp2", "exp2_approx({0})"),
     _approximate("exp", "exp2_approx({0} * 1.44269504f)"),
     _approximate("log2", "log2_approx({0})"),
@@ -147,15 +151,21 @@ def _trailing(a: Array) -> Array:
 
 
 def _counted(name: str, function: Function, call: str) -> Row:
-    return operation(f"math.{name}", name, unsigned(function), {"int": f"{{t}}({call}({{u}}({{0}})))"}, operands=1, cost="arith.muli")
+    return operation(f"math.{name}", name, unsigned(function), {"int": f"{{t}}({call}({{u}}({{0}})))"}, operands=1)
 
 
 INTEGERS = (
-    operation("math.absi", "absi", integers(_magnitude, np.asarray), {"i1": "{0}", "int": "{t}(absolute({0}))"}, operands=1),
-    _counted("ctpop", _ones, "count_ones"),
-    _counted("ctlz", _leading, "count_leading_zeros"),
-    _counted("cttz", _trailing, "count_trailing_zeros"),
-    *(operation(name, name[5:], each(f), {"f32": c, "f64": c}, operands=1, cost="arith.cmpf") for name, (f, c) in _TESTS.items()),
+    *ruled(
+        rules.INTEGERS,
+        operation("math.absi", "absi", integers(_magnitude, np.asarray), {"i1": "{0}", "int": "{t}(absolute({0}))"}, operands=1),
+        _counted("ctpop", _ones, "count_ones"),
+        _counted("ctlz", _leading, "count_leading_zeros"),
+        _counted("cttz", _trailing, "count_trailing_zeros"),
+    ),
+    *ruled(
+        rules.TESTS,
+        *(operation(name, name[5:], each(f), {"f32": c, "f64": c}, operands=1, cost="arith.cmpf") for name, (f, c) in _TESTS.items()),
+    ),
 )
 
 # --- libdevice --------------------------------------------------------------------------------------------------------
@@ -231,9 +241,14 @@ def _placeholders(text: str) -> str:
     return escaped.replace("%", "%%").replace("$$", "\0").replace("$", "%").replace("\0", "$")
 
 
+def _outside(row: Row) -> Row:
+    """Code from elsewhere takes any number of operands, and says itself whether it is pure."""
+    return replace(row, counts=None, repeatable=False)
+
+
 CALLS = (
-    operation("tt.extern_elementwise", "call", _called, _called_c, operands=1, repeatable=False),
-    operation("tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string"), repeatable=False),
+    _outside(operation("tt.extern_elementwise", "call", _called, _called_c, operands=1)),
+    _outside(operation("tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string"))),
 )
 
 ROWS = (*FLOATS, *INTEGERS, *CALLS)

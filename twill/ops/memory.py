@@ -8,9 +8,10 @@ import numpy as np
 from twill.diagnostics import TwillError
 from twill.ir.graph import Kind
 from twill.ir.loop import Op, Pointer, Tensor, Type
+from twill.ops import rules
 from twill.ops.arith import larger, smaller
 from twill.ops.meaning import as_unsigned, of_op
-from twill.ops.row import Access, Environment, Meaning, Operands, Role, Row, Syntax, Values
+from twill.ops.row import Access, Environment, Meaning, Operands, Role, Row, Rule, Syntax, Values
 from twill.ops.values import Array, Descriptor, element, rounded, shape_of
 
 # --- order of operands ------------------------------------------------------------------------------------------------
@@ -141,6 +142,8 @@ def _row(
     role: Role = "value",
     syntax: Syntax | None = None,
     repeatable: bool = False,
+    counts: tuple[int, int, int | None] | None = None,
+    rule: Rule | None = None,
 ) -> Row:
     return Row(
         name=name,
@@ -151,6 +154,8 @@ def _row(
         role=role,
         syntax=syntax or Syntax(),
         repeatable=repeatable,
+        counts=counts,
+        rule=rule,
     )
 
 
@@ -160,12 +165,45 @@ _RMW = Syntax(words=("atomic_rmw_op", "sem", "scope"))
 _SAME = of_op(lambda op, operands: operands[0])
 
 GLOBAL = (
-    _row("tt.make_tensor_descriptor", "scalar", "descriptor", "none", of_op(_descriptor), role="descriptor"),
-    _row("tt.load", "load", "load", "load", _load, role="pointer_load", syntax=_POINTED, repeatable=True),
-    _row("tt.descriptor_load", "load", "load", "load", _load_block, role="tma_load", syntax=Syntax(operands=2)),
+    _row(
+        "tt.make_tensor_descriptor",
+        "scalar",
+        "descriptor",
+        "none",
+        of_op(_descriptor),
+        role="descriptor",
+        counts=(3, 16, 1),
+        rule=rules.descriptor,
+    ),
+    _row(
+        "tt.load", "load", "load", "load", _load, role="pointer_load", syntax=_POINTED, repeatable=True, counts=(1, 3, 1), rule=rules.load
+    ),
+    _row(
+        "tt.descriptor_load",
+        "load",
+        "load",
+        "load",
+        _load_block,
+        role="tma_load",
+        syntax=Syntax(operands=2),
+        counts=(2, 6, 1),
+        rule=rules.descriptor_load,
+    ),
     _row("tt.descriptor_gather", "load", "gather", "load", syntax=Syntax(operands=2)),
-    _row("tt.store", "store", "store", "store", _store, role="pointer_store", syntax=Syntax(operands=2)),
-    _row("tt.descriptor_store", "store", "store", "store", _store_block, role="tma_store", syntax=_INTO),
+    _row(
+        "tt.store", "store", "store", "store", _store, role="pointer_store", syntax=Syntax(operands=2), counts=(2, 3, 0), rule=rules.store
+    ),
+    _row(
+        "tt.descriptor_store",
+        "store",
+        "store",
+        "store",
+        _store_block,
+        role="tma_store",
+        syntax=_INTO,
+        counts=(3, 7, 0),
+        rule=rules.descriptor_store,
+    ),
     _row("tt.descriptor_scatter", "store", "scatter", "store"),
     _row(
         "tt.descriptor_reduce",
@@ -175,15 +213,17 @@ GLOBAL = (
         _store_block,
         role="tma_reduce",
         syntax=Syntax(operands=3, order=value_second, words=("kind",)),
+        counts=(3, 7, 0),
+        rule=rules.descriptor_store,
     ),
-    _row("tt.atomic_rmw", "atomic", "atomic", "reduce", _atomic, role="atomic", syntax=_RMW),
-    _row("tt.atomic_cas", "atomic", "atomic", "reduce", _exchange, syntax=Syntax(words=("sem", "scope"))),
+    _row("tt.atomic_rmw", "atomic", "atomic", "reduce", _atomic, role="atomic", syntax=_RMW, counts=(2, 3, 1), rule=rules.atomic),
+    _row("tt.atomic_cas", "atomic", "atomic", "reduce", _exchange, role="atomic_exchange", syntax=Syntax(words=("sem", "scope"))),
 )
 
 BUFFERS = (
-    _row("ttg.local_alloc", "shared_store", "stage", "alloc", _SAME, role="alloc", repeatable=True),
+    _row("ttg.local_alloc", "shared_store", "stage", "alloc", _SAME, role="alloc", repeatable=True, counts=(0, 1, 1), rule=rules.unchanged),
     _row("ttg.local_store", "shared_store", "stage", "store_buffer", syntax=Syntax(operands=2)),
-    _row("ttg.local_load", "shared_load", "fetch", "load_buffer", _SAME, syntax=Syntax(operands=1)),
+    _row("ttg.local_load", "shared_load", "fetch", "load_buffer", _SAME, syntax=Syntax(operands=1), counts=(1, 2, 1), rule=rules.unchanged),
     _row("ttng.tmem_alloc", "tensor_store", "put", "alloc"),
     _row(
         "ttng.tmem_store",

@@ -1,11 +1,13 @@
 """Matrix multiply-accumulate on the tensor cores."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twill.ir.loop import Op
+from twill.ops import rules
 from twill.ops.meaning import of_op
 from twill.ops.row import Meaning, Role, Row, Syntax
 from twill.ops.values import Array
@@ -26,9 +28,9 @@ def _dot(name: str, operands: int, meaning: Meaning | None = None, *, role: Role
 
 
 ROWS = (
-    _dot("tt.dot", 3, of_op(_accumulated)),
+    _dot("tt.dot", 3, of_op(_accumulated), role="dot"),
     _dot("tt.dot_scaled", 3),
-    _dot("ttng.warp_group_dot", 3, of_op(_accumulated), role="wgmma"),
+    replace(_dot("ttng.warp_group_dot", 3, of_op(_accumulated), role="wgmma"), counts=(3, 4, 1), rule=rules.mma),
     _dot("ttng.tc_gen5_mma", 5, token=True),
     _dot("ttng.tc_gen5_mma_scaled", 5, token=True),
 )

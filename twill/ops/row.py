@@ -33,6 +33,16 @@ Role = Literal[
     "view",
     "bitcast",
     "select",
+    "add",
+    "subtract",
+    "multiply",
+    "shift_left",
+    "divide",
+    "extreme",
+    "compare",
+    "integer_cast",
+    "atomic_exchange",
+    "assert",
     "layout",
     "address",
     "reduce",
@@ -48,6 +58,7 @@ Role = Literal[
     "buffer_index",
     "buffer_slice",
     "wgmma",
+    "dot",
     "for",
     "while",
     "if",
@@ -57,8 +68,10 @@ Role = Literal[
     "return",
     "specialize",
     "assume",
+    "async_copy",
 ]
 """What later stages tell apart by more than kind and access. value: none of the others. view: another view of a tile.
+add, subtract, multiply, shift_left, divide (and remainders), extreme (minima and maxima), compare, integer_cast: of integers.
 address: arithmetic on pointers. buffer_index, buffer_slice: a part of a buffer. combine: the end of the region of a
 reduction. specialize: regions for groups of warps. assume: a fact for a compiler."""
 
@@ -129,6 +142,14 @@ Elements of tiles and scalars have the type `twill.ops.c.computed` gives: f16, b
 rounded to their type where they are kept."""
 
 
+# --- what is wrong with it --------------------------------------------------------------------------------------------
+
+Complaint: TypeAlias = str | None
+"""What is wrong with an operation, behind its name."""
+
+Rule: TypeAlias = Callable[[Op], Complaint]
+
+
 # --- the row ----------------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +175,10 @@ class Row:
     cost: str = ""
     """The operation whose cost in machines/*.toml is also its own; empty: under its own name."""
     syntax: Syntax = Syntax()
+    counts: tuple[int, int, int | None] | None = None
+    """Operands at least and at most, and results where their number is fixed; None where they are not checked."""
+    rule: Rule | None = None
+    """What its types and attributes must be; None where they are not checked."""
     meaning: Meaning | None = None
     """Its results in NumPy; None where it cannot be simulated."""
     c: Expression | None = None

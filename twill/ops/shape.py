@@ -8,9 +8,10 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Tensor, Type
+from twill.ops import rules
 from twill.ops.c import form
 from twill.ops.meaning import first, of_op
-from twill.ops.row import Environment, Expression, Meaning, Role, Row, Syntax, Values
+from twill.ops.row import Environment, Expression, Meaning, Role, Row, Rule, Syntax, Values
 from twill.ops.values import Array, Pointers, dtype, element, shape_of
 
 
@@ -22,10 +23,21 @@ def view(
     syntax: Syntax | None = None,
     operands: int = 1,
     repeatable: bool = True,
+    rule: Rule | None = None,
 ) -> Row:
     """A row of an operation that moves nothing."""
     found = syntax or Syntax(operands=operands)
-    return Row(name=name, kind="view", word="view", role=role, repeatable=repeatable, syntax=found, meaning=meaning)
+    return Row(
+        name=name,
+        kind="view",
+        word="view",
+        role=role,
+        repeatable=repeatable,
+        syntax=found,
+        meaning=meaning,
+        counts=(1, 1, 1) if rule else None,
+        rule=rule,
+    )
 
 
 def _seen(function: Callable[[Op, Any], Any]) -> Meaning:
@@ -68,23 +80,23 @@ def _pointee(type: Type) -> Type:
 
 
 VIEWS = (
-    view("tt.splat", "splat", _seen(_spread)),
+    view("tt.splat", "splat", _seen(_spread), rule=rules.splat),
     view(
         "tt.unsplat",
         meaning=_seen(lambda op, value: np.reshape(value, ())),
         syntax=Syntax(operands=1, results=lambda listed: (_pointee(listed[-1]),)),
     ),
-    view("tt.broadcast", "broadcast", _seen(_spread)),
-    view("tt.expand_dims", "expand", _seen(lambda op, value: np.expand_dims(value, _integer(op, "axis")))),
-    view("tt.reshape", "reshape", _seen(lambda op, value: np.reshape(value, shape_of(op.result.type)))),
-    view("tt.trans", "transpose", _seen(_transposed)),
+    view("tt.broadcast", "broadcast", _seen(_spread), rule=rules.broadcast),
+    view("tt.expand_dims", "expand", _seen(lambda op, value: np.expand_dims(value, _integer(op, "axis"))), rule=rules.expand),
+    view("tt.reshape", "reshape", _seen(lambda op, value: np.reshape(value, shape_of(op.result.type))), rule=rules.reshape),
+    view("tt.trans", "transpose", _seen(_transposed), rule=rules.trans),
     view("tt.join", meaning=of_op(_joined), operands=2),
     view("tt.split", meaning=_halved, syntax=Syntax(operands=1, results=lambda listed: (listed[-1], listed[-1]))),
     view("tt.cat", meaning=of_op(lambda op, operands: np.concatenate(operands, 0)), operands=2),
 )
 
 BUFFERS = (
-    view("ttg.memdesc_trans", "buffer_transpose", _seen(_transposed)),
+    view("ttg.memdesc_trans", "buffer_transpose", _seen(_transposed), rule=rules.trans),
     view("ttg.memdesc_reshape", repeatable=False),
     view("ttg.memdesc_reinterpret", repeatable=False),
     view("ttg.memdesc_index", "buffer_index", repeatable=False),
@@ -136,6 +148,8 @@ CONSTANT = Row(
     role="constant",
     repeatable=True,
     syntax=Syntax(early=True),
+    counts=(0, 0, 1),
+    rule=rules.constant,
     meaning=of_op(_constant),
 )
 
@@ -148,7 +162,7 @@ def _any(op: Op, operands: Sequence[str]) -> str:
 _AXIS = Syntax(words=("axis",))
 INDICES = (
     CONSTANT,
-    replace(CONSTANT, name="ub.poison", role="poison", syntax=Syntax(), meaning=of_op(_nothing), c=_any),
+    replace(CONSTANT, name="ub.poison", role="poison", syntax=Syntax(), rule=None, meaning=of_op(_nothing), c=_any),
     Row(
         name="tt.get_program_id",
         kind="scalar",
@@ -156,6 +170,8 @@ INDICES = (
         role="program_id",
         repeatable=True,
         syntax=_AXIS,
+        counts=(0, 0, 1),
+        rule=rules.program,
         meaning=_program("pid"),
         c=_index_c("blockIdx"),
     ),
@@ -166,10 +182,21 @@ INDICES = (
         role="num_programs",
         repeatable=True,
         syntax=_AXIS,
+        counts=(0, 0, 1),
+        rule=rules.program,
         meaning=_program("grid"),
         c=_index_c("gridDim"),
     ),
-    Row(name="tt.make_range", kind="elementwise", word="range", role="range", repeatable=True, meaning=of_op(_range)),
+    Row(
+        name="tt.make_range",
+        kind="elementwise",
+        word="range",
+        role="range",
+        repeatable=True,
+        counts=(0, 0, 1),
+        rule=rules.index_range,
+        meaning=of_op(_range),
+    ),
     Row(
         name="tt.addptr",
         kind="elementwise",
@@ -177,6 +204,8 @@ INDICES = (
         role="address",
         repeatable=True,
         syntax=Syntax(operands=2, results=lambda listed: listed[:1]),
+        counts=(2, 2, 1),
+        rule=rules.addptr,
         meaning=of_op(_addptr),
         c=form("({0} + {1})"),
     ),
@@ -238,10 +267,22 @@ EXCHANGES = (
         role="layout",
         repeatable=True,
         syntax=Syntax(operands=1),
+        counts=(1, 1, 1),
+        rule=rules.unchanged,
         meaning=of_op(first),
     ),
     Row(name="tt.gather", kind="convert", word="gather", syntax=Syntax(operands=2), meaning=of_op(_gather)),
-    Row(name="tt.reduce", kind="reduce", word="reduce", role="reduce", repeatable=True, syntax=Syntax(operands=1), meaning=_reduce),
+    Row(
+        name="tt.reduce",
+        kind="reduce",
+        word="reduce",
+        role="reduce",
+        repeatable=True,
+        syntax=Syntax(operands=1),
+        counts=(1, 16, None),
+        rule=rules.reduce,
+        meaning=_reduce,
+    ),
     Row(name="tt.scan", kind="scan", word="scan", syntax=Syntax(operands=1), meaning=_scan),
     Row(name="tt.histogram", kind="convert", word="histogram", syntax=Syntax(operands=1), meaning=of_op(_histogram)),
 )

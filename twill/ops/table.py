@@ -43,7 +43,12 @@ def row(op: Op) -> Row:
 
 def role(op: Op) -> Role:
     """What an operation is to later stages; `value` for one without a row."""
-    found = TABLE.get(op.name)
+    return role_of(op.name)
+
+
+def role_of(name: str) -> Role:
+    """The same by its name."""
+    found = TABLE.get(name)
     return found.role if found else "value"
 
 
@@ -67,6 +72,18 @@ def implicit(op: Op) -> bool:
 def repeatable(row: Row, op: Op) -> bool:
     """It may be executed anywhere, and more than once: by its row, or by the word of who wrote it (`pure` of code from outside)."""
     return row.repeatable or op.attributes.get("pure") is True
+
+
+def writes_global(op: Op) -> bool:
+    """It writes global memory."""
+    found = TABLE.get(op.name)
+    return found is not None and found.writes_global
+
+
+def is_elementwise(op: Op) -> bool:
+    """Each element of its results follows from those of its operands at the same place."""
+    found = lookup(op.name)
+    return found is not None and found.kind == "elementwise" and found.role != "range"
 
 
 def is_mma(op: Op) -> bool:

@@ -32,6 +32,7 @@ from twill.ir.program import (
     Statement,
     StoreTile,
 )
+from twill.ops.table import role_of
 from twill.ops.values import shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
@@ -385,7 +386,7 @@ def _operands(clock: _Clock, group: _Group, action: Action, problem: Problem, no
 def held(op: Operation) -> Operation:
     """The steps of a reduction wait for each other, which leaves its units to others but holds its warps
     until the last."""
-    return replace(op, issue=op.latency) if op.name == "tt.reduce" else op
+    return replace(op, issue=op.latency) if role_of(op.name) == "reduce" else op
 
 
 def _pace(clock: _Clock, action: Action, node: str) -> Pace:

@@ -15,6 +15,7 @@ from re import search
 from twill.diagnostics import TwillError
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, Type, Value
 from twill.ir.program import Filling, SlotTensor
+from twill.ops.table import role
 from twill.warp.dataflow import ALLOC, DOT, LOAD, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
@@ -111,8 +112,8 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
 def _transposed(code: Code, value: Value) -> bool:
     """Whether a tile is seen with rows and columns exchanged, compared to what was computed."""
     maker, transposed = code.maker(value), False
-    while maker is not None and maker.name in ("ttg.convert_layout", "tt.trans"):
-        transposed ^= maker.name == "tt.trans"
+    while maker is not None and role(maker) in ("layout", "transpose"):
+        transposed ^= role(maker) == "transpose"
         maker = code.maker(maker.operands[0])
     return transposed
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.ir.loop import Value
+from twill.ops.table import role
 from twill.warp.dataflow import Code, zero
 from twill.warp.tasks import Scheduled, Task
 
@@ -44,7 +45,7 @@ def _begun(code: Code, one: Scheduled, tasks: tuple[Task, ...], before: Sequence
         for carry in one.loop.carried:
             if carry.yielded in total.writes and (zero(code, carry.init) or _handed_on(code, carry.init, before)):
                 chosen.add(task.id)
-                finalized[carry.result.id] = next(index for index in reversed(task.ops) if code.ops[index].name == "tt.reduce")
+                finalized[carry.result.id] = next(index for index in reversed(task.ops) if role(code.ops[index]) == "reduce")
     return DeferredReductions(frozenset(chosen), finalized)
 
 

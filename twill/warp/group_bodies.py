@@ -31,6 +31,7 @@ from twill.ir.program import (
     Write,
     walk,
 )
+from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, loaded, zero
 from twill.warp.non_loop_code import NonLoopCode
@@ -95,11 +96,11 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
 
 def _arithmetic(body: Body, op: Op) -> bool:
     """Executed by this group as it stands."""
-    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or op.name == "scf.for":
+    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or role(op) == "for":
         return False
     if op.name == ALLOC and loaded(body.code, op.result):
         return False
-    if op.name == "ttg.convert_layout" and all(user.name in STORES for user in body.code.users.get(op.result.id, ())):
+    if role(op) == "layout" and all(user.name in STORES for user in body.code.users.get(op.result.id, ())):
         return False
     return any(value.id in body.needs for value in op.results)
 
@@ -126,9 +127,9 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
         yield from _load(body, op)
     elif op.name in EFFECTS and body.non_loop.owner[op.index] == body.group:
         yield _effect(body, op)
-    elif op.name == "scf.for":
+    elif role(op) == "for":
         yield For(op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3]))
-    elif op.name == "scf.if":
+    elif role(op) == "if":
         yield from _branch(body, op, repeated=repeated)
 
 
@@ -170,7 +171,7 @@ def _converted(body: Body, op: Op) -> Iterable[Op]:
     """The layout change before a store, which writing to shared memory makes unnecessary."""
     for value in op.operands:
         maker = body.code.maker(value)
-        if maker is not None and maker.name == "ttg.convert_layout":
+        if maker is not None and role(maker) == "layout":
             yield maker
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from twill.ir.loop import Module
 from twill.ir.program import Descriptor, Launch, OrderBarrier, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
+from twill.ops.table import role
 from twill.warp import pipelined_loops, thread_block
 from twill.warp.alignment import aligned
 from twill.warp.channels import distinct, merged, of_loop
@@ -147,7 +148,7 @@ def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLo
     tasks = [task for part in parts for task in part.tasks if task.group == group and task.node.kind != "shared_store"]
     ops = [code.ops[index] for task in tasks for index in task.ops]
     ops += [op for op in code.ops.values() if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)]
-    ops += [inner for op in ops if op.name != "scf.for" for inner in op.inner()]
+    ops += [inner for op in ops if role(op) != "for" for inner in op.inner()]
     leaving = {maker.index for op in code.ops.values() if op.name in STORES for value in op.operands if (maker := code.maker(value))}
     return max((target.tiles.scratch(op) for op in ops if op.index not in leaving), default=0)
 
@@ -260,12 +261,12 @@ def _orders(draft: Draft) -> tuple[OrderBarrier, ...]:
 
 
 def _descriptors(code: Code) -> tuple[Descriptor, ...]:
-    made = [op for op in code.ops.values() if op.name == "tt.make_tensor_descriptor"]
+    made = [op for op in code.ops.values() if role(op) == "descriptor"]
     found = list[Descriptor]()
     for op in made:
         ops, _ = cone(code, [op], lambda value: False)
         for index in ops:
-            if code.ops[index].name in ("tt.get_program_id", "tt.load"):
+            if role(code.ops[index]) in ("program_id", "pointer_load"):
                 raise code.refuse("a descriptor must follow from the kernel's arguments alone", op)
         found.append(Descriptor(ops))
     return tuple(found)

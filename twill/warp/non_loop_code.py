@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.ir.loop import Loop, Op, Value
+from twill.ops.row import Role
+from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, tensors
 from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, NOTHING, Code, blocks, captured, loaded, pure, zero
 from twill.warp.tasks import Scheduled, Task
@@ -57,21 +59,24 @@ def _leaves(loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], group: int) -> 
     return [leaf.source for task in own for leaf in task.leaves if leaf.distance is None]
 
 
+_STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "if", "combine"})
+
+
 def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> None:
     containing = {op.index for op in plain if op.regions and any(inner.index in around for inner in op.inner())}
     for op in plain:
-        loop = op.name == "scf.for"
+        loop = role(op) == "for"
         if loop and op.index not in containing:
             raise code.refuse("a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)")
         if loop and op.results:
             raise code.refuse("values carried round an outer loop can not be generated yet", op)
-        structure = op.name in {"tt.return", "scf.yield", "scf.for", "scf.if", LOAD, "tt.reduce.return", *IMPLICIT, *EFFECTS, *NOTHING}
+        structure = role(op) in _STRUCTURE or op.name in {LOAD, *IMPLICIT, *EFFECTS, *NOTHING}
         if not (structure or pure(op)):
             raise code.refuse(f"{op.name} can not be generated", op)
-        if op.name == "tt.atomic_rmw" and any(result.id in code.users for result in op.results):
+        if role(op) == "atomic" and any(result.id in code.users for result in op.results):
             raise code.refuse("an atomic operation whose result is used can not be generated", op)
-        if op.name == "scf.if" and op.results and not pure(op):
-            raise code.refuse("an scf.if that stores and has results can not be generated", op)
+        if role(op) == "if" and op.results and not pure(op):
+            raise code.refuse("a branch that stores and has results can not be generated", op)
 
 
 def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> Mapping[int, int]:
@@ -124,9 +129,9 @@ def _needs(
     for op in plain:
         if owner.get(op.index) == group:
             roots += op.operands
-        if op.name == "scf.for":
+        if role(op) == "for":
             roots += op.operands[:3]
-        if op.name == "scf.if" and any(owner.get(inner.index) == group or inner.index in around for inner in op.inner()):
+        if role(op) == "if" and any(owner.get(inner.index) == group or inner.index in around for inner in op.inner()):
             roots.append(op.operands[0])
     return _closed(code, roots, holders)
 
@@ -149,6 +154,6 @@ def home(code: Code) -> Mapping[int, int | None]:
 
     def loop(index: int) -> int | None:
         parent = parents.get(id(locations[index]))
-        return None if parent is None else parent.index if parent.name != "scf.if" else loop(parent.index)
+        return None if parent is None else parent.index if role(parent) != "if" else loop(parent.index)
 
     return {index: loop(index) for index in locations}

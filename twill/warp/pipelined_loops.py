@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from twill.ir.loop import Type
 from twill.ir.problem import Time
 from twill.ir.program import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, Read, Register
+from twill.ops.table import role
 from twill.warp.ordering import ahead
 from twill.warp.slices import divided
 from twill.warp.steady_state import (
@@ -164,7 +165,7 @@ def bounds(group: Group) -> tuple[Read, ...]:
     code, loop = group.code, group.scheduled.loop
     values = [value for value in (loop.lower, loop.upper, loop.step) if value is not None]
     makers = [(value, code.maker(value)) for value in values]
-    return tuple(Read(value.id, Register(group.names[value.id])) for value, maker in makers if maker and maker.name != "arith.constant")
+    return tuple(Read(value.id, Register(group.names[value.id])) for value, maker in makers if maker and role(maker) != "constant")
 
 
 def zeroed(group: Group) -> tuple[InitializeCarried, ...]:

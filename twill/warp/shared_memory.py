@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from twill.diagnostics import TwillError
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
 from twill.ir.program import Buffer, Channel, SharedMemory
+from twill.ops.table import role
 from twill.warp.channels import ALIGNMENT, ChannelPlan, bits, deepen, tile_bytes
 from twill.warp.dataflow import LOAD, STORES, Code
 from twill.warp.non_loop_code import NonLoopCode, home
@@ -151,7 +152,7 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
         later = [
             other
             for other in code.ops.values()
-            if other.name == "scf.for" and other.index > op.index and homes[other.index] == homes[op.index]
+            if role(other) == "for" and other.index > op.index and homes[other.index] == homes[op.index]
         ]
         same = all(homes[load.index] == homes[op.index] and load.index < op.index for load in loads)
         return "loaded once, read by this group alone, whose loops are over" if same and not later else ""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from twill.ir.loop import Op, Tensor
 from twill.ir.problem import Time
 from twill.ir.program import SLICES
+from twill.ops.table import is_elementwise, role
 from twill.warp.dataflow import cheap
 from twill.warp.steady_state import Event, Group, first_readers
 from twill.warp.tasks import Task
@@ -39,7 +40,7 @@ def _divisible(group: Group, task: Task) -> bool:
     if not computed or not task.writes:
         return False
     *rest, last = computed
-    reduced = last.name == "tt.reduce"
+    reduced = role(last) == "reduce"
     tiles = [op.results[0].type for op in (rest if reduced else computed)] + ([last.operands[0].type] if reduced else [])
     plain = (
         reduced
@@ -53,9 +54,7 @@ def _divisible(group: Group, task: Task) -> bool:
 def _tile(group: Group, op: Op) -> bool:
     """Elementwise, on a tile that can be divided among a thread's registers in whole words of each slice."""
     kind = op.results[0].type if len(op.results) == 1 else None
-    if not op.name.startswith(("arith.", "math.")) and (
-        op.name != "ttg.convert_layout" or group.kernel.target.tiles.moves(op.operands[0].type, op.results[0].type)
-    ):
+    if not is_elementwise(op) and (role(op) != "layout" or group.kernel.target.tiles.moves(op.operands[0].type, op.results[0].type)):
         return False
     return not op.regions and isinstance(kind, Tensor) and len(kind.shape) == 2 and kind.shape[1] % (8 * SLICES) == 0
 

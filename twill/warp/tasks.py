@@ -13,7 +13,7 @@ from twill.ir.loop import Loop, Op, Value
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
-from twill.warp.dataflow import ALLOC, DOT, IMPLICIT, LOAD, NOTHING, STORES, Code, addressing, cheap, cone, loaded, pure
+from twill.warp.dataflow import ALLOC, DOT, EFFECTS, IMPLICIT, LOAD, NOTHING, Code, addressing, cheap, cone, loaded, pure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,7 @@ def _cone(code: Code, node: Node, located: Callable[[Value], bool]) -> tuple[tup
     own = [code.ops[index] for index in node.ops]
     executed = [op for op in own if not (op.name in NOTHING or (op.name == ALLOC and op.operands and loaded(code, op.result)))]
     for op in executed:
-        if not (pure(op) or op.name in STORES | {LOAD, DOT, "tt.store", "tt.atomic_rmw"}):
+        if not (pure(op) or op.name in EFFECTS | {LOAD, DOT}):
             raise code.refuse(f"{op.name} in a loop can not be generated", op)
     inside = {value.id for op in executed for value in op.results}
     roots = [op for op in executed if not cheap(op) or op is executed[-1]]

@@ -186,7 +186,7 @@ def refuse_effects(op: Op) -> None:
                 f"{inner.name} inside {op.name} in the loop body cannot be scheduled",
                 inner.location,
                 span=len(inner.name),
-                help="an scf.if in a scheduled loop may compute values but not touch memory; peel it off the loop or predicate it",
+                help="a branch in a scheduled loop may compute values but not touch memory; peel it off the loop or predicate it",
             )
 
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import arguments_end
 from twill.extract.reader.ttgir import read
+from twill.extract.rewrite.edits import constant
 from twill.ir.loop import Function, Module, Scalar, TensorDesc, Value
+from twill.ops.table import named
 
 DESCRIPTOR, EXTENT = "twill.descriptor", "twill.extent"
 
@@ -58,7 +60,7 @@ def _edits(module: Module, function: Function) -> list[Edit]:
         edits += [(*_after(module.text, one, begin, end), text) for one, text in _marks(numbers, kind)]
         made.append(_make(module.text[module.text.index("!", at) : until], value, kind, numbers))
     start = function.body.blocks[0].ops[0].span.start
-    return [*edits, (start, start, " ".join(["%twill_one = arith.constant 1 : i64", *made, ""]))]
+    return [*edits, (start, start, " ".join([f"%twill_one = {constant(1, 'i64')}", *made, ""]))]
 
 
 def _base(text: str, at: int, kind: TensorDesc) -> str:
@@ -100,7 +102,7 @@ def _make(written: str, value: Value, kind: TensorDesc, numbers: tuple[Value, ..
     strides = ", ".join([*(one.name for one in numbers[rank:-1]), "%twill_one"])
     inner = written.removeprefix("!tt.tensordesc")
     assert isinstance(kind.dtype, Scalar)
-    return f"{value.name} = tt.make_tensor_descriptor {value.name}{BASE}, [{shape}], [{strides}] : <{kind.dtype.name}>, {inner}"
+    return f"{value.name} = {named('descriptor')} {value.name}{BASE}, [{shape}], [{strides}] : <{kind.dtype.name}>, {inner}"
 
 
 def _closing(text: str, opening: int) -> int:

@@ -8,15 +8,16 @@ Lines stay where they are. Raises TwillError, with the line, for a kernel that i
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Function, Module
+from twill.ops.table import role
 
 GRID = "twill.grid"
 """Attribute of an argument that is the size of the grid along an axis (0, 1, 2)."""
 _AXES = "xyz"
 _INSTEAD = {
-    ("tt.get_program_id", "x"): "arith.remsi %twill_tile, %twill_grid_x",
-    ("tt.get_program_id", "y"): "arith.remsi %twill_row, %twill_grid_y",
-    ("tt.get_program_id", "z"): "arith.divsi %twill_row, %twill_grid_y",
-    **{("tt.get_num_programs", axis): f"arith.addi %twill_grid_{axis}, %twill_zero" for axis in _AXES},
+    ("program_id", "x"): "arith.remsi %twill_tile, %twill_grid_x",
+    ("program_id", "y"): "arith.remsi %twill_row, %twill_grid_y",
+    ("program_id", "z"): "arith.divsi %twill_row, %twill_grid_y",
+    **{("num_programs", axis): f"arith.addi %twill_grid_{axis}, %twill_zero" for axis in _AXES},
 }
 _HEAD = (
     "%twill_plane = arith.muli %twill_grid_x, %twill_grid_y : i32",
@@ -42,7 +43,7 @@ def persistent(module: Module) -> Module:
 def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
     """Begin, end and what stands there instead."""
     blocks = function.body.blocks if function.body else ()
-    if len(blocks) != 1 or blocks[0].ops[-1].name != "tt.return" or blocks[0].ops[-1].operands:
+    if len(blocks) != 1 or role(blocks[0].ops[-1]) != "return" or blocks[0].ops[-1].operands:
         raise TwillError(f"{function.name} can not be made persistent: its body is no single block", function.location)
     ops = blocks[0].ops
     end = arguments_end(module.text, function)
@@ -51,7 +52,7 @@ def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
     edits.append((ops[0].span.start, ops[0].span.start, " ".join([*_HEAD, ""])))
     edits.append((ops[-1].span.start, ops[-1].span.start, "} "))
     for op in function.walk():
-        if instead := _INSTEAD.get((op.name, str(op.attributes.get("axis")))):
+        if instead := _INSTEAD.get((role(op), str(op.attributes.get("axis")))):
             edits.append((op.span.start, op.span.end, f"{op.result.name} = {instead} : i32"))
     return edits
 

@@ -12,6 +12,7 @@ from twill.extract.reader.lexer import Token
 from twill.extract.reader.operations import Draft, Operations, Reader, Scope
 from twill.extract.reader.syntax import bare_attribute, number
 from twill.ir import loop as ir
+from twill.ops.row import Role
 
 
 def for_loop(ops: Operations, draft: Draft, scope: Scope) -> None:
@@ -155,10 +156,11 @@ def constant_value(literal: Token | ir.Raw, type: ir.Type) -> ir.Attribute:
     return bool(value) if element == ir.Scalar("i1") else value
 
 
-READERS: Mapping[str, Reader] = {
-    "arith.constant": constant,
-    "scf.for": for_loop,
-    "scf.while": while_loop,
-    "scf.if": branch,
-    "ttg.warp_specialize": partitions,
+READERS: Mapping[Role, Reader] = {
+    "constant": constant,
+    "for": for_loop,
+    "while": while_loop,
+    "if": branch,
+    "specialize": partitions,
 }
+"""By what the operation is."""

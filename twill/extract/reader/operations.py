@@ -18,7 +18,8 @@ from twill.extract.reader.locations import Places, PythonLocation
 from twill.extract.reader.syntax import Cursor, bare_attribute, entry, number, unquoted
 from twill.extract.reader.types import Types
 from twill.ir import loop as ir
-from twill.ops.table import syntax
+from twill.ops.row import Role
+from twill.ops.table import role_of, syntax
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class Operations:
     cursor: Cursor
     types: Types
     places: Places
-    readers: Mapping[str, Reader]
+    readers: Mapping[Role, Reader]
     """Of the operations that the common form does not cover."""
     ops: int = 0
     values: int = 0
@@ -112,7 +113,7 @@ class Operations:
             raise cursor.error(f"expected an operation, found `{token.text[:40]}`", token)
         draft = Draft(unquoted(token.text) if token.kind == "string" else token.text, token)
         index, self.ops = self.ops, self.ops + 1
-        read = self.readers.get(token.text)
+        read = self.readers.get(role_of(token.text))
         if read:
             read(self, draft, scope)
         else:
@@ -152,7 +153,7 @@ class Operations:
 
     def results(self, draft: Draft, index: int, names: list[tuple[Token, int]], scope: Scope) -> tuple[ir.Value, ...]:
         """Defines the results of an operation that has been read."""
-        if not names and draft.name in self.readers:
+        if not names and role_of(draft.name) in self.readers:
             return tuple(ir.Value(self.fresh(), "%_", ty, index, k) for k, ty in enumerate(draft.outputs or ()))
         count = sum(count for _, count in names)
         types = forms.result_types(draft.name, count, draft.inputs, draft.outputs) if count else ()

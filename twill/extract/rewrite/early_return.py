@@ -12,8 +12,9 @@ from re import findall
 
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
 from twill.ir.loop import Block, Function, Module
+from twill.ops.table import named
 
-_BRANCH, _RETURN = "cf.cond_br", "tt.return"
+_BRANCH, _RETURN = "cf.cond_br", named("return")
 _LABEL = r"\^[\w$.-]+"
 
 
@@ -94,7 +95,7 @@ def _branch(flow: _Flow, condition: str, lines: str, taken: int, other: int) -> 
     then, rest, end = _text(flow, taken), _text(flow, other), f"}} {UNKNOWN} "
     if then:
         tail = f"}} else {{ {rest}" if rest else ""
-        return f"scf.if {condition} {{{lines} {then}{tail}{end}"
+        return f"{named('if')} {condition} {{{lines} {then}{tail}{end}"
     true, go_on = f"%twill_true_{other}", f"%twill_go_on_{other}"
-    head = f"{true} = arith.constant true {UNKNOWN} {go_on} = arith.xori {condition}, {true} : i1 {UNKNOWN}"
-    return f"{head} scf.if {go_on} {{{lines} {rest}{end}"
+    head = f"{true} = {named('constant')} true {UNKNOWN} {go_on} = arith.xori {condition}, {true} : i1 {UNKNOWN}"
+    return f"{head} {named('if')} {go_on} {{{lines} {rest}{end}"

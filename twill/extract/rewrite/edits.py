@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Module, Op
+from twill.ops.table import named
 
 UNKNOWN = "loc(unknown)"
 """The location of an inserted operation; it also ends the operation for the reader, which otherwise takes a line for one operation."""
@@ -37,3 +38,8 @@ def edited(module: Module, edits: Iterable[Edit]) -> Module:
 def text_of(module: Module, op: Op) -> str:
     """The operation as it is written, without its location."""
     return module.text[op.span.start : op.span.end]
+
+
+def constant(value: object, type: str) -> str:
+    """A constant as it is written."""
+    return f"{named('constant')} {value} : {type}"

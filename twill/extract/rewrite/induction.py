@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from re import DOTALL, escape, finditer, search, sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
+from twill.ops.row import Role
+from twill.ops.table import role
 
-_UPDATES = frozenset({"arith.addi", "arith.subi", "tt.addptr"})
+_UPDATES: frozenset[Role] = frozenset({"add", "subtract", "address"})
 _STALE = r"tt\.(?:divisibility|contiguity|constancy)_arg\d+ = dense<[^>]*> : tensor<[^>]*>"
 """Facts about carried values by their number, which changes."""
 
@@ -47,7 +49,7 @@ def _next(module: Module, done: set[str]) -> tuple[Loop, tuple[_Linear, ...]] | 
     loop = next((one for one in loops(module) if one.path not in done), None)
     if loop is None:
         return None
-    return loop, tuple(_linear(loop)) if loop.op.name == "scf.for" else ()
+    return loop, tuple(_linear(loop)) if role(loop.op) == "for" else ()
 
 
 # --- which are linear -------------------------------------------------------------------------------------------------
@@ -68,11 +70,11 @@ def _updates(carried: Carried, makers: Mapping[int, Op], inside: set[int]) -> li
     found, value = list[tuple[Op, Value]](), carried.yielded
     while value.id != carried.arg.id:
         op = makers.get(value.id)
-        if op is None or op.name not in _UPDATES or not _supported(op.result.type):
+        if op is None or role(op) not in _UPDATES or not _supported(op.result.type):
             return []
         kept = [operand for operand in op.operands if operand.id in inside]
         added = [operand for operand in op.operands if operand.id not in inside]
-        if len(kept) != 1 or (op.name != "arith.addi" and kept[0] is not op.operands[0]):
+        if len(kept) != 1 or (role(op) != "add" and kept[0] is not op.operands[0]):
             return []
         found.append((op, added[0]))
         value = kept[0]
@@ -105,7 +107,7 @@ class _Writer:
     def number(self, value: Value) -> int | None:
         """What an integer constant, or a tile of one, is."""
         maker = self.makers.get(value.id)
-        found = maker.attributes.get("value") if maker is not None and maker.name == "arith.constant" else None
+        found = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     @property
@@ -149,7 +151,7 @@ def _trips(out: _Writer, loop: Loop) -> tuple[str, str]:
     assert loop.upper is not None
     assert loop.step is not None
     kind = _scalar(loop.lower)
-    one, zero = out.op(f"arith.constant 1 : {kind}"), out.op(f"arith.constant 0 : {kind}")
+    one, zero = out.op(constant(1, kind)), out.op(constant(0, kind))
     span = out.op(f"arith.subi {loop.upper.name}, {loop.lower.name} : {kind}")
     rest = out.op(f"arith.subi {loop.step.name}, {one} : {kind}")
     above = out.op(f"arith.addi {span}, {rest} : {kind}")
@@ -165,7 +167,7 @@ def _value(out: _Writer, one: _Linear, count: tuple[str, str]) -> str:
     """The carried value after `count` iterations."""
     value = one.carried.init.name
     for update, step in zip(one.updates, one.steps, strict=True):
-        pointer = update.name == "tt.addptr"
+        pointer = role(update) == "address"
         types = _types(out.module, update)
         moved, kind = _moved(out, step, types[-1], count, wide="i64" if pointer else None)
         value = out.op(f"{update.name} {value}, {moved} : {types[0]}{f', {kind}' if pointer else ''}")
@@ -208,9 +210,9 @@ def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: s
 def _everywhere(out: _Writer, step: Value, wide: str) -> str | None:
     """The number that a tile is everywhere, as a scalar of type `wide`; None where it is not known to be one."""
     maker, number = out.makers.get(step.id), out.number(step)
-    if maker is not None and maker.name == "tt.splat":
+    if maker is not None and role(maker) == "splat":
         return _cast(out, maker.operands[0].name, _scalar(maker.operands[0]), wide)
-    return None if number is None else out.op(f"arith.constant {number} : {wide}")
+    return None if number is None else out.op(constant(number, wide))
 
 
 def _cast(out: _Writer, value: str, kind: str, wanted: str) -> str:

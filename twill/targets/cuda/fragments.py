@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
+from twill.ops.table import role
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +138,10 @@ def scratch(op: Op) -> int:
     """Bytes of shared memory that a group needs while it executes an operation: words of 8 bytes, whatever
     they hold."""
     source = op.operands[0].type if op.operands else None
-    if not isinstance(source, Tensor) or op.name not in ("tt.reduce", "ttg.convert_layout"):
+    if not isinstance(source, Tensor) or role(op) not in ("reduce", "layout"):
         return 0
     form = layout(source)
-    if op.name == "ttg.convert_layout":
+    if role(op) == "layout":
         return 8 * prod(form.shape) if moves(source, op.result.type) else 0
     kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)
     return 8 * sharing * form.shape[kept] if form.axes == (0, 1) and sharing > 1 else 0

@@ -12,6 +12,7 @@ from math import prod
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
 from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, TensorMemory, WarpProgram, Write
+from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda.arithmetic import ATOMICS, constant, expressions
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
@@ -220,7 +221,7 @@ class Scope:
         if any(value is arg for arg in self.program.function.args):
             return c_name(self.program.name(value.id))
         maker = self.program.op(value.producer) if value.producer is not None else None
-        if maker is not None and maker.name == "arith.constant":
+        if maker is not None and role(maker) == "constant":
             return self._constant(maker)
         raise TwillError(f"{value.name} has no location", maker.location if maker else None)
 

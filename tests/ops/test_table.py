@@ -1,0 +1,44 @@
+"""The table of operations: one place for each operation's name."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from twill.ops.table import TABLE
+
+ROOT = Path(__file__).parents[2] / "twill"
+MOST = 3
+"""Python files that an operation's name may stand in: its row, and what treats it alone."""
+NAME = re.compile(r"(?<![\w.])[a-z]+\.[a-z][\w.]*[a-z0-9]\b")
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """Every string literal of a file that is no documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
+            yield node.value
+
+
+def test_an_operation_is_named_in_few_files() -> None:
+    files: dict[str, set[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for text in _texts(path):
+            for name in NAME.findall(text):
+                if name in TABLE:
+                    files.setdefault(name, set()).add(str(path.relative_to(ROOT)))
+    assert not {name: sorted(found) for name, found in files.items() if len(found) > MOST}
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_a_row_says_what_it_is(name: str) -> None:
+    row = TABLE[name]
+    assert row.word
+    assert row.scheduled or not row.cost
+    assert not (row.repeatable and row.writes_global)
+    assert not row.identity or row.c
+    assert not row.cost or row.cost in TABLE
