@@ -19,6 +19,7 @@ from twill.diagnostics import TRACEBACK, InternalError
 COMMANDS = {
     "schedule": "Find the optimal schedule of a loop.",
     "extract": "Compile a Python kernel to TTGIR before scheduling.",
+    "explain": "Show what bounds a loop, and what would move the bound.",
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",

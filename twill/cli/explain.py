@@ -1,0 +1,74 @@
+"""`twill explain`: what bounds a loop, and what would move the bound."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from twill.cli import worker
+from twill.cli.options import Command, Folder, Seconds, input_options, inputs, prepared, what_if_options
+
+if TYPE_CHECKING:
+    from twill.explain import Explanation
+    from twill.inputs import Case
+
+
+@click.command(cls=Command, short_help="Show what bounds a loop, and what would move the bound.")
+@click.argument("spec")
+@input_options
+@what_if_options
+@click.option("--time-limit", type=Seconds(), default=10.0, show_default=True, metavar="SECONDS", help="Time limit per query.")
+@click.option("--total", type=Seconds(), default=120.0, show_default=True, metavar="SECONDS", help="No query starts after this.")
+@click.option("--pairs", type=click.IntRange(0, 100), default=3, show_default=True, help="Pairs of changes to solve.")
+@click.option("--out", type=Folder(), metavar="DIR", help="Write report.html with the explanation into this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per loop (twill.explain/1).")
+def explain(spec: str, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Show what bounds the loops of SPEC: the lower bound of each unit and each circuit of dependences. Then lift each unit, circuit and
+    limit one at a time, and the most promising pairs, and schedule the loop again to show what each of them costs.
+
+    \b
+    twill explain kernel.ttgir --arch sm100
+    """
+    from twill.report.explanation import document, text
+
+    found = prepared(inputs(spec, options))
+    for number, case in enumerate(found):
+        explanation = _explained(case, options)
+        if out:
+            _write(case, explanation, out, len(found) > 1)
+        if as_json:
+            click.echo(json.dumps(document(explanation), separators=(",", ":")))
+        else:
+            click.echo(("\n" if number else "") + text(explanation))
+
+
+def _explained(case: "Case", options: dict[str, Any]) -> "Explanation":
+    def work(on_progress: Any) -> "Explanation":
+        from twill.explain import explained
+        from twill.ir.problem import Problem
+        from twill.ir.schedule import Result
+        from twill.ir.search import Options
+        from twill.pipeline import solve
+
+        def solved(problem: Problem, search: Options) -> Result:
+            return solve(problem, search, lambda event: on_progress(case.name, event))
+
+        query = Options(time_limit=options["time_limit"], explain=False)
+        base = solved(case.problem, Options(time_limit=max(60.0, options["time_limit"])))
+        return explained(base, lambda problem: solved(problem, query), options["pairs"], options["total"])
+
+    return worker.watched(work)
+
+
+def _write(case: "Case", explanation: "Explanation", out: Path, several: bool) -> None:
+    from dataclasses import replace
+
+    from twill.cli.output import context, folder_of
+    from twill.emit.files import write
+    from twill.report.explanation import tables
+    from twill.report.page import page
+
+    path = folder_of(out, case, several) / "report.html"
+    write(path, page(explanation.result, replace(context(case), extra=tables(explanation))))
+    click.echo(f"wrote {path}", err=True)
