@@ -9,7 +9,7 @@ from twill.ir.loop import Function, Op, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 
-_COMPARED: frozenset[Role] = frozenset({"compare", "extreme", "divide"})
+_COMPARED: frozenset[Role] = frozenset({"compare", "extreme", "divide", "divide_up", "remainder"})
 _PROMISES: frozenset[Role] = frozenset({"assume", "assert"})
 """What they compare bounds nothing."""
 _MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "atomic", "atomic_exchange"})

@@ -234,7 +234,7 @@ def _bits(name: str) -> Row:
 BITS = (
     _bits("arith.bitcast"),
     _bits("tt.bitcast"),
-    operation("tt.int_to_ptr", "cast", None, form("({r})({0})"), operands=1),
+    operation("tt.int_to_ptr", "cast", None, form("({r})({0})"), operands=1, role="int_to_ptr"),
     operation("tt.ptr_to_int", "cast", None, form("({r})({0})"), operands=1),
     operation("ttg.fp4_to_fp", "cast", None, None, operands=1),
 )

@@ -38,6 +38,9 @@ Role = Literal[
     "multiply",
     "shift_left",
     "divide",
+    "divide_up",
+    "remainder",
+    "int_to_ptr",
     "extreme",
     "compare",
     "integer_cast",
@@ -71,7 +74,7 @@ Role = Literal[
     "async_copy",
 ]
 """What later stages tell apart by more than kind and access. value: none of the others. view: another view of a tile.
-add, subtract, multiply, shift_left, divide (and remainders), extreme (minima and maxima), compare, integer_cast: of integers.
+add, subtract, multiply, shift_left, divide, divide_up, remainder, extreme (minima and maxima), compare, integer_cast: of integers.
 address: arithmetic on pointers. buffer_index, buffer_slice: a part of a buffer. combine: the end of the region of a
 reduction. specialize: regions for groups of warps. assume: a fact for a compiler."""
 

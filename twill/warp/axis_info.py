@@ -12,6 +12,8 @@ from math import gcd
 from re import findall
 
 from twill.ir.loop import Attribute, Op, Pointer, Raw, Scalar, Tensor, Type, Value
+from twill.ops.row import Role
+from twill.ops.table import is_elementwise, role
 from twill.warp.dataflow import Code
 
 MOST = 1 << 20
@@ -62,7 +64,7 @@ class AxisAnalysis:
         """Divisors of values that an assumption names, by value id."""
         found = dict[int, int]()
         for op in self.code.ops.values():
-            compare = self.code.maker(op.operands[0]) if op.name == "llvm.intr.assume" else None
+            compare = self.code.maker(op.operands[0]) if role(op) == "assume" else None
             rest = self.code.maker(compare.operands[0]) if compare is not None and compare.operands else None
             if compare is None or rest is None or rest.name not in ("arith.remsi", "arith.remui"):
                 continue
@@ -74,11 +76,11 @@ class AxisAnalysis:
     @cached_property
     def _loops(self) -> Mapping[int, Op]:
         """The loop of each induction variable."""
-        return {op.regions[0].blocks[0].args[0].id: op for op in self.code.ops.values() if op.name == "scf.for"}
+        return {op.regions[0].blocks[0].args[0].id: op for op in self.code.ops.values() if role(op) == "for"}
 
     def _number(self, value: Value) -> int | None:
         maker = self.code.maker(value)
-        number = maker.attributes.get("value") if maker is not None and maker.name == "arith.constant" else None
+        number = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
         return int(number) if isinstance(number, int) else None
 
     def _derived(self, value: Value) -> AxisInfo:
@@ -87,7 +89,8 @@ class AxisAnalysis:
             loop = self._loops.get(value.id)
             bounds = (loop.operands[0], loop.operands[2]) if loop else ()
             return _scalar(gcd(*(self.of(bound).divisibility[0] for bound in bounds))) if bounds else _unknown(value.type)
-        rule = _RULES.get(maker.name)
+        plain = is_elementwise(maker) and bool(maker.operands) and len(maker.results) == 1
+        rule = _RULES.get(role(maker), _elementwise if plain else None)
         return rule(self, maker) if rule else _unknown(value.type)
 
     def _hinted(self, value: Value, found: AxisInfo) -> AxisInfo:
@@ -180,7 +183,7 @@ def _sum(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     one, other = (analysis.of(value) for value in op.operands)
     size = _element_bytes(op.result.type)
     runs = [gcd(a, d) for a, d in zip(one.contiguity, other.constancy, strict=True)]
-    if op.name != "arith.subi":
+    if role(op) != "subtract":
         runs = [max(run, gcd(b, c)) for run, b, c in zip(runs, other.contiguity, one.constancy, strict=True)]
     divisibility = tuple(gcd(a, b * size) for a, b in zip(one.divisibility, other.divisibility, strict=True))
     return AxisInfo(tuple(runs), divisibility, _both(one, other))
@@ -247,20 +250,25 @@ def _elementwise(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     return AxisInfo((1,) * rank, (1,) * rank, tuple(gcd(*(one.constancy[i] for one in found)) for i in range(rank)))
 
 
-_RULES: Mapping[str, _Rule] = {
-    "tt.make_range": _range,
-    "arith.constant": _constant,
-    "tt.splat": _splat,
-    "tt.expand_dims": _expand,
-    "tt.broadcast": _broadcast,
-    **dict.fromkeys(["ttg.convert_layout", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.int_to_ptr"], _same),
-    **dict.fromkeys(["arith.addi", "arith.subi", "tt.addptr"], _sum),
-    "arith.muli": _product,
-    **dict.fromkeys(["arith.remsi", "arith.remui"], _remainder),
-    **dict.fromkeys(["arith.divsi", "arith.divui"], _quotient),
-    "arith.cmpi": _comparison,
-    **dict.fromkeys(["arith.andi", "arith.ori", "arith.xori", "arith.select", "arith.minsi", "arith.maxsi", "tt.load"], _elementwise),
+_RULES: Mapping[Role, _Rule] = {
+    "range": _range,
+    "constant": _constant,
+    "splat": _splat,
+    "expand": _expand,
+    "broadcast": _broadcast,
+    "layout": _same,
+    "integer_cast": _same,
+    "int_to_ptr": _same,
+    "add": _sum,
+    "subtract": _sum,
+    "address": _sum,
+    "multiply": _product,
+    "remainder": _remainder,
+    "divide": _quotient,
+    "compare": _comparison,
+    "pointer_load": _elementwise,
 }
+"""By what the operation is; for others that are elementwise, `_elementwise`."""
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Tensor
+from twill.ops.row import Role
+from twill.ops.table import role
 from twill.warp.axis_info import AxisAnalysis, copied_together
 from twill.warp.dataflow import ALLOC, Code
 from twill.warp.tasks import Scheduled, root
 
-_STEPS = ("tt.load", "tt.store", "tt.atomic_rmw")
+_STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
 
 def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
@@ -28,7 +30,12 @@ def loaded_by_pointer(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:
     for one in loops:
         inside = {op.index for op in one.loop.body.walk()}
         for op in (root(code, node) for node in one.graph.nodes if node.kind == "load"):
-            if op.name == "tt.load" and isinstance(op.result.type, Tensor) and op.result.type.shape and not _addresses(code, op, inside):
+            if (
+                role(op) == "pointer_load"
+                and isinstance(op.result.type, Tensor)
+                and op.result.type.shape
+                and not _addresses(code, op, inside)
+            ):
                 yield op
 
 
@@ -57,7 +64,7 @@ def _addresses(code: Code, load: Op, inside: set[int]) -> bool:
     while waiting:
         for value in waiting.pop().results:
             for user in code.users.get(value.id, ()):
-                if user.name in _STEPS and (user.name == "tt.load" or user.operands[1].id != value.id):
+                if role(user) in _STEPS and (role(user) == "pointer_load" or user.operands[1].id != value.id):
                     return True
                 if user.index in inside and user.index not in seen and not _computes(user):
                     seen.add(user.index)
