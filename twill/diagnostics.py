@@ -4,6 +4,7 @@ Takes a message and, where there is one, the `Location` it concerns; gives one p
 input can cause is a `TwillError`; the command line prints it and exits with status 2.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -52,6 +53,27 @@ class TwillError(Exception):
         shown = line[start : start + 120]
         width = max(1, min(self.span, len(shown) - (column - 1 - start)))
         return [f"    {shown}", "    " + " " * (column - 1 - start) + "^" * width]
+
+
+class JointError(TwillError):
+    """All errors of one input, in the order of their lines."""
+
+    def __init__(self, errors: Sequence[TwillError]) -> None:
+        first, more = errors[0], len(errors) - 1
+        super().__init__(f"{first.message} (and {more} more)", first.location, text=first.text, span=first.span, help=first.help)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.errors))
+
+
+def together(errors: Iterable[TwillError]) -> TwillError | None:
+    """One error for several, without repetitions; None where there are none."""
+    distinct = dict[str, TwillError]()
+    for error in errors:
+        distinct.setdefault(str(error), error)
+    found = sorted(distinct.values(), key=lambda error: error.location or Location("", 0))
+    return JointError(found) if len(found) > 1 else found[0] if found else None
 
 
 class InternalError(TwillError):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from twill import whatif
-from twill.diagnostics import TwillError
+from twill.diagnostics import TwillError, together
 from twill.extract.frontend.capture_file import is_capture
 from twill.files.record import LARGEST
 from twill.ir.graph import Graph
@@ -180,8 +180,8 @@ def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
 def _nothing(module: Module, found: tuple[Loop, ...]) -> TwillError:
     if not found:
         return TwillError(f"{module.file} has no loop")
-    refused = next((loop for loop in found if loop.tensor_ops and loop.innermost), found[-1])
-    return _refused(module, refused)
+    refused = [loop for loop in found if loop.tensor_ops and loop.innermost] or [found[-1]]
+    return together(_refused(module, loop) for loop in refused) or _refused(module, refused[0])
 
 
 def _refused(module: Module, loop: Loop) -> TwillError:

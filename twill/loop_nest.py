@@ -9,11 +9,12 @@ notes state the cost.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import TwillError, together
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
+from twill.refusals import refusals
 from twill.targets import target
 from twill.warp.alignment import TornError, aligned, carried
 from twill.warp.dataflow import Code, read, variables
@@ -35,8 +36,11 @@ def program(
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """`observe` is called after each pass of lowering with its name. Raises TwillError where a loop has no schedule or an
-    operation cannot be lowered."""
+    operation cannot be lowered; what no schedule can mend is listed at once, before any
+    is solved."""
     targets = [_target(case) for case in cases]
+    if refused := together(refusals(cases)):
+        raise refused
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
         one, note = _fitting(case, solve(case.problem), loops, solve) if loops else (_scheduled(case, solve(case.problem)), [])

@@ -66,8 +66,8 @@ def test_a_loop_that_fits_is_left_alone() -> None:
 
 def test_a_kernel_without_schedule_is_refused() -> None:
     with pytest.raises(TwillError, match="has no schedule") as stopped:
-        program(CASES[:1], lambda problem: Result(problem, "unknown", BOUNDS, 1))
+        program(CASES, lambda problem: Result(problem, "unknown", BOUNDS, 1))
     assert "--time-limit" in (stopped.value.help or "")
     with pytest.raises(TwillError, match="has no schedule") as refuted:
-        program(CASES[:1], lambda problem: Result(problem, "infeasible", BOUNDS, 1))
+        program(CASES, lambda problem: Result(problem, "infeasible", BOUNDS, 1))
     assert "--time-limit" not in (refuted.value.help or ""), "more time does not help"

@@ -6,9 +6,10 @@ writes memory is executed by the one group that holds the results it writes; loa
 group that loads in the loops.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Value
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -41,7 +42,8 @@ def plan_non_loop_code(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, 
     around = {one.loop.op.index: one.loop for one, _ in loops}
     holders = _holders(code, loops)
     plain = [op for op in code.ops.values() if op.index not in inside | scheduled]
-    _supported(code, plain, around)
+    for refusal in refusals(code, plain, around):
+        raise refusal
     computing = [group for group in groups if group != loader] or [loader]
     owner = {op.index: _owner(code, op, holders, computing[0]) for op in plain if op.name in EFFECTS}
     needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
@@ -62,21 +64,25 @@ def _leaves(loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], group: int) -> 
 _STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "if", "combine"})
 
 
-def _supported(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> None:
+def refusals(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> Iterator[TwillError]:
+    """What of the operations outside of the scheduled loops can not be generated, however these are scheduled."""
     containing = {op.index for op in plain if op.regions and any(inner.index in around for inner in op.inner())}
+    apart = [op for op in plain if role(op) == "for" and op.index not in containing]
+    within = {inner.index for op in apart for inner in op.inner()}
     for op in plain:
-        loop = role(op) == "for"
-        if loop and op.index not in containing:
-            raise code.refuse("a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)")
-        if loop and op.results:
-            raise code.refuse("values carried round an outer loop can not be generated yet", op)
+        if op.index in within:
+            continue
+        if op in apart:
+            yield code.refuse("a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)")
+        elif role(op) == "for" and op.results:
+            yield code.refuse("values carried round an outer loop can not be generated yet", op)
         structure = role(op) in _STRUCTURE or op.name in {LOAD, *IMPLICIT, *EFFECTS, *NOTHING}
         if not (structure or pure(op)):
-            raise code.refuse(f"{op.name} can not be generated", op)
+            yield code.refuse(f"{op.name} can not be generated", op)
         if role(op) == "atomic" and any(result.id in code.users for result in op.results):
-            raise code.refuse("an atomic operation whose result is used can not be generated", op)
+            yield code.refuse("an atomic operation whose result is used can not be generated", op)
         if role(op) == "if" and op.results and not pure(op):
-            raise code.refuse("a branch that stores and has results can not be generated", op)
+            yield code.refuse("a branch that stores and has results can not be generated", op)
 
 
 def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> Mapping[int, int]:

@@ -5,9 +5,10 @@ operations it executes (views and scalars of other nodes rematerialized), the va
 with their distance, and those it keeps for readers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from twill.diagnostics import TwillError
 from twill.ir.graph import Graph, Node
 from twill.ir.loop import Loop, Op, Value
 from twill.ir.machine import Machine
@@ -75,6 +76,8 @@ def staged(code: Code, graph: Graph) -> frozenset[int]:
 def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
     """The tasks of a loop, in the order of its nodes. Raises TwillError where an operation or a carried value
     is not supported."""
+    for refusal in refusals(code, scheduled.graph):
+        raise refusal
     located = _located(code, scheduled)
     cones = {node.id: _cone(code, node, located) for node in scheduled.graph.nodes}
     read = {leaf.source.id for _, leaves in cones.values() for leaf in _leaves(code, scheduled.loop, leaves)}
@@ -89,12 +92,22 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
     return tuple(task(node) for node in scheduled.graph.nodes)
 
 
-def _cone(code: Code, node: Node, located: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+def refusals(code: Code, graph: Graph) -> Iterator[TwillError]:
+    """Operations of a loop that can not be generated, however it is scheduled."""
+    for node in graph.nodes:
+        for op in _executed(code, node):
+            if not (pure(op) or op.name in EFFECTS | {LOAD, DOT}):
+                yield code.refuse(f"{op.name} in a loop can not be generated", op)
+
+
+def _executed(code: Code, node: Node) -> list[Op]:
+    """The operations of a node that do something."""
     own = [code.ops[index] for index in node.ops]
-    executed = [op for op in own if not (op.name in NOTHING or (op.name == ALLOC and op.operands and loaded(code, op.result)))]
-    for op in executed:
-        if not (pure(op) or op.name in EFFECTS | {LOAD, DOT}):
-            raise code.refuse(f"{op.name} in a loop can not be generated", op)
+    return [op for op in own if not (op.name in NOTHING or (op.name == ALLOC and op.operands and loaded(code, op.result)))]
+
+
+def _cone(code: Code, node: Node, located: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+    executed = _executed(code, node)
     inside = {value.id for op in executed for value in op.results}
     roots = [op for op in executed if not cheap(op) or op is executed[-1]]
     return cone(code, roots, lambda value: value.id not in inside and located(value))

@@ -1,0 +1,68 @@
+"""Everything that can not be generated, at once and before a search."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+from twill.diagnostics import JointError, Location, TwillError, together
+from twill.generate import GenerateOptions, generate
+from twill.inputs import Inputs, cases
+from twill.refusals import refusals
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def odd(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        acc = tl.dot(x, x, acc)
+        acc = tl.inline_asm_elementwise("mov.f32 $0, $1;", "=f,f", [acc], dtype=tl.float32, is_pure=False, pack=1)
+    tl.store(c + i * 64 + j, tl.cumsum(acc, 1))
+"""
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Inputs:
+    (tmp_path / "odd.py").write_text(KERNEL)
+    return Inputs(f"{tmp_path / 'odd.py'}:odd", arch="sm90")
+
+
+def test_all_are_listed_with_what_they_mean_and_a_way_out(inputs: Inputs) -> None:
+    error = together(refusals(cases(inputs)))
+    assert isinstance(error, JointError)
+    assert [(one.message, one.help) for one in error.errors] == [
+        ("tt.elementwise_inline_asm in a loop can not be generated (PTX from outside)", "write it with Triton's operations"),
+        ("tt.scan can not be generated (tl.cumsum, tl.associative_scan)", "compute it in a kernel of its own"),
+    ]
+    assert all(one.location and one.text for one in error.errors)
+    assert str(error).count("error:") == 2
+
+
+def searched(*_: object) -> None:
+    pytest.fail("there is no point")
+
+
+def test_before_any_search(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from twill import pipeline
+
+    monkeypatch.setattr(pipeline, "solve", searched)
+    with pytest.raises(TwillError, match=r"tt\.elementwise_inline_asm in a loop"):
+        generate(inputs, GenerateOptions())
+
+
+def test_kernels_that_are_generated_have_none() -> None:
+    for path in sorted(Path("tests/kernels/ttgir").glob("*.sm90.ttgir")):
+        assert list(refusals(cases(Inputs(str(path))))) == [], path.name
+
+
+def test_one_error_stays_itself() -> None:
+    one, other = TwillError("a", Location("f", 2)), TwillError("b", Location("f", 1))
+    assert together([]) is None
+    assert together([one, TwillError("a", Location("f", 2))]) is one
+    assert str(together([one, other])) == "f:1:1: error: b\nf:2:1: error: a"

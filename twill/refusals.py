@@ -1,0 +1,78 @@
+"""Everything in a kernel that can not be generated, found before its loops are scheduled.
+
+Takes the loops of a kernel with their graphs; gives one error for each operation, with its line, what it means and a way out. What depends
+on the schedule (which group holds a value, how many registers are left) is refused when the kernel is lowered.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from twill.diagnostics import TwillError
+from twill.inputs import Case
+from twill.ir.loop import Loop, Op
+from twill.ops.table import lookup, role
+from twill.warp import non_loop_code, tasks
+from twill.warp.dataflow import NOTHING, Code, read
+
+MEANING: Mapping[str, tuple[str, str]] = {
+    "scf.while": ("a while loop", "write a for loop over a range that is known when it begins"),
+    "tt.scan": ("tl.cumsum, tl.associative_scan", "compute it in a kernel of its own"),
+    "tt.histogram": ("tl.histogram", "compute it in a kernel of its own"),
+    "tt.gather": ("tl.gather", "load the elements through pointers"),
+    "tt.join": ("tl.join, tl.interleave", "store the parts apart, or as two dots"),
+    "tt.split": ("tl.split", "load the parts apart"),
+    "tt.cat": ("tl.cat", "store the parts apart"),
+    "tt.print": ("tl.device_print", "remove it"),
+    "tt.assert": ("tl.device_assert", "compile without debug=True"),
+    "tt.elementwise_inline_asm": ("PTX from outside", "write it with Triton's operations"),
+    "tt.extern_elementwise": ("a function of a device library", "use tl.math, or write it with Triton's operations"),
+    "tt.atomic_cas": ("tl.atomic_cas", "use tl.atomic_add, max, min, and, or or, without the result"),
+    "tt.call": ("a function that is not inlined", "remove noinline=True"),
+}
+"""What an operation is in the kernel's source, and what to do where it can not be generated."""
+
+
+def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
+    """Of all loops of one kernel together, and of the code around them."""
+    module = cases[0].module
+    loops = [case.loop for case in cases if case.loop is not None]
+    if module is None or not loops:
+        return
+    code = read(module, loops[0].function)
+    inside = {op.index for loop in loops for op in loop.op.inner()} | {loop.op.index for loop in loops}
+    plain = [op for op in code.ops.values() if op.index not in inside]
+    around: dict[int, Loop] = {loop.op.index: loop for loop in loops}
+    found = [*non_loop_code.refusals(code, plain, around)]
+    found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
+    found += _without_text(code)
+    parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
+    yield from (_explained(error, code) for error in found if error.location not in parts)
+
+
+def _without_text(code: Code) -> Iterator[TwillError]:
+    """Elementwise operations without a C expression for their types."""
+    combining = {op.index for outer in code.ops.values() if outer.name in ("tt.reduce", "tt.scan") for op in outer.inner()}
+    for op in code.ops.values():
+        if op.index not in combining and _used(code, op) and not _expressible(op):
+            yield code.refuse(f"{op.name} can not be generated for these types", op)
+
+
+def _used(code: Code, op: Op) -> bool:
+    users: Iterable[Op] = (user for result in op.results for user in code.users.get(result.id, ()))
+    return any(user.name not in NOTHING for user in users)
+
+
+def _expressible(op: Op) -> bool:
+    """False for an elementwise operation that has no text; anything else is not judged here."""
+    row = lookup(op.name)
+    if row is None or row.kind != "elementwise" or row.role != "value" or op.regions:
+        return True
+    return row.c is not None and row.c(op, ["{}"] * len(op.operands)) is not None
+
+
+def _explained(error: TwillError, code: Code) -> TwillError:
+    """With what the operation means, where that is known."""
+    name = next((op.name for op in code.ops.values() if op.location == error.location), "")
+    if error.help or name not in MEANING:
+        return error
+    what, way_out = MEANING[name]
+    return TwillError(f"{error.message} ({what})", error.location, text=error.text, span=len(name), help=way_out)
