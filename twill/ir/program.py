@@ -375,6 +375,8 @@ class StoreTile:
     buffer: str
     parts: int = 1
     at: At = At()
+    waits: bool = True
+    """False where no store of the group can precede: the first part then waits for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,9 @@ def _synchronous(program: Program, group: int, state: _Group, action: Action) ->
             _defer(group, state, action, statement)
         case FinalizeReduction(register=register):
             state.deferred.discard(_register(register))
-        case StoreTile(buffer=buffer):
+        case StoreTile(buffer=buffer, waits=waits):
+            if state.leaving and not waits:
+                raise HazardError(f"group {group} stages in {buffer} while a store may still read {sorted(state.leaving)[0]}")
             _stage(program, group, state, buffer)
         case _:
             pass

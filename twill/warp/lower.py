@@ -18,6 +18,7 @@ from twill.warp.alignment import aligned
 from twill.warp.channels import distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
 from twill.warp.dataflow import STORES, Code, cone, read, variables
+from twill.warp.dead_code import without_dead_code
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
@@ -25,6 +26,7 @@ from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
+from twill.warp.store_waits import with_store_waits
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task, tasks
 
@@ -217,7 +219,7 @@ def _assembled(draft: Draft) -> Draft:
 
 
 def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
-    made = statements(body)
+    made = with_store_waits(without_dead_code(plan.kernel.code, statements(body)))
     widths = thread_block.widths(plan.granted, plan.memory.channels)
     return WarpProgram(
         id=group.id,

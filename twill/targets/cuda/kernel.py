@@ -12,13 +12,24 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.ir.loop import Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
-from twill.ir.program import Channel, Filling, Pipelined, Program, Register, SchedulingFence, WarpProgram, walk
-from twill.targets.cuda.expressions import plus
+from twill.ir.program import (
+    Channel,
+    Filling,
+    Pipelined,
+    Program,
+    Register,
+    SchedulingFence,
+    Statement,
+    StoreWait,
+    WarpProgram,
+    walk,
+)
+from twill.targets.cuda.expressions import bare, literal, plus, times
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.register_tiles import BITS, c_type, declaration
 from twill.targets.cuda.scope import Scope, barrier_name, variable
-from twill.targets.cuda.statements import Emitter, MmaPrinter, indented, line_bytes, trips
+from twill.targets.cuda.statements import STORES_READ, Emitter, MmaPrinter, indented, line_bytes, trips
 
 MAP_TYPES = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f8E4M3FN": "UINT8", "f8E5M2": "UINT8"}
 """Element types in the names of `CUtensorMapDataType`."""
@@ -87,20 +98,19 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
         kind = f"Channel<{channel.depth}, {channel.stride}{_FILLINGS[channel.filled_by]}>"
         lines.append(f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};")
         at += 16 * channel.depth
-    lines += _named_barriers(program)
+    roles = [line for warp in range(0, program.launch.threads // 32, 4) for line in _warpgroup(program, tensor_core, warp)]
+    lines += _named_barriers(program, "\n".join(roles))
     lines += ["if (threadIdx.x == 0) {", *indented(_init(program, channel) for channel in program.channels)]
     lines += ["    mbarrier_init_fence();", *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors), "}"]
-    lines += ["__syncthreads();", ""]
-    for warp in range(0, program.launch.threads // 32, 4):
-        lines += _warpgroup(program, tensor_core, warp)
-    return lines
+    return [*lines, "__syncthreads();", "", *roles]
 
 
-def _named_barriers(program: Program) -> list[str]:
-    """Numbers of the named barriers: the ordering barriers', then one for each group."""
+def _named_barriers(program: Program, roles: str) -> list[str]:
+    """Numbers of the named barriers that the roles use: the ordering barriers', then one for each group."""
     orders = {order.id: order.barrier for order in program.orders}
     groups = {barrier_name(group.id): 1 + len(orders) + i for i, group in enumerate(program.groups)}
-    return [f"enum NamedBarrier : uint32_t {{ {', '.join(f'{name} = {number}' for name, number in (orders | groups).items())} }};"]
+    used = [f"{name} = {number}" for name, number in (orders | groups).items() if f"({name}," in roles]
+    return [f"enum NamedBarrier : uint32_t {{ {', '.join(used)} }};"] if used else []
 
 
 def _init(program: Program, channel: Channel) -> str:
@@ -146,7 +156,17 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
     for order in program.orders:
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
-    return [*lines, *emitter.all(group.body), "if (thread.leader) tma_wait<0>();"]
+    body, drained = _before_exit(group.body)
+    return [*lines, *emitter.all(body), *([STORES_READ] if drained else [])]
+
+
+def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bool]:
+    """A group's statements without the last waits for stores, and whether there are any: at its end a group only has to keep
+    shared memory until its stores have read it, which needs no barrier."""
+    end = len(body)
+    while end and isinstance(body[end - 1], StoreWait):
+        end -= 1
+    return body[:end], end < len(body)
 
 
 def _kept(program: Program, name: str) -> TwillError:
@@ -205,9 +225,9 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     rank, size = len(kind.shape), BITS[kind.dtype.name] // 8
     data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
     sizes, strides = reversed(numbers[:rank]), reversed(numbers[rank:-1])
-    extents = ", ".join(f"(uint64_t)({one})" for one in sizes)
-    pitches = ", ".join(f"(uint64_t)({one}) * {size}" for one in strides)
+    extents = ", ".join(one if literal(one) is not None else f"uint64_t({bare(one)})" for one in sizes)
+    pitches = ", ".join(times(one if literal(one) is not None else f"uint64_t({bare(one)})", size) for one in strides)
     box = ", ".join(map(str, [line // size, *reversed(kind.shape[:-1])]))
     name, form = _map(program, ops[-1]), f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{line}B"
-    call = f"const int status = tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}});"
-    return [f"CUtensorMap {name};", "{", *indented([*scope.lines, call, "if (status) return status;"]), "}"]
+    call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
+    return [f"CUtensorMap {name};", "{", *indented([*scope.lines, f"if (const int status = {call}) return status;"]), "}"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from twill.ir.loop import Pointer, Scalar, Tensor, Type
+from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, axes, layout, registers
 
 C_TYPES = {
@@ -58,7 +59,7 @@ class Point:
     def along(self, axes: tuple[int, ...]) -> "Point":
         """The element of a vector along `axes` that an element of a tile is in. Raises ValueError for one
         that does not run so."""
-        whole, i = self.layout, self.register
+        whole, i = self.layout, atom(self.register)
         if axes == whole.axes:
             return self
         if self.at:
@@ -67,27 +68,27 @@ class Point:
             raise ValueError("rows are no columns")
         (kept,) = axes
         vector = Fragment(axes, (whole.shape[kept],), whole.down, whole.across)
-        band, inside = (f"({i}) / {whole.band} * 2 + ", f"({i}) % {whole.band}") if whole.bands > 1 else ("", f"({i})")
-        return Point(vector, f"{band}{inside} / 2 % 2" if kept == 0 else f"{inside} / 4 * 2 + ({i}) % 2")
+        band, inside = (f"{i} / {whole.band} * 2 + ", f"{i} % {whole.band}") if whole.bands > 1 else ("", i)
+        return Point(vector, f"{band}{inside} / 2 % 2" if kept == 0 else f"{inside} / 4 * 2 + {i} % 2")
 
     def coordinate(self) -> str:
         """The row or column of an element of a vector."""
-        i, form = self.register, self.layout
+        i, form = atom(self.register), self.layout
         if self.at:
             return f"int32_t({self.at[form.axes[0]]})"
         if form.axes == (0,):
-            band = f" + ({i}) / 2 * {16 * form.down}" if form.bands > 1 else ""
+            band = f" + {i} / 2 * {16 * form.down}" if form.bands > 1 else ""
             row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
-            return f"int32_t({row} + 8 * (({i}) % 2){band})" if band else f"int32_t({row} + 8 * ({i}))"
+            return f"int32_t({row} + 8 * ({i} % 2){band})" if band else f"int32_t({row} + 8 * {i})"
         part = f" + thread.row / {16 * form.down} * {form.shape[0] // form.across}" if form.across > 1 else ""
-        return f"int32_t(thread.column + 8 * (({i}) / 2) + ({i}) % 2{part})"
+        return f"int32_t(thread.column + 8 * ({i} / 2) + {i} % 2{part})"
 
 
 def point(form: Fragment, register: str) -> Point:
     """The element that a thread holds in a register."""
     if not form.threads:
         return Point(form, register)
-    index = f"(thread.index + {form.threads} * ({register}))"
+    index = f"(thread.index + {form.threads} * {atom(register)})"
     return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
 
 
@@ -134,10 +135,10 @@ class Held:
         point = point.along(self.layout.axes)
         if not self.layout.alike(point.layout):
             raise ValueError(f"{self.name} lies in other threads")
-        i = point.register
+        i = atom(point.register)
         if self.pack:
-            return f"un{self.pack}({self.name}[({i}) / 8][({i}) / 2 % 4], ({i}) % 2)"
-        return f"float({self.name}[{i}])" if self.halves else f"{self.name}[{i}]"
+            return f"un{self.pack}({self.name}[{i} / 8][{i} / 2 % 4], {i} % 2)"
+        return f"float({self.name}[{point.register}])" if self.halves else f"{self.name}[{point.register}]"
 
 
 @dataclass(frozen=True, slots=True)

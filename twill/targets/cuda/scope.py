@@ -16,7 +16,7 @@ from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda.arithmetic import ATOMICS, constant, expressions
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
-from twill.targets.cuda.expressions import bare, plus
+from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, layout, linear, moves
 from twill.targets.cuda.names import c_name, channel, count
 from twill.targets.cuda.register_tiles import BITS, PACK, Elements, Held, Point, Transposed, c_type, declaration, held, packed, point
@@ -63,7 +63,7 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
     if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
     if pack:
-        low, high = (elements(point(form, f"2 * i_ + {half}")) for half in (0, 1))
+        low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
     return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
 
@@ -100,6 +100,16 @@ def once(form: Fragment) -> str:
             return f"thread.row % {16 * form.down} == 0" if form.across > 1 else "thread.row == 0"
         case _:
             return "true"
+
+
+def guard(*conditions: str) -> str:
+    """In front of a statement: only where all of them hold."""
+    needed = [one for one in conditions if one != "true"]
+    return f"if ({' && '.join(needed)}) " if needed else ""
+
+
+FOLDED = {"arith.addi": plus, "arith.muli": times}
+"""Operations on scalars whose terms that change nothing are not printed."""
 
 
 def constant_type(type: Type) -> str:
@@ -191,7 +201,7 @@ class Scope:
         fragment = source.layout if isinstance(source, Held) else self.layout(kind)
         if tensor.encoding is None:
             one = point(fragment, "i_")
-            body = f"if ({once(fragment)}) {plain(kind, address, one)} = {cast(kind, elements(one))};"
+            body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"
             self.lines += [unrolled(fragment), f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)", f"    {body}"]
             return
         tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
@@ -263,7 +273,8 @@ class Scope:
             else:
                 forms = [(value, self.form(value)) for value in op.operands]
                 given = [number(value.type, form) for value, form in forms if isinstance(form, str)]
-                self._named(result, cast(result.type, expressions(op, given)[position] or ""))
+                text = FOLDED[op.name](*given) if op.name in FOLDED else expressions(op, given)[position] or ""
+                self._named(result, cast(result.type, text))
 
     def _tile_of(self, op: Op, position: int, result: Value, type: Tensor) -> Elements:
         """A tile of numbers is computed now; of indices and conditions, each element where it is used."""
@@ -318,7 +329,7 @@ class Scope:
         assert isinstance(result, Tensor)
         name, one, fragment = self.name(op.result), point(layout(source), "i_"), layout(source)
         self.lines += [self.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
-        self.lines.append(f"    if ({once(fragment)}) {plain(source, self.scratch, one)} = {cast(source, form(one))};")
+        self.lines.append(f"    {guard(once(fragment))}{plain(source, self.scratch, one)} = {cast(source, form(one))};")
         self.lines += [self.group_barrier(), *([] if op.result.id in self.targets else [declaration(result, name)])]
         self.lines += written(result, name, lambda one: number(result, plain(result, self.scratch, one)))
         self.values[op.result.id] = held(name, result)
@@ -348,9 +359,10 @@ class Scope:
             return
         form = self.layout(value.type)
         one = point(form, "i_")
-        mask = "".join(f" && {self.elements(each)(one)}" for each in masks)
+        masked = [self.elements(each)(one) for each in masks]
         target, source = self.elements(pointers)(one), cast(value.type, self.elements(value)(one))
-        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    if ({once(form)}{mask}) {word}({target}, {source});"]
+        self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+        self.lines.append(f"    {guard(once(form), *masked)}{word}({target}, {source});")
 
     def _load(self, op: Op) -> None:
         pointers, *rest = op.operands
@@ -390,9 +402,9 @@ class Scope:
         form = self.layout(value.type)
         one = point(form, "i_")
         target, source = self.elements(op.operands[0])(one), cast(value.type, self.elements(value)(one))
-        mask = f" && {self.elements(op.operands[2])(one)}" if len(op.operands) > 2 else ""
+        masked = [self.elements(mask)(one) for mask in op.operands[2:]]
         self.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
-        self.lines.append(f"    if ({once(form)}{mask}) *{target} = {source};")
+        self.lines.append(f"    {guard(once(form), *masked)}*{target} = {source};")
 
     def assign(self, writes: Iterable[Write]) -> None:
         """Keep results that are not in their variables yet. Raises TwillError, with its line, for one whose
@@ -439,7 +451,7 @@ def _splat(scope: Scope, op: Op) -> Form:
 def _range(scope: Scope, op: Op) -> Form:
     assert isinstance(op.result.type, Tensor)
     start, along = op.attributes["start"], axes(op.result.type)
-    return lambda point: f"({start} + {point.along(along).coordinate()})"
+    return lambda point: atom(plus(str(start), point.along(along).coordinate()))
 
 
 def _transpose(scope: Scope, op: Op) -> Form:

@@ -10,6 +10,7 @@ from math import prod
 
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 from twill.ir.program import SlotTensor
+from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.register_tiles import BITS, Elements, Held, Point, declaration, held, point
 from twill.warp.channels import bits
@@ -175,5 +176,5 @@ def _from(index: str, whole: Fragment, part: Fragment, unit: int, first: int) ->
 def _two(name: str, tile: Shared, pair: str) -> str:
     """Two neighbours in registers."""
     if tile.bits == 32:
-        return f"{name}[2 * ({pair})], {name}[2 * ({pair}) + 1]"
-    return f"{name}[({pair}) / 4][({pair}) % 4]"
+        return f"{name}[2 * {atom(pair)}], {name}[2 * {atom(pair)} + 1]"
+    return f"{name}[{atom(pair)} / 4][{atom(pair)} % 4]"

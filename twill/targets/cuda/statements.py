@@ -6,12 +6,13 @@ cycle, its stage and the TTGIR line of its operation.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from twill.ir.loop import Op, Tensor, TensorDesc
 from twill.ir.program import (
     Advance,
     At,
+    Buffer,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -48,6 +49,8 @@ from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope, iteration, refuse, sequence, variable, written
 from twill.targets.cuda.shared_tiles import copied, shared, stored
 
+STORES_READ = "if (thread.leader) tma_wait_read<0>();"
+"""The stores of a group have read shared memory; its leader started them."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
 """How a tile leaves, by the kind of reduction."""
 REMATERIALIZED = ("thread.lane", "thread.index", "thread.row", "thread.column")
@@ -128,7 +131,7 @@ class Emitter:
             case StoreTile():
                 return self._store(statement)
             case StoreWait():
-                return ["if (thread.leader) tma_wait_read<0>();", self.scope().group_barrier()]
+                return [STORES_READ, self.scope().group_barrier()]
             case Pipelined():
                 return self._pipelined(statement)
             case For(op, body, bounds):
@@ -136,7 +139,7 @@ class Emitter:
             case If(op, condition, then, otherwise):
                 return self._if(self.program.op(op), condition, then, otherwise)
             case _:
-                raise refuse(self.program, next(self.program.function.walk()), f"{type(statement).__name__} can not be generated")
+                assert_never(statement)
 
     # --- computing ------------------------------------------------------------------------------------------------
 
@@ -266,8 +269,14 @@ class Emitter:
         buffer = next(buffer for buffer in self.program.buffers if buffer.id == it.buffer)
         corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, Tensor)]
         for part in range(it.parts):
+            scope.lines += self._staging_free(buffer, waits=it.waits or part > 0)
             scope.lines += self._leave(op, words, it.parts, buffer.offset, part, corner)
         return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
+
+    def _staging_free(self, buffer: Buffer, *, waits: bool) -> list[str]:
+        """Before a buffer is written: earlier stores have read it, and all warps are done with the channel that it overlays."""
+        wait = [STORES_READ] if waits else []
+        return [*wait, self.scope().group_barrier()] if waits or buffer.overlays else []
 
     def _leave(self, op: Op, words: Held, parts: int, offset: int, part: int, corner: list[str]) -> list[str]:
         """One part of a tile: registers to shared memory, then to global memory."""
@@ -288,17 +297,8 @@ class Emitter:
             group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
             at = _coordinates(corner, (group * parts + part) * piece + inside)
             boxes.append(f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});")
-        free = ["if (thread.leader) tma_wait_read<0>();", self.scope().group_barrier()]
-        return [
-            *free,
-            *filled,
-            "fence_async_shared();",
-            self.scope().group_barrier(),
-            "if (thread.leader) {",
-            *boxes,
-            "    tma_commit();",
-            "}",
-        ]
+        start = ["if (thread.leader) {", *boxes, "    tma_commit();", "}"]
+        return [*filled, "fence_async_shared();", self.scope().group_barrier(), *start]
 
     # --- structure ------------------------------------------------------------------------------------------------
 

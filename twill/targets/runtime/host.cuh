@@ -3,24 +3,68 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <cstdint>
+#include <cstring>
 
 namespace twill {
 
-/// Encodes a map of a tensor of `Rank` dimensions, innermost first, moved in boxes of which a row fills a
-/// line of the swizzle pattern. `pitches`, in bytes, are those of all dimensions but the innermost. Gives 0,
-/// a cudaError_t, or the driver's CUresult.
+/// What a tensor map follows from; bytes that no member has are 0.
+struct TensorMapKey {
+    const void* data;
+    cuuint64_t sizes[5], pitches[4];
+    cuuint32_t box[5];
+    uint32_t type, swizzle, rank;
+};
+
+/// Encodes a map by the driver. Gives 0, a cudaError_t, or the driver's CUresult.
+inline int encode_tensor_map(CUtensorMap* map, const TensorMapKey& key) {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    if (const cudaError_t status =
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found))
+        return status;
+    if (found != cudaDriverEntryPointSuccess) return cudaErrorSymbolNotFound;
+    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
+        map, CUtensorMapDataType(key.type), key.rank, const_cast<void*>(key.data), key.sizes, key.pitches, key.box,
+        steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CUtensorMapSwizzle(key.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/// The map of a tensor of `Rank` dimensions, innermost first, moved in boxes of which a row fills a line of the swizzle
+/// pattern. `pitches`, in bytes, are those of all dimensions but the innermost. Gives 0, a cudaError_t, or the driver's
+/// CUresult. A thread's latest maps are kept: a launch with the arguments of an earlier one encodes none.
 template <int Rank>
 inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
                       const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank]) {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t status =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
-    if (status != cudaSuccess) return status;
-    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
-        map, type, Rank, const_cast<void*>(data), sizes, pitches, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    struct Entry {
+        CUtensorMap map;
+        TensorMapKey key;
+    };
+    constexpr size_t count = 64;
+    static thread_local Entry kept[count] = {};
+    TensorMapKey key;
+    memset(&key, 0, sizeof key);
+    memcpy(key.sizes, sizes, sizeof sizes);
+    memcpy(key.pitches, pitches, sizeof pitches);
+    memcpy(key.box, box, sizeof box);
+    key.data = data, key.type = type, key.swizzle = swizzle, key.rank = Rank;
+    size_t hash = 0;
+    for (size_t i = 0; i < sizeof key / sizeof(uint32_t); ++i) {
+        uint32_t word;
+        memcpy(&word, reinterpret_cast<const char*>(&key) + i * sizeof word, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    Entry& entry = kept[hash % count];
+    if (memcmp(&entry.key, &key, sizeof key)) {
+        if (const int status = encode_tensor_map(&entry.map, key)) {
+            memset(&entry.key, 0, sizeof key);
+            return status;
+        }
+        entry.key = key;
+    }
+    *map = entry.map;
+    return 0;
 }
 
 /// How many thread blocks share `programs`, one on each multiprocessor of the current device.

@@ -1,0 +1,59 @@
+"""Results that a group computes outside of loops and never reads: they are not computed.
+
+Takes the statements of one group; gives them without such writes, and without the operations and statements that only
+served them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twill.ir.effects import effects, registers
+from twill.ir.program import ONCE, Compute, For, If, MmaIssue, Register, Statement, walk
+from twill.warp.dataflow import Code, captured, pure
+
+Statements = tuple[Statement, ...]
+
+
+def without_dead_code(code: Code, body: Statements) -> Statements:
+    """The body of a group."""
+    while (smaller := _list(code, body, _read(body))) != body:
+        body = smaller
+    return body
+
+
+def _read(body: Statements) -> frozenset[str]:
+    """The variables that any statement reads."""
+    found = [register for statement in walk(body) for register in registers(effects(statement).reads)]
+    found += [one.accumulator for one in walk(body) if isinstance(one, MmaIssue) and isinstance(one.accumulator, Register)]
+    return frozenset(register.variable for register in found)
+
+
+def _list(code: Code, statements: Statements, read: frozenset[str]) -> Statements:
+    return tuple(kept for statement in statements for kept in _one(code, statement, read))
+
+
+def _one(code: Code, statement: Statement, read: frozenset[str]) -> Sequence[Statement]:
+    match statement:
+        case Compute() if statement.at.iteration == ONCE:
+            writes = tuple(write for write in statement.writes if write.register.variable in read)
+            ops = _needed(code, statement.ops, {write.value for write in writes})
+            bound = {value.id for index in ops for value in captured(code.ops[index])}
+            reads = tuple(one for one in statement.reads if one.value in bound)
+            return [replace(statement, ops=ops, reads=reads, writes=writes)] if ops else []
+        case For(body=body):
+            return [replace(statement, body=_list(code, body, read))]
+        case If(then=then, otherwise=otherwise):
+            return [replace(statement, then=_list(code, then, read), otherwise=_list(code, otherwise, read))]
+        case _:
+            return [statement]
+
+
+def _needed(code: Code, ops: Sequence[int], values: set[int]) -> tuple[int, ...]:
+    """The operations that have effects, or make one of the values or an operand of another that is needed."""
+    wanted, kept = set(values), list[int]()
+    for index in reversed(ops):
+        op = code.ops[index]
+        if not pure(op) or any(result.id in wanted for result in op.results):
+            kept.append(index)
+            wanted |= {value.id for value in captured(op)}
+    return tuple(reversed(kept))
