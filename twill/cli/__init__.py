@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TextIO
 
@@ -18,8 +19,9 @@ from twill.diagnostics import TRACEBACK, InternalError
 
 COMMANDS = {
     "schedule": "Find the optimal schedule of a loop.",
-    "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "explain": "Show what bounds a loop, and what would move the bound.",
+    "diff": "Compare two schedules.",
+    "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
@@ -29,6 +31,8 @@ COMMANDS = {
     "run": "Run a program with Twill's kernels in place of Triton's.",
     "check": "Verify a schedule independently, with no solver.",
     "machines": "List the machine models, or show one.",
+    "doctor": "Show what is installed, and what it enables.",
+    "cache": "List or clear the cache of built kernels.",
 }
 """The commands in the order of `twill --help`. Command NAME is the function NAME of the module twill.cli.NAME."""
 
@@ -48,13 +52,41 @@ class _Lazy(click.Group):
             return None
         return getattr(import_module(f"twill.cli.{cmd_name}"), cmd_name)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            close = get_close_matches(args[0], COMMANDS, 2)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _completion(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Print the completion script of a shell."""
+    if value is None or ctx.resilient_parsing:
+        return
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(value)
+    if made is None:
+        raise click.BadParameter(f"no completion for {value!r}", ctx, param)
+    click.echo(made(ctx.command, {}, "twill", "_TWILL_COMPLETE").source())
+    ctx.exit()
+
+
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="twill-scheduler", prog_name="twill")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_completion,
+    help='Print a completion script, such as for eval "$(twill --completion bash)".',
+)
 def twill() -> None:
     """Provably optimal software pipelining and warp specialization for Tensor Core loops.
 
