@@ -56,7 +56,7 @@ class _Lazy(click.Group):
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             close = get_close_matches(args[0], COMMANDS, 2)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
