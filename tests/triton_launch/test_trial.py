@@ -57,18 +57,39 @@ def test_a_kernel_that_does_nothing_is_found(memory: Array) -> None:
 
 
 def test_measuring_leaves_no_trace(memory: Array) -> None:
-    def measure(runs: Mapping[str, Run]) -> Mapping[str, float]:
+    begun: list[Any] = []
+
+    def measure(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
         for run in [*runs.values()] * 3:
+            reset()
+            begun.append(memory.data.tolist())
             run()
         return {"triton": 3.0, "twill": 2.0}
 
     assert trial(adds(memory, 1), adds(memory, 1), [memory], measure).speed == 1.5
+    assert begun == [[0, 1, 2, 3]] * 6
     assert memory.data.tolist() == [1, 2, 3, 4]
 
 
 def test_a_wrong_kernel_is_not_measured(memory: Array) -> None:
-    found = trial(adds(memory, 1), adds(memory, 2), [memory], lambda runs: pytest.fail("there is no point"))
+    found = trial(adds(memory, 1), adds(memory, 2), [memory], lambda runs, reset: pytest.fail("there is no point"))
     assert found.speed is None
+
+
+def test_where_memory_runs_out_after_tritons_launch_nothing_has_happened(memory: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller launches once more."""
+    save, saved = Array.save, list[Any]()
+
+    def runs_out(array: Array) -> Any:
+        if saved:
+            raise MemoryError
+        saved.append(save(array))
+        return saved[0]
+
+    monkeypatch.setattr(Array, "save", runs_out)
+    with pytest.raises(MemoryError):
+        trial(adds(memory, 1), adds(memory, 1), [memory], None)
+    assert memory.data.tolist() == [0, 1, 2, 3]
 
 
 def test_a_launch_that_raises_leaves_tritons_result(memory: Array) -> None:

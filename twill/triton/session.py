@@ -190,11 +190,12 @@ class Session:
         """Raises TwillError where the kernel does not take what Triton passes."""
         function = kernel.launch
         function.argtypes = c_types(kernel.manifest.arguments)  # pyright: ignore[reportFunctionMemberAccess]
-        return launcher(function, plan(route.request.signature, kernel.manifest), route.triton, partial(self._failed, route))
+        return launcher(function, plan(route.request.signature, kernel.manifest), route.triton, partial(self._failed, route, kernel))
 
-    def _failed(self, route: Route, reason: str) -> None:
+    def _failed(self, route: Route, kernel: Kernel, status: int) -> None:
         """Nothing was launched: Triton's kernel takes over for good."""
-        self._settle(route, route.triton, Row(*_named(route), "triton", reason))
+        text = kernel.runtime.text(status) if kernel.runtime else f"CUDA error {status}"
+        self._settle(route, route.triton, Row(*_named(route), "triton", f"the launch of Twill's kernel failed with {text}"))
 
     def report(self) -> Report:
         return Report(tuple(self.rows.values()))
@@ -207,7 +208,7 @@ class Session:
             route.settle(route.triton)
 
 
-def launcher(function: Callable[..., int], arguments: Getter, triton: Launch, failed: Callable[[str], None]) -> Launch:
+def launcher(function: Callable[..., int], arguments: Getter, triton: Launch, failed: Callable[[int], None]) -> Launch:
     """Twill's kernel as Triton launches kernels; no allocation, no synchronization. A launch that does not fit goes to Triton's."""
 
     def launch(x: int, y: int, z: int, stream: int, handle: Any, packed: Any, metadata: Any, enter: Any, leave: Any, *values: Any) -> None:
@@ -223,7 +224,7 @@ def launcher(function: Callable[..., int], arguments: Getter, triton: Launch, fa
         if leave is not None:
             leave(metadata)
         if status:
-            failed(f"the launch of Twill's kernel failed with CUDA error {status}")
+            failed(status)
             return triton(x, y, z, stream, handle, packed, metadata, None, None, *values)
         return None
 

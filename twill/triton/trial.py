@@ -10,6 +10,7 @@ goes astray inside these allocations is found. Needs PyTorch.
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any, Protocol
 
 from twill.triton.store import Trial
@@ -22,6 +23,10 @@ CHUNK = 2**24
 """Elements that are compared at a time."""
 OUTLIER = 32
 """How many times the tolerance a single element may be off, relative to itself plus the root mean square of all."""
+
+
+Measure = Callable[[Mapping[str, Run], Run], Mapping[str, float]]
+"""Milliseconds of runs by name; the second function puts the memory back, which each run wants: a kernel may count in it, or lock."""
 
 
 class NoTrialError(Exception):
@@ -41,18 +46,22 @@ class Memory(Protocol):
         ...
 
 
-def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Callable[[Mapping[str, Run]], Mapping[str, float]] | None) -> Trial:
-    """Raises whatever the launches raise. `measure` gives the milliseconds of both."""
+def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure | None) -> Trial:
+    """Raises whatever the launches raise, and what saving raises (then nothing has been launched, as far as memory tells)."""
     before = [memory.save() for memory in memories]
     triton()
-    right = [memory.save() for memory in memories]
-    _restore(memories, before)
     try:
+        right = [memory.save() for memory in memories]
+    except BaseException:
+        _restore(memories, before)
+        raise
+    try:
+        _restore(memories, before)
         twill()
         found = (memory.difference(saved) for memory, saved in zip(memories, right, strict=True))
         result = Trial(wrong=next((wrong for wrong in found if wrong), None))
         if measure and not result.wrong:
-            times = measure({"triton": triton, "twill": twill})
+            times = measure({"triton": triton, "twill": twill}, lambda: _restore(memories, before))
             result = replace(result, triton_ms=times["triton"], twill_ms=times["twill"])
     finally:
         _restore(memories, right)
@@ -84,10 +93,24 @@ def gpu() -> str | None:
     return torch.cuda.get_device_name() if torch else None
 
 
-def _times(runs: Mapping[str, Run]) -> Mapping[str, float]:
-    from twill.bench.measure import times
+def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
+    """Medians. The copies that put the memory back leave the same in the L2 for both; a sleeping kernel lets the host run ahead."""
+    import torch
 
-    return {name: spread.median for name, spread in times(runs, ROUNDS).items()}
+    from twill.bench.measure import SLEEP
+
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            reset()
+            torch.cuda._sleep(SLEEP)
+            begin.record()
+            run()
+            end.record()
+            end.synchronize()
+            found[name].append(begin.elapsed_time(end))
+    return {name: median(values) for name, values in found.items()}
 
 
 def arrays(values: Any, name: str = "argument") -> Iterator[tuple[str, Any]]:
