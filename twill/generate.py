@@ -57,6 +57,7 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
     from twill.loop_nest import program
     from twill.targets import target
     from twill.warp.dump import dumped
+    from twill.warp.validate import validate
 
     options = options or GenerateOptions()
     results = dict[str, Result]()
@@ -75,6 +76,7 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
     found = cases(replace(inputs, own_descriptors=True))
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
+    validate(made, loops[0].problem.limits)
     return Generated(made, loops, results, target(loops[0].machine.arch).source(made), dumps, found)
 
 

@@ -6,10 +6,11 @@ on the schedule (which group holds a value, how many registers are left) is refu
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import Location, TwillError
 from twill.inputs import Case
 from twill.ir.loop import Loop, Op
 from twill.ops.table import lookup, role
+from twill.targets import target
 from twill.warp import non_loop_code, tasks
 from twill.warp.dataflow import NOTHING, Code, read
 
@@ -44,8 +45,28 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     found = [*non_loop_code.refusals(code, plain, around)]
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
     found += _without_text(code)
+    found += _clusters(code)
+    found += _by_the_target(code, cases)
     parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
     yield from (_explained(error, code) for error in found if error.location not in parts)
+
+
+def _clusters(code: Code) -> Iterator[TwillError]:
+    """A module compiled for several thread blocks together."""
+    module = code.module
+    if module.num_ctas > 1:
+        at, text = next((i, line) for i, line in enumerate(module.text.splitlines(), 1) if "num-ctas" in line)
+        what = f"the module is compiled for clusters of {module.num_ctas} thread blocks, which can not be generated"
+        yield TwillError(what, Location(module.file, at, text.index("num-ctas") + 1), text=text, help="compile it with num_ctas=1")
+
+
+def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
+    """What the target's instructions do not do."""
+    machine = cases[0].machine
+    for op in code.ops.values() if machine else ():
+        reason = target(machine.arch).unsupported(op) if machine else None
+        if reason:
+            yield code.refuse(f"{op.name} {reason}", op)
 
 
 def _without_text(code: Code) -> Iterator[TwillError]:
@@ -64,7 +85,9 @@ def _used(code: Code, op: Op) -> bool:
 def _expressible(op: Op) -> bool:
     """False for an elementwise operation that has no text; anything else is not judged here."""
     row = lookup(op.name)
-    if row is None or row.kind != "elementwise" or row.role != "value" or op.regions:
+    if row is None:
+        return not op.name.startswith(("arith.", "math."))
+    if row.kind != "elementwise" or row.role != "value" or op.regions:
         return True
     return row.c is not None and row.c(op, ["{}"] * len(op.operands)) is not None
 

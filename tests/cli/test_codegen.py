@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import twill
+from twill import pipeline
 from twill.cli import run
 from twill.launch.build import build
 from twill.launch.load import load
@@ -122,3 +123,40 @@ def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
     assert "MmaWait" not in before
     assert "MmaWait 1" in after
     assert (dump / names[-1]).read_text() == (tmp_path / "build" / "warps.txt").read_text()
+
+
+@pytest.mark.parametrize("command", ["codegen", "simulate"])
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        (
+            GEMM,
+            '"ttg.num-ctas" = 1',
+            '"ttg.num-ctas" = 2',
+            r"k.ttgir:14:\d+: error: the module is compiled for clusters of 2 thr",
+        ),
+        (
+            GEMM,
+            "%11 = arith.truncf %acc_4",
+            "%odd = math.hyper %acc_4 : tensor<128x256xf32, #mma>\n    %11 = arith.truncf %odd",
+            r"k.ttgir:51:\d+: error: math.hyper",
+        ),
+        ("tests/kernels/ttgir/product_e4m3_32.sm90.ttgir", "f8E4M3FN", "i8", "ttng.warp_group_dot of i8 and i8 that adds to f32 can"),
+    ],
+)
+def test_what_no_schedule_helps_is_refused_before_the_search(
+    command: str,
+    file: str,
+    old: str,
+    new: str,
+    complaint: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = Path(file).read_text()
+    assert old in text
+    (tmp_path / "k.ttgir").write_text(text.replace(old, new))
+    monkeypatch.setattr(pipeline, "solve", None)
+    assert run([command, str(tmp_path / "k.ttgir")]) == 2
+    assert re.search(complaint, capsys.readouterr().err)

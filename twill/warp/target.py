@@ -58,3 +58,5 @@ class Target:
     legalization: Legalization
     source: Callable[[Program], str]
     """A program as CUDA C++. Raises TwillError, with the operation and its line, for what can not be generated."""
+    unsupported: Callable[[Op], str | None] = lambda op: None
+    """Why an operation can not be generated, whatever the schedule; None where it may be."""

@@ -8,7 +8,7 @@ from twill.targets.cuda import kernel
 from twill.targets.cuda.fragments import layout, moves, scratch
 from twill.targets.hopper.mma_waits import crossing, pending, straight, with_waits
 from twill.targets.hopper.scheduling_fences import fenced
-from twill.targets.hopper.wgmma import WgmmaPrinter, instructions
+from twill.targets.hopper.wgmma import WgmmaPrinter, instructions, unsupported
 from twill.warp.target import Legalization, Target, Tiles
 
 
@@ -25,4 +25,5 @@ TARGET = Target(
     tiles=Tiles(moves, scratch, lambda tile: layout(tile).across),
     legalization=Legalization(with_waits, straight, crossing, pending, fenced),
     source=source,
+    unsupported=unsupported,
 )

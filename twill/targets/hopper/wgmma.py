@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.program import MmaIssue, Program, Register, Slot, walk
+from twill.ops.table import named
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.register_tiles import BITS
@@ -22,6 +23,16 @@ NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f3
 def instructions(program: Program) -> list[str]:
     """The declarations of the wgmma that a program uses."""
     return sorted({_instruction(program.op(s.ops[-1])) for g in program.groups for s in walk(g.body) if isinstance(s, MmaIssue)})
+
+
+def unsupported(op: Op) -> str | None:
+    """Why an MMA can not be generated, by the types of its operands; None for one that may be, and for other operations."""
+    if op.name != named("wgmma"):
+        return None
+    kinds = [getattr(operand.type, "dtype", None) for operand in op.operands[:3]]
+    names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
+    fits = len(names) == 3 and names[0] in NAMES and names[1] in NAMES and BITS[names[0]] == BITS[names[1]] and names[2] == "f32"
+    return None if fits else f"of {' and '.join(names[:2])} that adds to {names[-1]} can not be generated"
 
 
 def _instruction(dot: Op) -> str:

@@ -1,0 +1,216 @@
+"""Whether a program keeps to the rules that hold for all of its statements together: shared memory, barriers, warps, registers, roles.
+
+Takes a `Program` and the limits of its machine; gives every complaint, or raises TwillError with the first. Shares nothing with the code
+that makes programs; a complaint is a defect of that code. (`simulate` checks what depends on the order of statements.)
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import prod
+
+from twill.diagnostics import Location, TwillError
+from twill.ir.problem import Limits
+from twill.ir.program import (
+    Channel,
+    ConsumerRelease,
+    ConsumerWait,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    ProducerLoad,
+    ProducerStore,
+    Program,
+    SlotTensor,
+    Statement,
+    StoreTile,
+    StoreWait,
+    WarpProgram,
+    walk,
+)
+from twill.warp.channels import LOADED, bits
+
+COPIES = (4, 8, 16)
+"""Bytes of an asynchronous copy (PTX ISA, cp.async)."""
+NAMED_BARRIERS = 16
+"""Of a thread block, the first for all of its threads (PTX ISA, bar)."""
+MOST_BYTES = (1 << 20) - 1
+"""That one phase of an mbarrier can expect (PTX ISA, mbarrier.expect_tx: tx-count)."""
+ALIGNMENT = 1024
+"""Of the base of shared memory: of tiles of 128-byte swizzle (PTX ISA, shared memory matrix layout)."""
+
+Complaint = tuple[str, Location | None]
+"""What is wrong, and with which operation."""
+
+
+def validate(program: Program, limits: Limits) -> None:
+    """Raises TwillError for the first complaint."""
+    for what, where in complaints(program, limits):
+        lines = program.module.text.splitlines()
+        text = lines[where.line - 1] if where and where.file == program.module.file and where.line <= len(lines) else None
+        raise TwillError(
+            f"the generated program is wrong: {what}", where, text=text, help="this is a defect in Twill: please report it with the TTGIR"
+        )
+
+
+def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
+    """Everything that is wrong."""
+    yield from _memory(program)
+    yield from _named_barriers(program)
+    yield from _warps(program)
+    yield from _registers(program, limits)
+    for channel in program.channels:
+        yield from _slots(program, channel)
+    for group in program.groups:
+        for statement in walk(group.body):
+            yield from _statement(program, group, statement)
+    yield from _missing(program)
+
+
+# --- shared memory ----------------------------------------------------------------------------------------------------
+
+
+def _memory(program: Program) -> Iterable[Complaint]:
+    shared = program.shared
+    barriers = shared.barriers, shared.barriers + 16 * sum(channel.depth for channel in program.channels), "the barriers"
+    spans = [barriers, *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in program.channels)]
+    spans += [(b.offset, b.offset + b.bytes, f"buffer {b.id}") for b in program.buffers if b.overlays is None]
+    spans.sort()
+    for (_, end, one), (begin, _, other) in pairwise(spans):
+        if begin < end:
+            yield f"{one} and {other} overlap in shared memory", None
+    if spans[0][0] < 0 or max(end for _, end, _ in spans) > shared.bytes:
+        yield f"shared memory of {shared.bytes} bytes does not hold {spans[-1][2]}", None
+    if shared.bytes + ALIGNMENT > shared.limit:
+        yield f"{shared.bytes} bytes of shared memory and {ALIGNMENT} to align them are over the limit of {shared.limit}", None
+    if shared.barriers % 8:
+        yield "the barriers are not aligned to 8 bytes", None
+    for buffer in program.buffers:
+        channel = next((channel for channel in program.channels if channel.id == buffer.overlays), None)
+        if buffer.overlays is not None and (channel is None or not _inside(buffer.offset, buffer.bytes, channel)):
+            yield f"buffer {buffer.id} is not in the slots of {buffer.overlays}", None
+
+
+def _inside(offset: int, size: int, channel: Channel) -> bool:
+    return channel.offset <= offset and offset + size <= channel.offset + channel.depth * channel.stride
+
+
+def _slots(program: Program, channel: Channel) -> Iterable[Complaint]:
+    """The tiles of a slot, and who has to do with it."""
+    if channel.depth < 1 or channel.offset % ALIGNMENT or channel.stride % ALIGNMENT:
+        yield f"the slots of channel {channel.id} are not aligned to {ALIGNMENT} bytes", None
+    spans = sorted((tensor.offset, tensor.offset + tensor.bytes, tensor.name) for tensor in channel.tensors)
+    if any(begin < end for (_, end, _), (begin, _, _) in pairwise(spans)) or spans[-1][1] > channel.stride:
+        yield f"the tiles of channel {channel.id} overlap", None
+    for tensor in channel.tensors:
+        if tensor.bytes < _bytes(tensor) or tensor.offset % ALIGNMENT:
+            yield f"{tensor.name} of channel {channel.id} is {tensor.bytes} bytes at {tensor.offset}, and needs {_bytes(tensor)}", None
+    known = {group.id for group in program.groups}
+    if channel.producer not in known or not channel.consumers or not set(channel.consumers) <= known:
+        yield f"channel {channel.id} is of groups that there are not", None
+
+
+def _bytes(tensor: SlotTensor) -> int:
+    return prod(tensor.shape) * bits(tensor.dtype) // 8
+
+
+# --- warps, registers, named barriers ---------------------------------------------------------------------------------
+
+
+def _warps(program: Program) -> Iterable[Complaint]:
+    threads = program.launch.threads
+    spans = sorted((group.first_warp, group.first_warp + group.warps, group.id) for group in program.groups)
+    for (_, end, one), (begin, _, other) in pairwise(spans):
+        if begin < end:
+            yield f"groups {one} and {other} share warps", None
+    if spans[-1][1] > threads // 32 or threads % 128:
+        yield f"a thread block of {threads} threads does not hold all groups in whole warpgroups", None
+    for group in program.groups:
+        across = group.first_warp // 4 != (group.first_warp + group.warps - 1) // 4
+        if (group.warps >= 4 and (group.warps % 4 or group.first_warp % 4)) or (group.warps < 4 and across):
+            yield f"group {group.id} does not begin and end with warpgroups", None
+
+
+def _registers(program: Program, limits: Limits) -> Iterable[Complaint]:
+    """Registers are granted to whole warpgroups."""
+    entry, step = program.launch.entry_registers, limits.register_step
+    if entry * program.launch.threads > limits.registers_total:
+        yield f"{entry} registers for each of {program.launch.threads} threads are more than {limits.registers_total}", None
+    granted = 0
+    for warp in range(0, program.launch.threads // 32, 4):
+        own = [group.registers for group in program.groups if group.first_warp < warp + 4 and warp < group.first_warp + group.warps]
+        granted += 128 * max(own, default=entry)
+        if any(one % step or not limits.narrow_registers <= one <= limits.registers_per_thread for one in own):
+            yield f"warps {warp} to {warp + 3} are granted {own} registers", None
+    if granted > limits.registers_total:
+        yield f"{granted} registers are granted, of {limits.registers_total}", None
+
+
+def _named_barriers(program: Program) -> Iterable[Complaint]:
+    """Those of the hand-offs, and one for each group's own warps."""
+    numbers = [order.barrier for order in program.orders]
+    used = len(numbers) + len(program.groups)
+    if used >= NAMED_BARRIERS:
+        yield f"{used} named barriers are needed, and there are {NAMED_BARRIERS - 1}", None
+    if sorted(numbers) != list(range(1, len(numbers) + 1)):
+        yield f"the named barriers of hand-offs have the numbers {numbers}", None
+    known = {group.id for group in program.groups}
+    for order in program.orders:
+        if order.signaller == order.waiter or not {order.signaller, order.waiter} <= known:
+            yield f"{order.id} is between groups {order.signaller} and {order.waiter}", None
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+def _statement(program: Program, group: WarpProgram, statement: Statement) -> Iterable[Complaint]:
+    match statement:
+        case ProducerLoad(channel=id, bytes=expected):
+            channel = program.channel(id)
+            where = program.op(statement.loads[-1].ops[-1]).location if statement.loads else None
+            if group.id != channel.producer or channel.filled_by not in LOADED:
+                yield f"group {group.id} loads into channel {id} of group {channel.producer}", where
+            if any(load.vector not in ((0,) if channel.filled_by == "tma" else COPIES) for load in statement.loads):
+                yield f"channel {id} is filled by {channel.filled_by}, and its loads are not", where
+            if sorted(load.tensor for load in statement.loads) != list(range(len(channel.tensors))):
+                yield f"a slot of channel {id} is not loaded whole", where
+            if expected != sum(map(_bytes, channel.tensors)) or not 0 < expected <= MOST_BYTES:
+                yield f"{expected} bytes are expected in a slot of channel {id} of {sum(map(_bytes, channel.tensors))}", where
+        case ProducerStore(channel=id, values=values):
+            channel = program.channel(id)
+            where = program.op(statement.ops[-1]).location if statement.ops else None
+            if group.id != channel.producer or channel.filled_by in LOADED:
+                yield f"group {group.id} stores into channel {id} of group {channel.producer}", where
+            if len(values) != len(channel.tensors):
+                yield f"a slot of channel {id} is not stored whole", where
+        case ConsumerWait(channel=id) | ConsumerRelease(channel=id):
+            if group.id not in program.channel(id).consumers:
+                yield f"group {group.id} consumes channel {id} of groups {list(program.channel(id).consumers)}", None
+        case OrderBarrierWait(order=id) | OrderBarrierArrive(order=id):
+            order = next((order for order in program.orders if order.id == id), None)
+            role = (order.waiter if isinstance(statement, OrderBarrierWait) else order.signaller) if order else None
+            if role != group.id:
+                yield f"group {group.id} has the role of group {role} in {id}", None
+        case StoreTile(buffer=id) | StoreWait(buffer=id):
+            if all(buffer.id != id for buffer in program.buffers):
+                yield f"there is no buffer {id}", None
+        case _:
+            return
+
+
+def _missing(program: Program) -> Iterable[Complaint]:
+    """Roles that nobody plays."""
+    found = {group.id: list(walk(group.body)) for group in program.groups}
+    for channel in program.channels:
+        if channel.filled_by != "mma" and not _has(found[channel.producer], (ProducerLoad, ProducerStore), channel=channel.id):
+            yield f"nothing fills channel {channel.id}", None
+        for group in channel.consumers:
+            if not _has(found[group], (ConsumerWait,), channel=channel.id):
+                yield f"group {group} never waits for channel {channel.id}", None
+    for order in program.orders:
+        if not _has(found[order.signaller], (OrderBarrierArrive,), order=order.id):
+            yield f"group {order.signaller} never signals {order.id}", None
+        if not _has(found[order.waiter], (OrderBarrierWait,), order=order.id):
+            yield f"group {order.waiter} never waits for {order.id}", None
+
+
+def _has(statements: Sequence[Statement], kinds: tuple[type, ...], **fields: str) -> bool:
+    return any(isinstance(s, kinds) and all(getattr(s, name) == value for name, value in fields.items()) for s in statements)
