@@ -141,7 +141,7 @@ def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
             "%odd = math.hyper %acc_4 : tensor<128x256xf32, #mma>\n    %11 = arith.truncf %odd",
             r"k.ttgir:51:\d+: error: math.hyper",
         ),
-        ("tests/kernels/ttgir/product_e4m3_32.sm90.ttgir", "f8E4M3FN", "i8", "ttng.warp_group_dot of i8 and i8 that adds to f32 can"),
+        ("tests/kernels/ttgir/matmul_e4m3_32.sm90.ttgir", "f8E4M3FN", "i8", "ttng.warp_group_dot of i8 and i8 that adds to f32 can"),
     ],
 )
 def test_what_no_schedule_helps_is_refused_before_the_search(
