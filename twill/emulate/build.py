@@ -20,10 +20,9 @@ from twill.emulate.arrays import decoded, encoded
 from twill.emulate.host import Host, Launched, compiled
 from twill.emulate.memory.clocks import Array
 from twill.emulate.memory.device import Device
-from twill.extract.frontend.persistent import GRID
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.files.text import load as text_of
-from twill.ir.loop import Function
+from twill.ir.loop import GRID, Function
 from twill.launch.build import MANIFEST, RUNTIME, SOURCE
 from twill.launch.manifest import Manifest, read
 from twill.simulate.compare import Compared, arguments, error, scalars

@@ -13,6 +13,9 @@ from typing import TypeAlias
 
 from twill.diagnostics import Location
 
+GRID = "twill.grid"
+"""Attribute of an argument that is the size of the grid along an axis (0, 1, 2)."""
+
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.descriptors import BASE, DESCRIPTOR
-from twill.extract.frontend.persistent import GRID
 from twill.extract.strides import Stride, Term, layouts
 from twill.files.graph import schema
 from twill.files.record import Ranges, decode, encode
 from twill.files.text import parse, render
-from twill.ir.loop import Attribute, Pointer, Scalar, Value
+from twill.ir.loop import GRID, Attribute, Pointer, Scalar, Value
 from twill.ir.names import identifier
 from twill.ir.program import Program
 from twill.warp.tasks import Scheduled

@@ -7,11 +7,9 @@ Lines stay where they are. Raises TwillError, with the line, for a kernel that i
 
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
-from twill.ir.loop import Function, Module
+from twill.ir.loop import GRID, Function, Module
 from twill.ops.table import role
 
-GRID = "twill.grid"
-"""Attribute of an argument that is the size of the grid along an axis (0, 1, 2)."""
 _AXES = "xyz"
 _INSTEAD = {
     ("program_id", "x"): "arith.remsi %twill_tile, %twill_grid_x",

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.extract.frontend.persistent import GRID
-from twill.ir.loop import Scalar, Tensor, TensorDesc, Value
+from twill.ir.loop import GRID, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
 from twill.ir.program import (
     Channel,

@@ -1,0 +1,87 @@
+"""Which package may import which: only those of lower layers, so that no two import each other.
+
+docs/architecture.md has the same layers. Imports inside functions count too.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LAYERS = (
+    ("diagnostics",),
+    ("ir",),
+    ("ops",),
+    ("costs", "engine", "extract", "warp"),
+    ("files", "modulo", "targets.blackwell", "targets.cuda"),
+    ("emit", "smt", "targets.hopper", "verify", "whatif"),
+    ("explain", "inputs", "pipeline", "simulate", "targets"),
+    ("launch", "refusals", "report"),
+    ("bench", "emulate", "loop_nest"),
+    ("generate",),
+    ("api", "triton"),
+    ("cli", "twill"),
+)
+"""Packages and modules of `twill`, lowest layer first; `targets` itself only chooses one of its packages."""
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+FORBIDDEN = {
+    "ir": {"ops", "extract"},
+    "verify": {"engine", "modulo", "smt"},
+    "emit": {"costs", "extract", "warp"},
+    "targets.cuda": {"costs", "extract", "engine"},
+    "report": {"pipeline", "targets"},
+}
+"""What a package has no reason to know, though it is in a lower layer."""
+MODULES = sorted(Path("twill").rglob("*.py"))
+
+
+def unit(module: str) -> str:
+    """The package, or module directly below `twill`, that a module belongs to."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return "twill"
+    return ".".join(parts[1:3]) if parts[1] == "targets" and len(parts) > 2 else parts[1]
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """The modules of `twill` that one imports, with the lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                inner = Path(*node.module.split("."), alias.name)
+                yield node.lineno, f"{node.module}.{alias.name}" if inner.is_dir() or inner.with_suffix(".py").exists() else node.module
+
+
+def between(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Importing and imported unit, with the place of the import."""
+    module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    for line, name in imported(path):
+        if name.split(".")[0] == "twill" and unit(name) != unit(module):
+            yield unit(module), unit(name), f"{path}:{line}"
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {unit(".".join(path.with_suffix("").parts).removesuffix(".__init__")) for path in MODULES} == set(RANK)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_imports_point_to_lower_layers(path: Path) -> None:
+    assert [where for one, other, where in between(path) if RANK[other] >= RANK[one]] == []
+    assert [where for one, other, where in between(path) if other in FORBIDDEN.get(one, set())] == []
+
+
+def test_lowering_is_free_of_targets() -> None:
+    """No architecture is baked into twill.warp: neither an import nor the name of its instructions in code."""
+    for path in sorted(Path("twill/warp").glob("*.py")):
+        names = {node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
+        assert not {name for name in names if "wgmma" in name.lower() or "tcgen05" in name.lower()}, path
+
+
+def test_the_documentation_has_the_same_layers() -> None:
+    text = Path("docs/architecture.md").read_text(encoding="utf-8")
+    rows = [line for line in text.split("## Layers")[1].split("## ")[0].splitlines() if line.startswith("| ") and line[2].isdigit()]
+    shown = [tuple(sorted(name.strip(" `") for name in row.split("|")[2].split(","))) for row in rows]
+    assert shown == [tuple(sorted(names)) for names in LAYERS]
