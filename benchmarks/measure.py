@@ -1,7 +1,7 @@
-"""Questions to the search, and what came of them: shared by the reports in this folder.
+"""Queries to the search and their results, shared by the reports in this folder.
 
-`ask` puts one question in the way a user would (`twill.Inputs` holds what the command line takes) and notes when each verdict arrived. The
-words and tables that reports are made of are here too. Nothing here knows what answer to expect.
+`ask` runs one query with the options of the command line (`twill.Inputs`) and records when each result arrived. The text and tables of the
+reports are made here too. Nothing here knows which result to expect.
 """
 
 import os

@@ -129,13 +129,13 @@ def variants(limit: float) -> str:
     flights = (base.solution.in_flight(base.problem) if base.solution else 2, Options().max_in_flight)
     rows: list[Sequence[object]] = []
     for question, variant, interval in asked:
-        verdicts: list[str] = []
+        statuses: list[str] = []
         for in_flight in flights:
             answer = ask(question, variant, Options(time_limit=limit, explain=False, max_in_flight=in_flight))
             after = answer.refuted(interval)
             feasible = answer.interval is not None and answer.interval <= interval
-            verdicts += ["infeasible" if after is not None else "feasible" if feasible else "open", seconds(after)]
-        rows.append((question, interval, *verdicts))
+            statuses += ["infeasible" if after is not None else "feasible" if feasible else "open", seconds(after)]
+        rows.append((question, interval, *statuses))
     return table(("variant", "at I", *(head for n in flights for head in (f"up to {n} in flight", "refuted after s"))), rows)
 
 

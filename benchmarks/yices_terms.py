@@ -73,7 +73,7 @@ class Session:
             case self.api.STATUS_UNSAT:
                 return False
             case status:
-                raise RuntimeError(f"Yices gave no verdict (status {status})")
+                raise RuntimeError(f"Yices gave no result (status {status})")
 
     def values(self, terms: Terms) -> NDArray[np.bool_]:
         """Truth values in a model of a satisfiable context."""

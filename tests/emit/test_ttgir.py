@@ -162,7 +162,7 @@ def test_stores_behind_the_loop_belong_to_the_group_whose_result_they_write() ->
 
 
 def test_loads_that_run_ahead_are_in_earlier_stages() -> None:
-    """As many stages ahead as their ring has slots beyond those in use."""
+    """As many stages ahead as their channel has slots beyond those in use."""
     made = case(FOLDER / "gemm.sm90.ttgir")
     loads = tuple(Value(node.id, node.id, slots=2) for node in made.graph.nodes if node.kind == "load")
     handed = made._replace(problem=replace(made.problem, values=loads), solution=replace(made.solution, interval=10_000))

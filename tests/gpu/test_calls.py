@@ -18,8 +18,8 @@ class OnlyDlpack:
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
 
-    def __dlpack__(self, **wishes: Any) -> Any:
-        return self.tensor.__dlpack__(**wishes)
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.tensor.__dlpack__(**arguments)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.tensor.__dlpack_device__()

@@ -37,7 +37,7 @@ def test_figure_1_has_length_four_at_interval_two(solver: ModuleType) -> None:
 @SOLVERS
 @pytest.mark.parametrize("joint", [False, True])
 def test_agrees_with_the_exhaustive_search(solver: ModuleType, joint: bool) -> None:
-    verdicts: set[str] = set()
+    statuses: set[str] = set()
     for seed in range(1000, 1025):
         random = Random(seed)
         problem = tiny_problem(random, 4)
@@ -47,10 +47,10 @@ def test_agrees_with_the_exhaustive_search(solver: ModuleType, joint: bool) -> N
             best(problem, interval, in_flight, joint=joint),
         )
         solution = found_by(decision)
-        verdicts.add(what(decision))
+        statuses.add(what(decision))
         assert (what(decision) == "feasible") == (answer is not None), f"seed {seed}"
         assert solution is None or check(problem, solution, joint=joint) == (), f"seed {seed}"
-    assert verdicts == {"feasible", "infeasible"}
+    assert statuses == {"feasible", "infeasible"}
 
 
 @SOLVERS

@@ -1,4 +1,4 @@
-"""Partition first, then times: the verdict is that of an exhaustive search, however coarse the master problem."""
+"""Partition first, then times: the result is that of an exhaustive search, however coarse the master problem."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,7 +54,7 @@ def _loops(seeds: range) -> list[tuple[Random, Problem]]:
 @pytest.mark.parametrize("block", range(6))
 def test_agrees_with_the_exhaustive_search(block: int, patience: int) -> None:
     """Also where every partition that fails, or every but the first, is asked why."""
-    verdicts: set[tuple[str, bool]] = set()
+    statuses: set[tuple[str, bool]] = set()
     for seed in range(7000 + block * 40, 7040 + block * 40):
         random = Random(seed)
         problem = _monotone(tiny_problem(random, 4))
@@ -66,27 +66,27 @@ def test_agrees_with_the_exhaustive_search(block: int, patience: int) -> None:
         decision = benders.decide(problem, interval, in_flight, joint=True, step=step, patience=patience)
         solution = found_by(decision)
         assert what(decision) == ("feasible" if answer else "infeasible"), f"seed {seed}, step {step}"
-        verdicts.add((what(decision), step > 1))
+        statuses.add((what(decision), step > 1))
         if solution:
             assert check(problem, solution) == (), f"seed {seed}"
             assert solution.interval == interval
             assert solution.length(problem) <= in_flight * interval, f"seed {seed}"
-    assert verdicts == {(verdict, coarse) for verdict in ("feasible", "infeasible") for coarse in (False, True)}
+    assert statuses == {(status, coarse) for status in ("feasible", "infeasible") for coarse in (False, True)}
 
 
 def test_agrees_with_sat_where_times_are_no_multiples_of_the_step() -> None:
-    verdicts: set[str] = set()
+    statuses: set[str] = set()
     for random, problem in _loops(range(100)):
         step, in_flight = random.randint(2, 5), random.randint(1, 3)
         interval = bounds(problem).value + random.randint(0, 16)
         decision = benders.decide(problem, interval, in_flight, joint=True, step=step)
         assert what(decision) == what(sat.decide(problem, interval, in_flight, joint=True))
-        verdicts.add(what(decision))
-    assert verdicts == {"feasible", "infeasible"}
+        statuses.add(what(decision))
+    assert statuses == {"feasible", "infeasible"}
 
 
 def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A master problem so coarse that it forgets nearly all delays: several partitions are tried, and the verdict stands."""
+    """A master problem so coarse that it forgets nearly all delays: several partitions are tried, and the result is the same."""
     tried: list[benders.Labels] = []
     exclude = benders._Master.exclude  # pyright: ignore[reportPrivateUsage]
 

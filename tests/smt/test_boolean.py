@@ -34,7 +34,7 @@ def test_figure_1_needs_an_interval_of_two() -> None:
 
 @pytest.mark.parametrize("block", range(8))
 def test_agrees_with_the_exhaustive_search(block: int) -> None:
-    verdicts: set[str] = set()
+    statuses: set[str] = set()
     for seed in range(block * 40, block * 40 + 40):
         random = Random(seed)
         problem = tiny_problem(random, 4)
@@ -45,12 +45,12 @@ def test_agrees_with_the_exhaustive_search(block: int) -> None:
             continue
         decision = sat.decide(problem, interval, in_flight, joint=joint)
         solution = found_by(decision)
-        verdicts.add(what(decision))
+        statuses.add(what(decision))
         assert (solution is not None) == (answer is not None), f"seed {seed}"
         if solution:
             assert check(problem, solution, joint=joint) == (), f"seed {seed}"
             assert solution.length(problem) <= in_flight * interval, f"seed {seed}"
-    assert verdicts == {"feasible", "infeasible"}
+    assert statuses == {"feasible", "infeasible"}
 
 
 def test_attention_on_raw_cycles_holds() -> None:

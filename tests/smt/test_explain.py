@@ -26,7 +26,7 @@ TIGHTER: tuple[tuple[str, Callable[[Problem], Problem], str], ...] = (
     ("shared memory", limited(shared=31), "needs 32 bytes of shared memory in the least allocation found, has 31"),
     ("tensor memory", limited(tensor=11), "needs 12 columns of tensor memory in the least allocation found, has 11"),
     (
-        "hand-over",
+        "cross-group delay",
         lambda problem: replace(problem, edges=tuple(replace(e, cross_delay=4) if e.src == "exp" else e for e in problem.edges)),
         "values passed between groups arrive late: exp to pv needs 4, has 3",
     ),

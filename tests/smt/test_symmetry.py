@@ -1,4 +1,4 @@
-"""Sub-tiles are found, and a schedule in which they take turns is a schedule."""
+"""Sub-tiles are found, and a schedule in which they alternate is a schedule."""
 
 from dataclasses import replace
 from random import Random
@@ -86,7 +86,7 @@ def test_an_image_of_a_schedule_is_a_schedule() -> None:
 def test_what_only_looks_alike_has_no_image() -> None:
     """Two circuits of three operations and one of six: every operation resembles every other."""
     ops = tuple(replace(tiny_problem(Random(0), 2).operations[0], id=f"o{i}", variable=False, streaming=False) for i in range(12))
-    rings = [("o0", "o1", "o2"), ("o3", "o4", "o5"), ("o6", "o7", "o8", "o9", "o10", "o11")]
-    edges = tuple(Edge(a, b, 1, 1) for ring in rings for a, b in zip(ring, (*ring[1:], ring[0]), strict=True))
+    cycles = [("o0", "o1", "o2"), ("o3", "o4", "o5"), ("o6", "o7", "o8", "o9", "o10", "o11")]
+    edges = tuple(Edge(a, b, 1, 1) for cycle in cycles for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True))
     problem = replace(tiny_problem(Random(0), 2), operations=ops, edges=edges, values=(), together=(), apart=(), starts=())
     assert all({image[op] for op in range(6)} == set(range(6)) for image in mirrors(problem))

@@ -20,17 +20,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*PuLP 4.0")
 
 
 def test_agrees_with_sat_and_its_schedules_hold() -> None:
-    verdicts: set[str] = set()
+    statuses: set[str] = set()
     for seed in range(3000, 3030):
         random = Random(seed)
         problem = tiny_problem(random, 4)
         interval, in_flight = random.randint(1, 6), random.randint(1, 3)
         decision = yices.decide(problem, interval, in_flight, joint=True)
         solution = found_by(decision)
-        verdicts.add(what(decision))
+        statuses.add(what(decision))
         assert what(decision) == what(sat.decide(problem, interval, in_flight, joint=True)), f"seed {seed}"
         assert solution is None or check(problem, solution) == (), f"seed {seed}"
-    assert verdicts == {"feasible", "infeasible"}
+    assert statuses == {"feasible", "infeasible"}
 
 
 def test_an_attempt_carries_the_decision_over() -> None:

@@ -20,7 +20,7 @@ def figure1() -> Problem:
 
 
 def piped() -> tuple[Problem, Solution]:
-    """A streaming load, two groups, a ring in shared memory and two values over each other in tensor memory; valid."""
+    """A streaming load, two groups, a multi-buffered value in shared memory and two values over each other in tensor memory; valid."""
     problem = Problem(
         "piped",
         "toy",

@@ -63,7 +63,7 @@ def test_a_reservation_may_start_late() -> None:
 CHANGES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("exp hears of qk too soon", {"start": (0, 0, 2, 6)}, ["DEPENDENCE"]),
     ("the load is not alone in group 0", {"group": (0, 0, 2, 0)}, ["GROUPS", "VARIABLE"]),
-    ("the ring is too short", {"allocations": (Allocation("k", "shared", 0, 10),)}, ["SHARED"]),
+    ("the buffer has too few slots", {"allocations": (Allocation("k", "shared", 0, 10),)}, ["SHARED"]),
     ("a group is stated too wide", {"groups": (Group(0, 1, 24), Group(1, 8, 24), Group(2, 4, 24))}, ["GROUPS"]),
     ("a group is granted too little", {"groups": (Group(0, 1, 24), Group(1, 4, 16), Group(2, 4, 24))}, ["REGISTERS"]),
     ("a group is missing", {"groups": (Group(0, 1, 24), Group(1, 4, 24))}, ["GROUPS"]),

@@ -16,7 +16,7 @@ Rate: TypeAlias = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The price of some operations. With n things to do, unit u is taken ceil(n / rate[u]) cycles, and the *occupancy* is the
+    """The cost of some operations. With n things to do, unit u is taken ceil(n / rate[u]) cycles, and the *occupancy* is the
     longest of these. What is counted depends on the kind: elements held by all threads (elementwise, atomic), bytes (loads, stores,
     shared memory, layout changes), 32-bit words (tensor memory), elements passed between lanes (reductions and scans, on top of what their
     elements cost), multiply-adds (matrix products)."""
@@ -82,7 +82,7 @@ class HandOff:
     barrier: int
     """Cycles from an arrival at a barrier to the end of a wait for it."""
     order: int
-    """The same for a named barrier, by which groups take turns."""
+    """The same for a named barrier, by which groups order their MMAs."""
     poll: int
     """Cycles of a wait at a barrier that is complete already."""
     base: int
@@ -155,5 +155,5 @@ class Machine:
     """Only to turn cycles into seconds in reports."""
 
     def cost(self, op: str) -> Cost | None:
-        """The price of a TTGIR operation; None where no table has it."""
+        """The cost of a TTGIR operation; None where no table has it."""
         return next((cost for cost in self.costs.values() if op in cost.ops), None)

@@ -95,7 +95,7 @@ class Edge:
     delay: Time
     distance: int = 0
     cross_delay: Time | None = None
-    """The delay when the ends are in different groups (hand-over through shared memory and a barrier); None: `delay` again."""
+    """The delay when the ends are in different groups (through shared memory and a barrier); None: `delay` again."""
     blocking: bool = False
     """In one group too, `dst` needs a blocking wait for `src` (an asynchronous operation's result)."""
     kind: str = "data"

@@ -1,6 +1,6 @@
 """Why the interval is above its lower bound: which constraint families stand in the way, in words with numbers.
 
-Takes a finished `Result`; gives `Reason`s. A family is relaxed by changing the problem (more registers, no hand-over delay, ...), so that
+Takes a finished `Result`; gives `Reason`s. A family is relaxed by changing the problem (more registers, no cross-group delay, ...), so that
 the same engines answer; a small set of families whose relaxation together lets the bound be reached is what causes the gap: every one
 of them is broken by the schedule found, and without it none was found in the share of work.
 """
@@ -104,7 +104,7 @@ def _no_waits(problem: Problem) -> Problem:
     return replace(problem, operations=tuple(replace(op, issue=0) for op in problem.operations))
 
 
-def _free_hand_over(problem: Problem) -> Problem:
+def _free_crossing(problem: Problem) -> Problem:
     return replace(problem, edges=tuple(replace(edge, cross_delay=None) for edge in problem.edges))
 
 
@@ -241,7 +241,7 @@ SHARED, TENSOR = _memory_in_words("shared", "bytes of shared memory"), _memory_i
 FAMILIES = (
     Family("pinned starts", _unpinned, _any(_moved), _listed("the starts asked for: ", _moved)),
     Family("given partition", _free_partition, _any(_regrouped), _listed("the groups asked for: ", _regrouped)),
-    Family("hand-over", _free_hand_over, _any(_late), _listed("values passed between groups arrive late: ", _late)),
+    Family("cross-group delay", _free_crossing, _any(_late), _listed("values passed between groups arrive late: ", _late)),
     Family("synchronization", _no_waits, _any(_clashes), _listed("blocking waits stop other issue of their group: ", _clashes)),
     Family("groups", _more_groups, _too_many_groups, _groups_in_words),
     Family("shared memory", _more_shared, _too_large("shared"), SHARED, _shared_amounts),

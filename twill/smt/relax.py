@@ -75,7 +75,7 @@ def _registers(problem: Problem, interval: Time, kept: frozenset[str]) -> Proble
 def project(problem: Problem, interval: Time, kept: frozenset[str]) -> Problem:
     """Only the operations in `kept` (loads never), with paths through the others as edges.
 
-    At this interval every rule of the result but CONCURRENCY, and the price of narrow groups, follows from the rules of `problem`.
+    At this interval every rule of the result but CONCURRENCY, and the registers of narrow groups, follows from the rules of `problem`.
     """
     operations = tuple(op for op in problem.operations if op.id in kept and not op.variable)
     names = {op.id for op in operations}

@@ -14,7 +14,7 @@ from twill.engine.probe import Outcome, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 
-SOLVER = "glucose4"  # faster than CaDiCaL on these formulas, on both verdicts
+SOLVER = "glucose4"  # faster than CaDiCaL on these formulas, for both results
 
 
 CONFLICTS = 4000

@@ -1,7 +1,7 @@
 """Sub-tiles: parts of a loop that do the same work on different data.
 
 Takes a `Problem`; gives its isomorphic parts, found by colour refinement of the dependence graph. Schedules in which they are the same but
-for a shift in time are few and good: they take turns at every unit. Looking for one of those decides one sub-tile instead of k. It finds
+for a shift in time are few and good: they alternate at every unit. Looking for one of those decides one sub-tile instead of k. It finds
 and proves nothing: what has no such schedule may have another.
 """
 

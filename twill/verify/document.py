@@ -1,7 +1,7 @@
 """Schedule files against a problem built afresh: what `twill check` runs.
 
 Takes a `ScheduleDocument` and the `Problem` that it claims to answer; gives every `Violation`: members that contradict each other
-(DOCUMENT), operations, edges, prices or limits that are not the problem's (PROBLEM), broken rules, and a status without its evidence.
+(DOCUMENT), operations, edges, costs or limits that are not the problem's (PROBLEM), broken rules, and a status without its evidence.
 """
 
 import json

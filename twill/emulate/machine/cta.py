@@ -1,4 +1,4 @@
-"""CTAs and clusters, and the order in which their warps take turns."""
+"""CTAs and clusters, and the order in which their warps run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

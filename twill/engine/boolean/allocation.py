@@ -1,7 +1,7 @@
-"""Rules SHARED and TENSOR, but for addresses: what wants room, when, and that it fits at every residue.
+"""Rules SHARED and TENSOR, but for addresses: the memory in use fits at every residue.
 
-A value whose range fits one period may share its place with others at residues where it is dead. A longer one, a resident one and a
-ring have places of their own.
+A value whose range fits one period may share its address with others at residues where it is dead. A longer one, a resident one and a
+multi-buffered one have slots of their own.
 """
 
 import math

@@ -24,7 +24,7 @@ LARGEST = 60_000_000
 
 
 class TooLargeError(Exception):
-    """The formula outgrows `LARGEST`: no verdict by this engine."""
+    """The formula outgrows `LARGEST`: no result from this engine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _held_by(pool: Pool, value: Value, g: int, own: Sequence[Literals]) -> Adden
 
 
 def _own_ends(pool: Pool, value: Value) -> list[Event]:
-    """When the producing group may drop the value: after its own uses, and not before a hand-over."""
+    """When the producing group may drop the value: after its own uses, and not before it has passed to another group."""
     src, period = pool.problem.index(value.src), pool.starts.interval
     users = [(use, pool.problem.index(use.op)) for use in value.uses]
     here = [Event(op, use.distance * period + use.hold, (pool.groups.same(src, op),)) for use, op in users]

@@ -119,7 +119,7 @@ def refusal(op: Op, body: Block, specialized: bool) -> Refusal | None:
         idle(op, inner),
         scheduled(inner),
         asynchronous(inner),
-        ring(inner),
+        rotating(inner),
     )
     return next((reason for reason in reasons if reason), None)
 
@@ -159,7 +159,7 @@ def asynchronous(inner: tuple[Op, ...]) -> Refusal | None:
     return op and Refusal(f"it is already pipelined: {op.name} {pipelined(op)}", op.location, BEFORE)
 
 
-def ring(inner: tuple[Op, ...]) -> Refusal | None:
+def rotating(inner: tuple[Op, ...]) -> Refusal | None:
     """A slot, chosen anew in each iteration, of a buffer that outlives the iterations."""
     made = {value for op in inner for value in op.results}
     op = next((op for op in inner if role(op) == "buffer_index" and rotates(op, made)), None)

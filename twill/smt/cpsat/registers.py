@@ -123,14 +123,14 @@ def _file(
     warps: list[cp_model.LinearExprT] = []
     for g, peak in enumerate(peaks):
         grant = v.model.new_int_var(0, limits.registers_per_thread // limits.register_step, f"grant[{g}]")
-        price = v.model.new_int_var(0, limits.registers_total, f"price[{g}]")
+        granted = v.model.new_int_var(0, limits.registers_total, f"granted[{g}]")
         width = v.model.new_int_var(0, max((w for w, _ in wide[g]), default=0), f"width[{g}]")
         v.when(v.model.add(grant * limits.register_step >= limits.register_base + peak), broad[g])
         for w, literal in wide[g]:
             if literal is not False:
-                v.when(v.model.add(price >= 32 * w * limits.register_step * grant), literal)
+                v.when(v.model.add(granted >= 32 * w * limits.register_step * grant), literal)
                 v.when(v.model.add(width >= w), literal)
-        cost.append(price)
+        cost.append(granted)
         warps.append(width)
     narrow = [v.both(mine, negate(is_wide), f"narrow[{g}]") for g, (mine, is_wide) in enumerate(zip(used, broad, strict=True))]
     warpgroups = v.model.new_int_var(0, -(-len(narrow) // 4), "narrow warpgroups")
