@@ -130,6 +130,22 @@ def bumped(
 
 
 @triton.jit
+def gathered(
+    a, b, c, rows, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a[rows] @ b.T, the rows by numbers in memory; nothing is known of the rows' lengths."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    row = tl.load(rows + m, m < M, other=0)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x = tl.load(a + row[:, None] * K + k[None, :], (m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + n[:, None] * K + k[None, :], (n[:, None] < N) & (k[None, :] < K), other=0.0)
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
 def offset(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -271,6 +287,7 @@ TWILL = {
     "pointers": {**HALF, **SIZES, **TILE},
     "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
     "offset": {**HALF, **SIZES, **TILE},
+    "gathered": {**HALF, "rows": "*i32", "M": "i32", "N": "i32", "K": "i32", **TILE},
     "branching": {**HALF, "sizes": "*i32:16", **SIZES, **TILE},
     "split": {**HALF, "c": "*fp32:16", **SIZES, **TILE},
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
@@ -296,6 +313,8 @@ VARIANTS = {
     "pointers": ("pointers", {}),
     "bumped": ("bumped", {}),
     "offset": ("offset", {}),
+    "gathered": ("gathered", {}),
+    "gathered_rows": ("gathered", {"K": "i32:16", "N": "i32:16"}),
     "branching": ("branching", {}),
     "exclusive": ("exclusive", {}),
     "recurrent": ("recurrent", {}),

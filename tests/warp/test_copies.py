@@ -64,7 +64,7 @@ def test_copies_take_consecutive_aligned_pointers_under_one_mask(stride: str, bo
     assert [copied_together(AxisAnalysis(code), load, axis) for axis in (0, 1)] == along
 
 
-@pytest.mark.parametrize("kernel", ["pointers", "bumped"])
+@pytest.mark.parametrize("kernel", ["pointers", "bumped", "gathered_rows"])
 def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> None:
     made = program(kernel)
     vectors = {load.vector for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad) for load in one.loads}
@@ -72,6 +72,22 @@ def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> Non
     assert [(group.warps, group.only_moves) for group in made.groups if group.only_moves] == [(4, True)]
     assert "cp_async<16>" in source(made)
     assert not any("element by element" in note for note in made.notes)
+
+
+def test_what_is_not_known_to_be_consecutive_is_loaded_element_by_element_with_a_note() -> None:
+    made = program("gathered")
+    notes = [note for note in made.notes if "is loaded element by element" in note]
+    assert len(notes) == 2
+    assert all("not known to be consecutive and aligned" in note for note in notes)
+    assert [channel.filled_by for channel in made.channels] == ["threads", "threads"]
+
+
+def test_index_tiles_are_loaded_again_by_who_reads_them() -> None:
+    made = program("gathered_rows")
+    assert not [one.id for group in made.groups for one in group.variables if group.only_moves and isinstance(one.type, Tensor)]
+    loads = [one for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad)]
+    names = [[made.op(index).result.name for index in load.ops] for one in loads for load in one.loads]
+    assert any("%row_4" in ops for ops in names), names
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""Which pointer loads of a loop are executed by asynchronous copies (cp.async) into a channel.
+"""Which pointer loads of a loop are executed by asynchronous copies (cp.async) into a channel, and which by every reader.
 
-Takes the code of a function and its scheduled loops; gives the code with these loads. A load qualifies if its tile lies in shared memory
+Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which addresses follow, are loaded
+again by whoever reads them, unless the kernel writes memory of their type. A load qualifies if its tile lies in shared memory
 as the tensor core or plain rows have it, if 4 bytes or more are known to be copied together, and if what its mask leaves out is zero or
 arbitrary. Every other pointer load is executed element by element.
 """
@@ -8,7 +9,7 @@ arbitrary. Every other pointer load is executed element by element.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Tensor
+from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Pointer, Scalar, Tensor, Type
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp.axis_info import AxisAnalysis, copied_together
@@ -19,10 +20,26 @@ _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
 
 def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
-    """The code with the loads that asynchronous copies execute."""
+    """The code with the loads that asynchronous copies, and those that all readers execute."""
     analysis = AxisAnalysis(code)
     found = {op.index: vector for op in loaded_by_pointer(code, loops) if (vector := _vector(code, analysis, op))}
-    return replace(code, copies=found)
+    return replace(code, copies=found, reloaded=frozenset(op.index for op in _index_tiles(code, loops)))
+
+
+def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
+    inside = {op.index for one in loops for op in one.loop.body.walk()}
+    written = {_pointee(op.operands[0].type) for op in code.ops.values() if role(op) in ("pointer_store", "atomic")}
+    for op in code.ops.values():
+        tile = op.result.type if role(op) == "pointer_load" else None
+        index = isinstance(tile, Tensor) and bool(tile.shape) and isinstance(tile.dtype, Scalar) and tile.dtype.name.startswith("i")
+        if index and _pointee(op.operands[0].type) not in written and (op.index not in inside or _addresses(code, op, inside)):
+            yield op
+
+
+def _pointee(type: Type) -> Type:
+    """What pointers of a type point to."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return dtype.pointee if isinstance(dtype, Pointer) else dtype
 
 
 def loaded_by_pointer(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:

@@ -39,6 +39,12 @@ class Code:
     """By value id: `ir.names`."""
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
     """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy."""
+    reloaded: frozenset[int] = frozenset()
+    """Loads of index tiles, by the index of the operation, which every reader executes again."""
+
+    def rematerialized(self, op: Op) -> bool:
+        """Tiles of indices, conditions and pointers: each reader computes, or loads, the few that its threads need."""
+        return addressing(op) or op.index in self.reloaded
 
     def loads(self, op: Op) -> bool:
         """It brings a tile to shared memory asynchronously, by TMA or by copies."""

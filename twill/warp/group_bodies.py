@@ -4,9 +4,10 @@ Takes a `NonLoopCode`, the channels and, per group, the `Pipelined` statement of
 statements of the group, following the structure of the function.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from twill.ir.effects import effects, registers
 from twill.ir.loop import Block, Loop, Op, Value
 from twill.ir.program import (
     ONCE,
@@ -64,6 +65,18 @@ class Body:
     def needs(self) -> frozenset[int]:
         return self.non_loop.needs[self.group]
 
+    def kept(self, value: Value) -> bool:
+        """Computed once and kept for later statements; tiles that readers rematerialize are not, except to begin a loop with."""
+        maker = self.code.maker(value)
+        again = maker is not None and self.code.rematerialized(maker)
+        return value.id in self.needs and (not again or value.id in self.initial)
+
+    @property
+    def initial(self) -> frozenset[int]:
+        """Values that loops begin with, or that tasks in loops read."""
+        inits = {carried.init.id for loop, _ in self.loops.values() for carried in loop.carried}
+        return self.non_loop.leaves[self.group] | inits
+
     def location(self, value: Value) -> OperandLocation:
         """Where this group reads a value outside of pipelined loops."""
         load = loaded(self.code, value)
@@ -77,8 +90,27 @@ def statements(body: Body) -> tuple[Statement, ...]:
     """Everything the group does."""
     top = body.code.function.body
     found = _block(body, top.blocks[0], repeated=False) if top else ()
+    read = {register.variable for inner in walk(found) for register in registers(effects(inner).reads)}
+    found = _without_unread(found, read)
     used = {inner.buffer for inner in walk(found) if isinstance(inner, StoreTile)}
     return (*found, *(StoreWait(buffer) for buffer in sorted(used)))
+
+
+def _without_unread(found: tuple[Statement, ...], read: Collection[str]) -> tuple[Statement, ...]:
+    """Arithmetic outside of pipelined loops keeps nothing that no statement reads."""
+
+    def one(statement: Statement) -> Statement:
+        match statement:
+            case Compute(writes=writes):
+                return replace(statement, writes=tuple(write for write in writes if write.register.variable in read))
+            case For(body=body):
+                return replace(statement, body=_without_unread(body, read))
+            case If(then=then, otherwise=otherwise):
+                return replace(statement, then=_without_unread(then, read), otherwise=_without_unread(otherwise, read))
+            case _:
+                return statement
+
+    return tuple(map(one, found))
 
 
 def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]:
@@ -112,10 +144,12 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
     leaves = body.non_loop.leaves[body.group]
     made = {value.id for op in run for value in op.results}
     executed = {op.index for op in run} | {inner.index for op in run for inner in op.inner()}
-    ops, read = cone(body.code, run, lambda value: value.id not in made and value.id in body.needs)
+    ops, read = cone(body.code, run, lambda value: value.id not in made and body.kept(value))
     results = [value for op in run for value in op.results]
-    kept = [v for v in results if v.id in leaves or any(user.index not in executed for user in body.code.users.get(v.id, ()))]
-    writes = tuple(Write(value.id, Register(body.kernel.names[value.id])) for value in kept if value.id in body.needs)
+    again = {op.index for op in run if body.code.rematerialized(op)}
+    users = body.code.users
+    kept = [v for v in results if v.id in leaves or any(user.index not in executed - again for user in users.get(v.id, ()))]
+    writes = tuple(Write(value.id, Register(body.kernel.names[value.id])) for value in kept if body.kept(value))
     reads = tuple(Read(value.id, body.location(value)) for value in read)
     yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
 
@@ -149,7 +183,7 @@ def _load(body: Body, op: Op) -> Iterable[Statement]:
     if channel is None:
         return
     if channel.producer == body.group:
-        ops, leaves = cone(body.code, [op], lambda value: value.id in body.needs)
+        ops, leaves = cone(body.code, [op], body.kept)
         reads = tuple(Read(value.id, body.location(value)) for value in leaves)
         yield ProducerLoad(channel.id, (TileLoad(0, ops, reads),), channel.tensors[0].bytes)
     if body.group in channel.consumers:
@@ -160,7 +194,7 @@ def _effect(body: Body, op: Op) -> Statement:
     root = [op]
     if op.name in STORES:
         root = [op, *_converted(body, op)]
-    ops, leaves = cone(body.code, root, lambda value: value.id in body.needs and body.code.maker(value) not in root)
+    ops, leaves = cone(body.code, root, lambda value: body.kept(value) and body.code.maker(value) not in root)
     reads = tuple(Read(value.id, body.location(value)) for value in leaves)
     if op.name in STORES:
         return StoreTile(ops, reads, *body.kernel.buffers[op.index])

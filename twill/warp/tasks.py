@@ -127,7 +127,9 @@ def _located(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
         if loaded(code, value) is not None or value.id in shared:
             return True
         if maker.index not in inside:
-            return not addressing(maker) and maker.name not in IMPLICIT
+            return not code.rematerialized(maker) and maker.name not in IMPLICIT
+        if maker.index in code.reloaded:
+            return False
         return not cheap(maker) and (maker.index in roots or not addressing(maker))
 
     return located
