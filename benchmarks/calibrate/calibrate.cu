@@ -27,6 +27,18 @@
 
 using namespace twill;
 
+/// The maximum over the four threads of a quad, in each of them.
+__device__ __forceinline__ float quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+/// The sum over the four threads of a quad, in each of them.
+__device__ __forceinline__ float quad_sum(float x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
 constexpr int SHARED_BYTES = 200 * 1024;
 constexpr int SAMPLES = 7;
 /// Bytes of global memory each CTA streams by TMA: 132 of them stay in L2 together.

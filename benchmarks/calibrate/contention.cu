@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(384, 1)
         for (int i = max(0, repeat - 2); i < repeat; ++i) mbarrier_wait(shared_address(barriers + i % 2), (i / 2) & 1);
     tma_wait_read<0>();
     out[2 * blockIdx.x + 1] = BOXES * BOX * (long long)repeat * 1000 / (clock64() - start);
-    tma_wait<0>();
+    tma_wait_read<0>();
 }
 
 CUtensorMap encode(void* data, uint64_t rows, bool single) {

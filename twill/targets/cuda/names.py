@@ -59,14 +59,14 @@ def count(name: str) -> str:
 RUNTIME = frozenset(
     """
     Channel Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey ThreadCoordinates absolute bitcast
-    clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
+    clobber count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
     descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx fence_async_shared
     ldmatrix_x4 load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_expect
-    mbarrier_arrive_remote mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan min_nanf
+    mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan min_nanf
     named_barrier_arrive named_barrier_sync opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
-    quad_max quad_min quad_sum registers_decrease registers_fence registers_increase resident_blocks saturate
-    scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 stmatrix_x4_transposed store_shared
-    swizzle tensor_map tma_add tma_commit tma_load tma_multicast tma_prefetch tma_store tma_wait tma_wait_read
+    registers_decrease registers_fence registers_increase resident_blocks saturate
+    scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 store_shared
+    swizzle tensor_map tma_add tma_commit tma_load tma_prefetch tma_store tma_wait_read
     truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 warp_index wgmma_commit wgmma_fence
     wgmma_wait
     """.split()  # noqa: SIM905 (easier to read)

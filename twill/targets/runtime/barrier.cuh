@@ -31,16 +31,6 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// One arrival on the barrier at the same offset in CTA `rank` of the cluster (mapa,
-/// mbarrier.arrive.shared::cluster).
-__device__ __forceinline__ void mbarrier_arrive_remote(uint32_t barrier, uint32_t rank) {
-    asm volatile(
-        "{\n.reg .b32 remote;\n"
-        "mapa.shared::cluster.u32 remote, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}"
-        ::"r"(barrier), "r"(rank) : "memory");
-}
-
 /// One arrival that also makes the phase wait for `bytes` of TMA traffic (mbarrier.arrive.expect_tx).
 __device__ __forceinline__ void mbarrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
@@ -83,20 +73,6 @@ __device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threa
 /// Orders this thread's ordinary shared-memory accesses before later ones of the async proxy (wgmma, TMA).
 __device__ __forceinline__ void fence_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-// ---- clusters ----------------------------------------------------------------------------------------------------
-
-/// This CTA's rank in its cluster (%cluster_ctarank); 0 without clusters.
-__device__ __forceinline__ uint32_t cluster_rank() {
-    uint32_t rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-/// Every thread of the cluster arrives and waits (barrier.cluster).
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
 // ---- warp roles --------------------------------------------------------------------------------------------------

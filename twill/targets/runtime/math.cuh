@@ -1,5 +1,4 @@
-// Arithmetic on accumulator fragments: special functions, row reductions inside a quad, packing, matrix
-// stores.
+// Arithmetic on accumulator fragments: special functions, packing, matrix loads and stores.
 //
 // A wgmma accumulator of 64 x N fp32 gives thread t of the warpgroup, in register 4*j + i, the element of row
 // 16*(t/32) + (t%32)/4 + 8*(i/2) and column 8*j + 2*(t%4) + i%2 (PTX ISA, wgmma.mma_async, register fragments
@@ -45,24 +44,6 @@ __device__ __forceinline__ float min_nanf(float a, float b) {
     float smaller;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
     return smaller;
-}
-
-/// The maximum over the four threads of a quad, in each of them.
-__device__ __forceinline__ float quad_max(float x) {
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-
-/// The minimum over the four threads of a quad, in each of them.
-__device__ __forceinline__ float quad_min(float x) {
-    x = fminf(x, __shfl_xor_sync(~0u, x, 1));
-    return fminf(x, __shfl_xor_sync(~0u, x, 2));
-}
-
-/// The sum over the four threads of a quad, in each of them.
-__device__ __forceinline__ float quad_sum(float x) {
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
 }
 
 // ---- packing (cvt): `low` lands in the least significant part --------------------------------------------------
@@ -150,13 +131,6 @@ __device__ __forceinline__ void load_shared(uint32_t address, float& low, float&
 __device__ __forceinline__ void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
                  "r"(m2), "r"(m3) : "memory");
-}
-
-/// As stmatrix_x4, each matrix transposed (stmatrix.x4.trans).
-__device__ __forceinline__ void stmatrix_x4_transposed(
-    uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0),
-                 "r"(m1), "r"(m2), "r"(m3) : "memory");
 }
 
 /// Loads four matrices into m[0..3]; lane l gives the address of row l%8 of matrix l/8 (ldmatrix.x4).

@@ -36,23 +36,15 @@ __device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
 
 // Defines, for one rank:
 //   tma_load       the box at the coordinates arrives at `to`; its bytes count on `barrier`.
-//   tma_multicast  the same into every CTA of `ctas` (a bit mask over cluster ranks), at the same offsets in each.
 //   tma_store      the box at `from` is written to the coordinates; completes with the bulk group.
 //   tma_add        like tma_store, but adds to what is there, in the map's element type (cp.reduce, relaxed).
-// The last two name an unused third operand so that coordinates start at %3 in all four.
+// The last two name an unused third operand so that coordinates start at %3 in all three.
 #define TWILL_TMA(RANK)                                                                                                \
     __device__ __forceinline__ void tma_load(                                                                          \
         uint32_t to, const CUtensorMap* map, uint32_t barrier, TWILL_PARAMETERS_##RANK) {                              \
         asm volatile("cp.async.bulk.tensor." #RANK ".shared::cluster.global.mbarrier::complete_tx::bytes"              \
                      " [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2];" ::"r"(to), "l"(map), "r"(barrier),             \
                      TWILL_VALUES_##RANK : "memory");                                                                  \
-    }                                                                                                                  \
-    __device__ __forceinline__ void tma_multicast(                                                                     \
-        uint32_t to, const CUtensorMap* map, uint32_t barrier, uint16_t ctas, TWILL_PARAMETERS_##RANK) {               \
-        asm volatile("{\n.reg .b16 ctas;\ncvt.u16.u32 ctas, %" TWILL_AFTER_##RANK ";\n"                                \
-                     "cp.async.bulk.tensor." #RANK ".shared::cluster.global.mbarrier::complete_tx::bytes"              \
-                     ".multicast::cluster [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2], ctas;\n}" ::"r"(to),         \
-                     "l"(map), "r"(barrier), TWILL_VALUES_##RANK, "r"(uint32_t(ctas)) : "memory");                     \
     }                                                                                                                  \
     __device__ __forceinline__ void tma_store(const CUtensorMap* map, uint32_t from, TWILL_PARAMETERS_##RANK) {        \
         asm volatile("cp.async.bulk.tensor." #RANK ".global.shared::cta.bulk_group"                                    \
@@ -64,13 +56,6 @@ __device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
                      " [%0, " TWILL_COORDINATES_##RANK "], [%1];" ::"l"(map), "r"(from), "n"(0),                       \
                      TWILL_VALUES_##RANK : "memory");                                                                  \
     }
-
-// The operand number after the coordinates.
-#define TWILL_AFTER_1d "4"
-#define TWILL_AFTER_2d "5"
-#define TWILL_AFTER_3d "6"
-#define TWILL_AFTER_4d "7"
-#define TWILL_AFTER_5d "8"
 
 TWILL_TMA(1d)
 TWILL_TMA(2d)
@@ -86,12 +71,6 @@ __device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commi
 template <int Pending>
 __device__ __forceinline__ void tma_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
-}
-
-/// Waits until at most `Pending` of this thread's bulk groups are incomplete: the others' writes are visible.
-template <int Pending>
-__device__ __forceinline__ void tma_wait() {
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
 }  // namespace twill
