@@ -125,8 +125,8 @@ def _warpgroup(program: Program, tensor_core: TensorCore, warp: int) -> list[str
         return []
     last = max(warp + 4, groups[-1].first_warp + groups[-1].warps)
     registers = max(group.registers for group in groups)
-    change = "increase" if registers > program.launch.entry_registers else "decrease"
-    lines = [f"if ({_among(warp, last - warp)}) {{", f"    registers_{change}<{registers}>();"]
+    change = "registers_increase" if registers > program.launch.entry_registers else "registers_decrease"
+    lines = [f"if ({_among(warp, last - warp)}) {{", f"    {change}<{registers}>();"]
     for group in groups:
         whole = group.first_warp == warp and group.warps == last - warp
         body = _role(program, tensor_core, group)
