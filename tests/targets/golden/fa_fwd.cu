@@ -41,7 +41,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         int32_t trips_0 = 0;
         float acc[64];
         uint32_t acc_21[8][4];
-        float* addptr_8[2];
+        float* addptr_5;
         float convert_layout_11[2];
         float highest_6[2];
         float highest_6_age1[2];
@@ -369,7 +369,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         // convert_layout.11 (examples/ttgir/fa_fwd.sm90.ttgir:99:11)
         {
-            float* const addptr_5_ = lse + row_2;
+            addptr_5 = lse + row_2;
             float log2_9_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) log2_9_[i_] = log2_approx(total_7[i_]);
@@ -377,15 +377,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) addf_10_[i_] = (highest_6[i_] + log2_9_[i_]);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_8[i_] = (addptr_5_ + int32_t(thread.row + 8 * i_));
-            #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_11[i_] = addf_10_[i_];
         }
         // store (examples/ttgir/fa_fwd.sm90.ttgir:100:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) *addptr_8[i_] = convert_layout_11[i_];
+                if (thread.lane % 4 == 0) *(addptr_5 + int32_t(thread.row + 8 * i_)) = convert_layout_11[i_];
         }
         if (thread.leader) tma_wait_read<0>();
     }

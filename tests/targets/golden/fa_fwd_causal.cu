@@ -51,7 +51,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         float acc0[64];
         uint32_t acc0_49[8][4];
         uint32_t acc0_57[8][4];
-        float* addptr_9[2];
+        float* addptr_7;
         float convert_layout_12[2];
         float highest0[2];
         float highest0_age1[2];
@@ -72,7 +72,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         bool scores0_28_v135[64];
         float scores0_31[64];
         float scores0_32[64];
-        int32_t seen[2];
         float shrink[2];
         float shrink_37[2];
         float shrink_45[2];
@@ -371,8 +370,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         {
             const int32_t addi_0_ = query0_8 + 128;
             minsi_1 = min(addi_0_, length);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) seen[i_] = int32_t(thread.row + 8 * i_);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = scale2_10;
             #pragma unroll
@@ -692,7 +689,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         }
         // convert_layout.12 (examples/ttgir/fa_fwd_causal.sm90.ttgir:236:11)
         {
-            float* const addptr_7_ = lse + x0;
+            addptr_7 = lse + x0;
             float log2_10_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) log2_10_[i_] = log2_approx(total0[i_]);
@@ -700,15 +697,13 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) addf_11_[i_] = (highest0[i_] + log2_10_[i_]);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_9[i_] = (addptr_7_ + seen[i_]);
-            #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_12[i_] = addf_11_[i_];
         }
         // store (examples/ttgir/fa_fwd_causal.sm90.ttgir:237:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) *addptr_9[i_] = convert_layout_12[i_];
+                if (thread.lane % 4 == 0) *(addptr_7 + int32_t(thread.row + 8 * i_)) = convert_layout_12[i_];
         }
         if (thread.leader) tma_wait_read<0>();
     }
@@ -724,7 +719,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         float acc1[64];
         uint32_t acc1_55[8][4];
         uint32_t acc1_63[8][4];
-        float* addptr_20[2];
+        float* addptr_18;
         float convert_layout_23[2];
         float highest1[2];
         float highest1_age1[2];
@@ -746,7 +741,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         bool scores1_34[64];
         float scores1_35[64];
         float scores1_36[64];
-        int32_t seen[2];
         float shrink_46[2];
         float shrink_47[2];
         float shrink_54[2];
@@ -1046,8 +1040,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         {
             const int32_t addi_0_ = query0_8 + 128;
             minsi_1 = min(addi_0_, length);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) seen[i_] = int32_t(thread.row + 8 * i_);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = scale2_10;
             #pragma unroll
@@ -1367,7 +1359,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         }
         // convert_layout.23 (examples/ttgir/fa_fwd_causal.sm90.ttgir:249:11)
         {
-            float* const addptr_18_ = lse + x1;
+            addptr_18 = lse + x1;
             float log2_21_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) log2_21_[i_] = log2_approx(total1_25[i_]);
@@ -1375,15 +1367,13 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) addf_22_[i_] = (highest1[i_] + log2_21_[i_]);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_20[i_] = (addptr_18_ + seen[i_]);
-            #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_23[i_] = addf_22_[i_];
         }
         // store (examples/ttgir/fa_fwd_causal.sm90.ttgir:250:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) *addptr_20[i_] = convert_layout_23[i_];
+                if (thread.lane % 4 == 0) *(addptr_18 + int32_t(thread.row + 8 * i_)) = convert_layout_23[i_];
         }
         if (thread.leader) tma_wait_read<0>();
     }

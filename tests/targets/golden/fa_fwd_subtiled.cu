@@ -47,7 +47,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         int32_t trips_0 = 0;
         float acc0[64];
         uint32_t acc0_33[8][4];
-        float* addptr_8[2];
+        float* addptr_5;
         float convert_layout_11[2];
         float highest0[2];
         float highest0_age1[2];
@@ -371,7 +371,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         // convert_layout.11 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:136:11)
         {
-            float* const addptr_5_ = lse + row0_4;
+            addptr_5 = lse + row0_4;
             float log2_9_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) log2_9_[i_] = log2_approx(total0[i_]);
@@ -379,15 +379,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) addf_10_[i_] = (highest0[i_] + log2_9_[i_]);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_8[i_] = (addptr_5_ + int32_t(thread.row + 8 * i_));
-            #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_11[i_] = addf_10_[i_];
         }
         // store (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:137:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) *addptr_8[i_] = convert_layout_11[i_];
+                if (thread.lane % 4 == 0) *(addptr_5 + int32_t(thread.row + 8 * i_)) = convert_layout_11[i_];
         }
         if (thread.leader) tma_wait_read<0>();
     }
@@ -401,11 +399,10 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         int32_t trips_0 = 0;
         float acc1[64];
         uint32_t acc1_39[8][4];
-        float* addptr_19[2];
+        float* addptr_17;
         float convert_layout_22[2];
         float highest1[2];
         float highest1_age1[2];
-        int32_t make_range_6[2];
         float mulf_26[2];
         float raised[2];
         float raised_22[2];
@@ -711,8 +708,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             for (int i_ = 0; i_ < 64; ++i_) divf_14_[i_] = divide(acc1[i_], total1_9[i_ / 2 % 2]);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_15[i_ / 4][i_ % 4] = pack_f16(divf_14_[2 * i_], divf_14_[2 * i_ + 1]);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) make_range_6[i_] = int32_t(thread.row + 8 * i_);
         }
         // store (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:143:5)
         {
@@ -730,7 +725,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         // convert_layout.22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:149:11)
         {
-            float* const addptr_17_ = lse + row1_5;
+            addptr_17 = lse + row1_5;
             float log2_20_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) log2_20_[i_] = log2_approx(total1_9[i_]);
@@ -738,15 +733,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) addf_21_[i_] = (highest1[i_] + log2_20_[i_]);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_19[i_] = (addptr_17_ + make_range_6[i_]);
-            #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_22[i_] = addf_21_[i_];
         }
         // store (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:150:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) *addptr_19[i_] = convert_layout_22[i_];
+                if (thread.lane % 4 == 0) *(addptr_17 + int32_t(thread.row + 8 * i_)) = convert_layout_22[i_];
         }
         if (thread.leader) tma_wait_read<0>();
     }

@@ -31,7 +31,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         uint32_t count_x_y = 0;
         int32_t trips_0 = 0;
         float acc_5[128];
-        float* addptr_17[2];
+        float* addptr_14;
         bool cmpi_13;
         float convert_layout_18[2];
         int32_t muli_10;
@@ -185,9 +185,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         if (cmpi_13) {
             // convert_layout.18 (examples/ttgir/gemm_reduction.sm90.ttgir:74:13)
             {
-                float* const addptr_14_ = sums + muli_8;
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) addptr_17[i_] = (addptr_14_ + int32_t(thread.row + 8 * i_));
+                addptr_14 = sums + muli_8;
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_) convert_layout_18[i_] = total_6[i_];
             }
@@ -195,7 +193,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
             {
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_)
-                    if (thread.lane % 4 == 0) *addptr_17[i_] = convert_layout_18[i_];
+                    if (thread.lane % 4 == 0) *(addptr_14 + int32_t(thread.row + 8 * i_)) = convert_layout_18[i_];
             }
         }
         if (thread.leader) tma_wait_read<0>();
