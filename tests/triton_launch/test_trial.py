@@ -23,7 +23,7 @@ class Array:
     def restore(self, saved: Any) -> None:
         self.data[...] = saved
 
-    def difference(self, right: Any) -> str | None:
+    def difference(self, right: Any, before: Any) -> str | None:
         return None if np.array_equal(self.data, right) else f"{self.name} differs"
 
 

@@ -41,8 +41,8 @@ class Memory(Protocol):
 
     def save(self) -> Any: ...
     def restore(self, saved: Any) -> None: ...
-    def difference(self, right: Any) -> str | None:
-        """What is wrong with the bytes as they are; None where they agree with `right`."""
+    def difference(self, right: Any, before: Any) -> str | None:
+        """What is wrong with the bytes as they are; None where they agree with `right`. `before`: as they were before both launches."""
         ...
 
 
@@ -58,7 +58,7 @@ def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure 
     try:
         _restore(memories, before)
         twill()
-        found = (memory.difference(saved) for memory, saved in zip(memories, right, strict=True))
+        found = (memory.difference(*saved) for memory, *saved in zip(memories, right, before, strict=True))
         result = Trial(wrong=next((wrong for wrong in found if wrong), None))
         if measure and not result.wrong:
             times = measure({"triton": triton, "twill": twill}, lambda: _restore(memories, before))
@@ -150,30 +150,39 @@ class _Allocation:
     def restore(self, saved: Any) -> None:
         self._bytes.copy_(saved)
 
-    def difference(self, right: Any) -> str | None:
+    def difference(self, right: Any, before: Any) -> str | None:
         import torch
 
         from twill.launch.arrays import of_torch
         from twill.simulate.compare import TOLERANCE
 
+        if torch.equal(self._bytes, right):
+            return None
         size = self._bytes.numel() // self._dtype.itemsize * self._dtype.itemsize
         if not self._dtype.is_floating_point or not size:
-            return None if torch.equal(self._bytes, right) else f"{self.name} differs"
-        found, expected = self._bytes[:size].view(self._dtype), right[:size].view(self._dtype)
-        return _floats(found, expected, TOLERANCE.get(of_torch(self._dtype), 0.0), self.name)
+            return f"{self.name} differs"
+        tolerance = TOLERANCE.get(of_torch(self._dtype), 0.0)
+        found, expected, old = (one[:size].view(self._dtype) for one in (self._bytes, right, before))
+        return _floats(found, expected, old, tolerance, self.name)
 
 
-def _floats(found: Any, expected: Any, tolerance: float, name: str) -> str | None:
-    """By the norm of the difference, and by the largest single one; NaN and infinity must stand in the same places."""
+WORDS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+"""Types of PyTorch by which elements of so many bytes are compared bit by bit."""
+
+
+def _floats(found: Any, expected: Any, before: Any, tolerance: float, name: str) -> str | None:
+    """Of the elements that either kernel wrote: by the norm of the difference, and by the largest single one; NaN and infinity must stand
+    in the same places. Elements that both left alone say nothing: memory that nobody has set may hold any number.
+    """
     total, count = 0.0, 0
-    for _, right in _chunks(found, expected):
+    for _, right in _written(found, expected, before):
         finite = right[right.isfinite()]
         total, count = total + float((finite * finite).sum()), count + finite.numel()
     mean_square = total / max(1, count)
     off = 0.0
-    for one, right in _chunks(found, expected):
+    for one, right in _written(found, expected, before):
         regular = right.isfinite()
-        if not (one.isfinite() == regular).all() or not (one[~regular].nan_to_num() == right[~regular].nan_to_num()).all():
+        if not (one.isfinite() == regular).all() or not _same(one[~regular], right[~regular]):
             return f"{name} has NaN or infinity in other places"
         difference = (one[regular] - right[regular]).abs()
         if (difference > OUTLIER * tolerance * (right[regular].abs() + mean_square**0.5)).any():
@@ -183,7 +192,17 @@ def _floats(found: Any, expected: Any, tolerance: float, name: str) -> str | Non
     return None if error <= tolerance else f"{name} has a relative error of {error:.1e}"
 
 
-def _chunks(found: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
-    """In double precision, a part at a time: whole arrays may not fit four times."""
+def _same(one: Any, right: Any) -> bool:
+    """Of values that are not finite."""
+    return bool(((one == right) | (one.isnan() & right.isnan())).all())
+
+
+def _written(found: Any, expected: Any, before: Any) -> Iterator[tuple[Any, Any]]:
+    """What was found and what is right, in double precision, a part at a time: whole arrays may not fit four times."""
+    import torch
+
+    word = getattr(torch, WORDS[found.dtype.itemsize])
     for at in range(0, found.numel(), CHUNK):
-        yield found[at : at + CHUNK].double(), expected[at : at + CHUNK].double()
+        one, right, old = (array[at : at + CHUNK] for array in (found, expected, before))
+        changed = (one.view(word) != old.view(word)) | (right.view(word) != old.view(word))
+        yield one[changed].double(), right[changed].double()
