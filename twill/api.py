@@ -31,13 +31,15 @@ def compile(  # noqa: A001 (as users say it)
     settings: Mapping[str, object] | None = None,
     schedules: Iterable[str] = (),
     time_limit: float = 60.0,
+    check: bool = True,
     **what_if: Any,
 ) -> "Kernel":
     """Schedule, generate, build and load a kernel. Built kernels are cached in `~/.cache/twill`.
 
-    `kernel` is a `@triton.jit` function, `FILE.py:function`, `FILE.ttgir`, or the text of TTGIR. `settings` are argument types and
-    constants of a Python kernel, as in `--set`; `schedules` are files to use instead of a search; `what_if` are the other fields of
-    `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises TwillError for bad input.
+    `kernel` is a `@triton.jit` function, `FILE.py:function` (the file is executed), `FILE.ttgir`, or the text of TTGIR. `settings` are
+    argument types and constants of a Python kernel, as in `--set`; `schedules` are files to use instead of a search; without `check` the
+    kernel is not run on the CPU before it is handed over; `what_if` are the other fields of `Inputs`. Launch the kernel with
+    `kernel[grid](...)`. Raises TwillError for bad input.
     """
     from twill.extract.frontend.source import described
     from twill.generate import GenerateOptions, built
@@ -45,7 +47,10 @@ def compile(  # noqa: A001 (as users say it)
 
     spec, given, constants = described(kernel, arch, settings or {})
     return load(
-        built(Inputs(spec, arch=arch, settings=given, constants=constants, **what_if), GenerateOptions(time_limit, tuple(schedules)))
+        built(
+            Inputs(spec, arch=arch, settings=given, constants=constants, **what_if),
+            GenerateOptions(time_limit, tuple(schedules), check=check),
+        )
     )
 
 

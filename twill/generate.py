@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from twill.diagnostics import TwillError
 from twill.inputs import Case, Inputs, cases, origin
+from twill.ir.checked import Checked
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
@@ -32,6 +34,8 @@ class GenerateOptions:
     schedules: tuple[str, ...] = ()
     """Schedule files (`twill.schedule/1`) to use instead of a search."""
     lowering: Lowering = field(default_factory=Lowering)
+    check: bool = True
+    """Check the kernel once before it is handed over (`twill.simulate.check`)."""
     dump: bool = False
     """Keep the draft after each pass of lowering."""
 
@@ -50,6 +54,8 @@ class Generated:
     """By file name: the draft after each pass of lowering, where `GenerateOptions.dump` says so."""
     cases: tuple[Case, ...] = ()
     """The loops with their costs, in the order of `loops`."""
+    checked: Checked | None = None
+    """What was run to check it; None where nothing was."""
 
 
 def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Generated:
@@ -77,7 +83,17 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
     validate(made, loops[0].problem.limits)
-    return Generated(made, loops, results, target(loops[0].machine.arch).source(made), dumps, found)
+    cuda = target(loops[0].machine.arch).source(made)
+    checked = _checked(made, on_progress) if options.check else None
+    return Generated(made, loops, results, cuda, dumps, found, checked)
+
+
+def _checked(made: Program, on_progress: ProgressCallback) -> Checked:
+    """Raises TwillError where the program is wrong."""
+    from twill.simulate.check import check
+
+    began = monotonic()
+    return check(made, lambda what: on_progress(made.function.name, Progress(monotonic() - began, "simulator", 0, "note", what)))
 
 
 def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Path:
@@ -144,7 +160,7 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
 
     predicted = predict(made.program, made.loops)
     cycles = {path: round(found.interval, 1) for path, found in predicted.loops.items()}
-    described = write(manifest(made.program, made.loops, cycles))
+    described = write(manifest(made.program, made.loops, cycles, made.checked))
     return {
         SOURCE: lambda: made.cuda,
         MANIFEST: lambda: described,

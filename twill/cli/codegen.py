@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 @what_if_options
 @program_options
 @click.option("--build/--no-build", default=None, help="Run nvcc; the default where nvcc is installed.")
+@click.option("--check/--no-check", default=True, help="Run the warp programs on small problems before anything is written (the default).")
 @click.option("--out", type=Folder(), default=Path("build"), metavar="DIR", show_default=True)
 @click.option("--dump", type=Folder(), metavar="DIR", help="Write the program after each pass of lowering to DIR.")
-def codegen(spec: str, out: Path, build: bool | None, dump: Path | None, **options: Any) -> None:
+def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | None, **options: Any) -> None:
     """Schedule the loops of SPEC and generate a kernel for sm_90a.
 
     Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)` reads), warps.txt (the program of
@@ -38,11 +39,14 @@ def codegen(spec: str, out: Path, build: bool | None, dump: Path | None, **optio
     from twill.launch.build import LIBRARY
     from twill.launch.build import build as built
 
-    wanted = replace(generate_options(options), dump=dump is not None)
+    wanted = replace(generate_options(options), check=check, dump=dump is not None)
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
             click.echo(f"wrote {path}", err=True)
+    if made.checked and not made.checked.values:
+        reason = next((run.skipped for run in made.checked.runs if run.skipped), "the kernel writes nothing with the arguments tried")
+        click.echo(f"warning: no value of the kernel was checked: {reason}", err=True)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     if build or (build is None and shutil.which("nvcc")):

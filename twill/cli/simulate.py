@@ -1,6 +1,7 @@
 """`twill simulate`: run warp programs on the CPU."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,9 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     from twill.simulate.report import trace
     from twill.warp.listing import text
 
-    generated = worker.watched(lambda on_progress: generate(inputs(spec, options), generate_options(options), on_progress))
+    generated = worker.watched(
+        lambda on_progress: generate(inputs(spec, options), replace(generate_options(options), check=False), on_progress)
+    )
     made = generated.program
     _values(made, options)
     _interleavings(made)

@@ -12,6 +12,7 @@ from twill.extract.strides import Stride, Term, layouts
 from twill.files.graph import schema
 from twill.files.record import Ranges, decode, encode
 from twill.files.text import parse, render
+from twill.ir.checked import Checked
 from twill.ir.loop import GRID, Attribute, Pointer, Scalar, Value
 from twill.ir.names import identifier
 from twill.ir.program import Program
@@ -20,6 +21,10 @@ from twill.warp.tasks import Scheduled
 SCHEMA = "twill.kernel/1"
 
 _RANGES: Ranges = {(Term, "factor"): (-(2.0**63), 2.0**63)}
+
+
+NOT_SAID = Checked((), 0, ())
+"""In files of before there were checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,11 @@ class Manifest:
     persistent: bool = False
     """The grid is walked over by as many thread blocks as fit; it may have any extents."""
     constants: tuple[Constant, ...] = ()
+    checked: Checked | None = NOT_SAID
+    """What was run to check it before it was written; None where nothing was (`--no-check`)."""
 
 
-def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[str, float]) -> Manifest:
+def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[str, float], checked: Checked | None = None) -> Manifest:
     """`simulated` by the path of the loop. Raises TwillError for an argument that no caller can pass."""
     function = program.function
     pairs = zip(function.args, function.arg_attributes, strict=True)
@@ -91,9 +98,8 @@ def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[st
         for one in loops
     )
     registers = max(group.registers for group in program.groups)
-    return Manifest(
-        identifier(function.name), program.module.file, program.launch.threads, registers, arguments, predicted, persistent, constants
-    )
+    shape = (program.launch.threads, registers, arguments, predicted, persistent, constants, checked)
+    return Manifest(identifier(function.name), program.module.file, *shape)
 
 
 def _argument(

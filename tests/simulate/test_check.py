@@ -1,0 +1,80 @@
+"""The check before a kernel is handed over: which problems it runs, and that it finds programs that compute wrong values."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, program
+from tests.simulate.mutate import mutants
+from tests.simulate.test_hazards import dropped
+from twill.cli import run
+from twill.diagnostics import TwillError
+from twill.ir.program import InitializeCarried, MmaIssue, MmaWait
+from twill.launch.manifest import NOT_SAID, read
+from twill.simulate.check import check, trials
+
+GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
+
+
+@pytest.mark.parametrize("kernel", [*(one for one in EXAMPLES if one != "gemm_persistent"), *CARRIED, *INVARIANT])
+def test_loops_run_nought_to_four_times(kernel: str) -> None:
+    found = {count for trial in trials(program(kernel)) for count in trial.trips}
+    assert found >= ({0, 1} if kernel == "fa_fwd_causal" else {0, 1, 2, 3, 4})
+
+
+def test_sizes_are_full_and_ragged() -> None:
+    sizes = {trial.numbers["K"] for trial in trials(program("gemm"))}
+    assert {size % 64 for size in sizes} > {0}
+    assert 0 < min(trial.numbers["M"] for trial in trials(program("gemm"))) < 128
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "exclusive", "biased"])
+def test_a_kernel_passes(kernel: str) -> None:
+    done = list[str]()
+    checked = check(program(kernel), done.append)
+    assert checked.values > 1000
+    assert not any(one.skipped for one in checked.runs)
+    assert len(done) == len(checked.runs) + len(checked.iterations)
+
+
+def test_values_that_are_wrong_are_found() -> None:
+    """Without the initial value of what the loop carries; with an MMA that forgets what it adds to; with its operands changed."""
+    made = list(mutants(program("exclusive"), dropped(InitializeCarried)))
+    made += mutants(program("biased"), lambda s: (replace(s, accumulate="never"),) if isinstance(s, MmaIssue) else None)
+    made += mutants(program("gemm"), lambda s: () if isinstance(s, MmaWait) and not s.early else None)
+    assert len(made) >= 3
+    for where, mutant in made:
+        try:
+            check(mutant)
+        except TwillError:
+            continue
+        pytest.fail(where)
+
+
+def test_the_kernel_says_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["codegen", GEMM, "--schedule", SCHEDULE, "--no-build", "--out"]
+    assert run([*command, str(tmp_path / "a")]) == 0
+    checked = read((tmp_path / "a" / "kernel.json").read_text(), "kernel.json").checked
+    assert checked
+    assert [one.trips for one in checked.runs][:5] == [(0,), (1,), (2,), (3,), (4,)]
+    assert checked.values > 100_000
+    assert run([*command, str(tmp_path / "b"), "--no-check"]) == 0
+    text = (tmp_path / "b" / "kernel.json").read_text()
+    assert json.loads(text)["checked"] is None
+    document = json.loads(text)
+    del document["checked"]
+    assert read(json.dumps(document), "kernel.json").checked == NOT_SAID
+    assert "warning: no value" not in capsys.readouterr().err
+
+
+def test_a_kernel_that_computes_wrong_values_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twill.warp.pipelined_loops.zeroed", lambda group: ())  # pyright: ignore
+    command = ["codegen", GEMM, "--schedule", SCHEDULE, "--no-build", "--out", str(tmp_path)]
+    assert run(command) == 2
+    assert "--no-check" in (said := capsys.readouterr().err) or "before it is assigned" in said
+    assert not list(tmp_path.iterdir())
+    assert run([*command, "--no-check"]) == 0
