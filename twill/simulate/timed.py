@@ -123,10 +123,11 @@ class _Group:
         return f"group {self.id}" + (f" warps {first}-{first + WARPGROUP - 1}" if self.members > 1 else "")
 
 
-@dataclass(slots=True)
-class _Clock:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Model:
+    """What a run follows from."""
+
     protocol: Protocol
-    state: State
     problems: Mapping[int | None, Problem]
     intervals: Mapping[int | None, float]
     costs: Costs
@@ -135,33 +136,65 @@ class _Clock:
     """K of MMAs, by operation."""
     nodes: Mapping[int, str]
     """The operation of the problem that a TTGIR operation belongs to."""
+
+    @staticmethod
+    def of(program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces) -> "_Model":
+        mmas = [op for op in program.function.walk() if op.name == DOT]
+        return _Model(
+            Protocol.of(program),
+            {one.loop.op.index: one.problem for one in loops},
+            {one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit for one in loops},
+            costs,
+            paces,
+            {op.index: shape_of(op.operands[0].type)[-1] for op in mmas},
+            {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
+        )
+
+    def scale(self, action: Action) -> float:
+        """Cycles of a unit of time in the action's loop."""
+        problem = self.problems.get(action.loop)
+        return problem.resolution.cycles_per_unit if problem else 1.0
+
+
+@dataclass(slots=True)
+class _Units:
+    """When the units are free, and when the tensor core works."""
+
     free: dict[str, float] = field(default_factory=dict[str, float])
     mmas: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    """When the tensor core works."""
-    ended: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict[tuple[int | None, str, int, int], float])
-    """By loop, operation, iteration and warpgroup."""
+    latest: dict[str, int] = field(default_factory=dict[str, int])
+    """Where the latest event of a unit is."""
+
+
+@dataclass(slots=True)
+class _Barriers:
+    """When slots became full and empty, and ordering barriers signalled."""
+
     full: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     empty: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     signalled: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(slots=True)
+class _Clock:
+    """A run: its model, where it stands, and what happened."""
+
+    model: _Model
+    state: State
+    units: _Units = field(default_factory=_Units)
+    barriers: _Barriers = field(default_factory=_Barriers)
+    ended: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict[tuple[int | None, str, int, int], float])
+    """By loop, operation, iteration and warpgroup."""
     passed: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     """How many of a group's warpgroups have executed its action of that number."""
     events: list[Event] = field(default_factory=list[Event])
-    latest: dict[str, int] = field(default_factory=dict[str, int])
-    """Where the latest event of a unit is."""
 
 
 def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None) -> tuple[Event, ...]:
     """Every statement of the loops with its time, by time. Raises HazardError where the program stands
     still."""
-    protocol = Protocol.of(program)
-    mmas = [op for op in program.function.walk() if op.name == DOT]
-    k = {op.index: shape_of(op.operands[0].type)[-1] for op in mmas}
-    nodes = {index: node.id for one in loops for node in one.graph.nodes for index in node.ops}
-    problems: dict[int | None, Problem] = {one.loop.op.index: one.problem for one in loops}
-    intervals: dict[int | None, float] = {
-        one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit for one in loops
-    }
-    clock = _Clock(protocol, protocol.initial(), problems, intervals, costs, paces or {}, k, nodes)
+    model = _Model.of(program, loops, costs, paces or {})
+    clock = _Clock(model, model.protocol.initial())
     groups = list[_Group]()
     for warps in program.groups:
         members = max(1, warps.warps // WARPGROUP)
@@ -180,7 +213,11 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
         if group.done == len(group.actions):
             continue
         action = group.actions[group.done]
-        if not clock.passed[group.id, group.done] and clock.protocol.concerns(action) and not clock.protocol.ready(clock.state, action):
+        if (
+            not clock.passed[group.id, group.done]
+            and clock.model.protocol.concerns(action)
+            and not clock.model.protocol.ready(clock.state, action)
+        ):
             parked.add(i)
             continue
         if _advance(clock, group, action):
@@ -199,14 +236,14 @@ def _pass(clock: _Clock, group: _Group, action: Action) -> None:
     before = clock.passed[group.id, group.done]
     clock.passed[group.id, group.done] += 1
     deciding = before == 0 if isinstance(action.statement, ConsumerWait | OrderBarrierWait) else before == group.members - 1
-    if deciding and clock.protocol.concerns(action):
-        clock.state = clock.protocol.after(clock.state, group.id, action)
+    if deciding and clock.model.protocol.concerns(action):
+        clock.state = clock.model.protocol.after(clock.state, group.id, action)
     group.done += 1
 
 
 def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
     """One statement of a group, or a step of one; whether it is done."""
-    came, costs = group.now, clock.costs
+    came, costs = group.now, clock.model.costs
     match action.statement:
         case MmaWait(pending=pending, at=at):
             while len(group.in_flight) > pending:
@@ -222,20 +259,20 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
                 return False
             _producer_load(clock, group, action, name)
         case ConsumerWait(channel=name, at=at):
-            group.now = max(group.now + costs.poll, clock.full[name, action.sequence(name, at.iteration)] + costs.barrier)
+            group.now = max(group.now + costs.poll, clock.barriers.full[name, action.sequence(name, at.iteration)] + costs.barrier)
             _note(clock, group, action, f"consumer_wait {name}", came, at.cycle)
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
-            clock.empty[slot] = max(group.now, clock.empty.get(slot, 0.0))
+            clock.barriers.empty[slot] = max(group.now, clock.barriers.empty.get(slot, 0.0))
         case OrderBarrierWait(order=name, at=at):
-            group.now = max(group.now, clock.signalled.get(name, -costs.order) + costs.order)
+            group.now = max(group.now, clock.barriers.signalled.get(name, -costs.order) + costs.order)
             _note(clock, group, action, f"wait {name}", came, at.cycle)
         case OrderBarrierArrive(order=name):
-            clock.signalled[name] = group.now
+            clock.barriers.signalled[name] = group.now
         case Compute(node=node) if action.loop is not None:
             return _work(clock, group, action, node)
         case StoreTile(ops=ops) if action.loop is not None:
-            return _work(clock, group, action, clock.nodes[ops[-1]])
+            return _work(clock, group, action, clock.model.nodes[ops[-1]])
         case MmaIssue():
             _issue(clock, group, action, action.statement)
         case _:
@@ -253,9 +290,9 @@ def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Wait until a slot is empty."""
     when, came = at(action.statement), group.now
     number = action.sequence(name, when.iteration)
-    depth = clock.protocol.channels[name][1].depth
+    depth = clock.model.protocol.channels[name][1].depth
     if number >= depth:
-        group.now = max(came + clock.costs.poll, clock.empty[name, number - depth] + clock.costs.barrier)
+        group.now = max(came + clock.model.costs.poll, clock.barriers.empty[name, number - depth] + clock.model.costs.barrier)
     _note(clock, group, action, f"producer_acquire {name}", came, when.cycle)
 
 
@@ -265,19 +302,14 @@ def _producer_load(clock: _Clock, group: _Group, action: Action, name: str) -> N
     number = action.sequence(name, at(action.statement).iteration)
     if isinstance(action.statement, ProducerLoad):
         for load in action.statement.loads:
-            problem, scale = clock.problems.get(action.loop), _scale(clock, action)
+            problem, scale = clock.model.problems.get(action.loop), clock.model.scale(action)
             if problem is not None:
-                op = problem.operation(clock.nodes[load.ops[-1]])
+                op = problem.operation(clock.model.nodes[load.ops[-1]])
                 begin = _shared(clock, action, op, group.now)
                 group.now += op.issue * scale
                 arrival = max(arrival, begin + max((r.cycles for r in op.reservations), default=0) * scale)
-        arrival += clock.costs.load
-    clock.full[name, number] = max(arrival, clock.full.get((name, number), 0.0))
-
-
-def _scale(clock: _Clock, action: Action) -> float:
-    problem = clock.problems.get(action.loop)
-    return problem.resolution.cycles_per_unit if problem else 1.0
+        arrival += clock.model.costs.load
+    clock.barriers.full[name, number] = max(arrival, clock.barriers.full.get((name, number), 0.0))
 
 
 # --- units --------------------------------------------------------------------------------------------------------------
@@ -286,34 +318,34 @@ def _scale(clock: _Clock, action: Action) -> float:
 def _shared(clock: _Clock, action: Action, op: Operation, ready: float, part: float = 1.0) -> float:
     """Take a part of an operation's fraction of aggregate units; when it starts. Of such a unit so much is
     left as the schedule's interval has: only what goes beyond makes an operation wait."""
-    problem, scale = clock.problems[action.loop], _scale(clock, action)
+    problem, scale = clock.model.problems[action.loop], clock.model.scale(action)
     shared = {unit.name: unit.capacity for unit in problem.units if unit.aggregate}
     taken = [r for r in op.reservations if r.unit in shared]
-    begin = max([ready, *(clock.free.get(r.unit, 0.0) - clock.intervals[action.loop] for r in taken)])
+    begin = max([ready, *(clock.units.free.get(r.unit, 0.0) - clock.model.intervals[action.loop] for r in taken)])
     for r in taken:
-        clock.free[r.unit] = max(clock.free.get(r.unit, 0.0), begin) + r.cycles * scale * part * r.amount / shared[r.unit]
+        clock.units.free[r.unit] = max(clock.units.free.get(r.unit, 0.0), begin) + r.cycles * scale * part * r.amount / shared[r.unit]
     return begin
 
 
 def _exclusive(clock: _Clock, action: Action, op: Operation) -> list[str]:
     """Units that an operation has to itself."""
-    shared = {unit.name for unit in clock.problems[action.loop].units if unit.aggregate}
+    shared = {unit.name for unit in clock.model.problems[action.loop].units if unit.aggregate}
     return [r.unit for r in op.reservations if r.unit not in shared and r.cycles]
 
 
 def _take(clock: _Clock, action: Action, unit: str, node: str, begin: float, end: float, iteration: int) -> None:
     """A unit works; steps of one operation that follow each other are one event."""
-    clock.free[unit] = end
-    last = clock.events[clock.latest[unit]] if unit in clock.latest else None
+    clock.units.free[unit] = end
+    last = clock.events[clock.units.latest[unit]] if unit in clock.units.latest else None
     if last and (last.name, last.iteration, last.loop, last.end) == (node, iteration, action.loop, begin):
-        clock.events[clock.latest[unit]] = replace(last, end=end)
+        clock.events[clock.units.latest[unit]] = replace(last, end=end)
         return
-    clock.latest[unit] = len(clock.events)
+    clock.units.latest[unit] = len(clock.events)
     clock.events.append(Event(unit, node, begin, end, iteration, 0.0, action.loop))
 
 
 def _tensor_works(clock: _Clock, time: float) -> bool:
-    return any(begin <= time < end for begin, end in reversed(clock.mmas[-8:]))
+    return any(begin <= time < end for begin, end in reversed(clock.units.mmas[-8:]))
 
 
 # --- operations -----------------------------------------------------------------------------------------------------------
@@ -321,8 +353,8 @@ def _tensor_works(clock: _Clock, time: float) -> bool:
 
 def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
-    problem = clock.problems[action.loop]
-    op, scale, fraction = problem.operation(node), _scale(clock, action), _part(action.statement) / group.members
+    problem = clock.model.problems[action.loop]
+    op, scale, fraction = problem.operation(node), clock.model.scale(action), _part(action.statement) / group.members
     iteration = action.number
     if group.left == 1.0:
         came = group.now
@@ -332,7 +364,7 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
             clock.events.append(Event(group.track, f"operands of {node}", came, group.now, iteration, group.now - came, action.loop))
     pace = _pace(clock, action, node)
     units = _exclusive(clock, action, op)
-    begin = max([group.now, *(clock.free.get(unit, 0.0) for unit in units)])
+    begin = max([group.now, *(clock.units.free.get(unit, 0.0) for unit in units)])
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
     part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left
     group.now = begin + chosen.issue * scale * fraction * part
@@ -355,20 +387,20 @@ def _part(statement: Statement) -> float:
 
 def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) -> None:
     """An MMA, or a part of one."""
-    problem, came = clock.problems.get(action.loop), group.now
+    problem, came = clock.model.problems.get(action.loop), group.now
     if problem is None:
         return
-    op, scale, iteration = problem.operation(statement.node), _scale(clock, action), action.iteration(statement.at.iteration)
-    part = (statement.end - statement.begin) / clock.k[statement.ops[-1]] / group.members
+    op, scale, iteration = problem.operation(statement.node), clock.model.scale(action), action.iteration(statement.at.iteration)
+    part = (statement.end - statement.begin) / clock.model.k[statement.ops[-1]] / group.members
     ready = max([came, *_operands(clock, group, action, problem, statement.node, iteration)])
     units = _exclusive(clock, action, op)
-    begin = max([_shared(clock, action, op, ready, part), *(clock.free.get(unit, 0.0) for unit in units)])
+    begin = max([_shared(clock, action, op, ready, part), *(clock.units.free.get(unit, 0.0) for unit in units)])
     taken = max((r.cycles for r in op.reservations if r.unit in units), default=0) * scale
     for unit in units:
         _take(clock, action, unit, statement.node, begin, begin + taken * part, iteration)
-    clock.mmas.append((begin, begin + taken * part))
+    clock.units.mmas.append((begin, begin + taken * part))
     group.in_flight.append(begin + taken * part + op.latency * scale - taken)
-    group.now = max(ready + clock.costs.launch, begin + taken * part - clock.costs.ahead)
+    group.now = max(ready + clock.model.costs.launch, begin + taken * part - clock.model.costs.ahead)
     clock.events.append(Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop))
 
 
@@ -390,5 +422,5 @@ def held(op: Operation) -> Operation:
 
 
 def _pace(clock: _Clock, action: Action, node: str) -> Pace:
-    op = clock.problems[action.loop].operation(node)
-    return clock.paces.get((action.loop, node), Pace(op, op))
+    op = clock.model.problems[action.loop].operation(node)
+    return clock.model.paces.get((action.loop, node), Pace(op, op))
