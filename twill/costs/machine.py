@@ -52,7 +52,7 @@ class _Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class File:
     """The whole file, a base merged in."""
 
     schema: str
@@ -117,7 +117,7 @@ def parse(text: str, file: str) -> Machine:
             raise TwillError("a base cannot have a base itself", texts[1].place(("base",)))
         data = _overlay(inherited, data)
     reader = _Reader()
-    made = reader.structure(_File, data, ())
+    made = reader.structure(File, data, ())
     mistakes = reader.mistakes or list(_contradictions(made))
     if mistakes:
         _raise(mistakes, texts)
@@ -140,7 +140,7 @@ def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _machine(made: _File, file: str) -> Machine:
+def _machine(made: File, file: str) -> Machine:
     limits = {f.name: getattr(made.limits, f.name) for f in fields(Limits)}
     return Machine(
         name=made.name,
@@ -166,7 +166,7 @@ def _machine(made: _File, file: str) -> Machine:
 Mistake = tuple[Path_, str]
 
 
-def _contradictions(made: _File) -> Iterator[Mistake]:
+def _contradictions(made: File) -> Iterator[Mistake]:
     """What is wrong though every value has the right type."""
     if made.schema != SCHEMA:
         yield ("schema",), f'schema must be "{SCHEMA}", not "{made.schema}"'
@@ -191,7 +191,7 @@ def _contradictions(made: _File) -> Iterator[Mistake]:
             seen.setdefault(op, name)
 
 
-def _contention_mistakes(made: _File) -> Iterator[Mistake]:
+def _contention_mistakes(made: File) -> Iterator[Mistake]:
     if (found := made.contention) is None:
         return
     names = {("contention", "unit"): found.unit} | {("contention", "slower", unit): unit for unit in found.slower}

@@ -23,7 +23,7 @@ SCHEMA = "twill.schedule/1"
 LATEST = 10**15
 """Times of a schedule may be sums of the problem's."""
 
-_RANGES: Ranges = {
+RANGES_OF_SCHEDULES: Ranges = {
     **RANGES,
     (ResourceBound, "value"): (0, LATEST),
     (RecurrenceBound, "value"): (0, LATEST),
@@ -34,7 +34,7 @@ _RANGES: Ranges = {
     (Allocation, "size"): (1, LARGEST),
     (Allocation, "slots"): (1, 4096),
 }
-_NAMES: Names = {
+NAMES_OF_SCHEDULES: Names = {
     (Refutation, "max_in_flight"): "copies",
     (Options, "max_in_flight"): "copies",
     (Allocation, "slots"): "copies",
@@ -98,7 +98,7 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
 
 def _record(record: Options | Refutation | Allocation) -> dict[str, Json]:
     """Every field under the name that the file gives it."""
-    names = {f.name: _NAMES.get((type(record), f.name), f.name) for f in fields(record) if f.name != "jobs"}
+    names = {f.name: NAMES_OF_SCHEDULES.get((type(record), f.name), f.name) for f in fields(record) if f.name != "jobs"}
     return {member: getattr(record, name) for name, member in names.items()}
 
 
@@ -153,7 +153,9 @@ def read_schedule(text: str, file: str) -> ScheduleDocument:
     for name in _TOP:
         if name not in ("together", "apart", "starts") and name not in root.members():
             root.fail(f"{name!r} is missing")
-    return ScheduleDocument(_result(root), decode(root.members()["options"], Options, _RANGES, names=_NAMES), _members(root))
+    return ScheduleDocument(
+        _result(root), decode(root.members()["options"], Options, RANGES_OF_SCHEDULES, names=NAMES_OF_SCHEDULES), _members(root)
+    )
 
 
 def _members(root: Node) -> Mapping[str, Json]:
@@ -171,7 +173,10 @@ def _result(root: Node) -> Result:
     return Result(
         problem=problem_of(root, "ops", *resources(root), {"nodes": _SCHEDULED, "edges": ("cross_group",)}),
         status=status,
-        bounds=Bounds(decode(bounds["resource"], ResourceBound, _RANGES), decode(bounds["recurrence"], RecurrenceBound, _RANGES)),
+        bounds=Bounds(
+            decode(bounds["resource"], ResourceBound, RANGES_OF_SCHEDULES),
+            decode(bounds["recurrence"], RecurrenceBound, RANGES_OF_SCHEDULES),
+        ),
         proved=bounds["proved"].whole(0, LATEST),
         solution=_solution(top) if top["interval"].value is not None else None,
         refuted=_records(top["refuted"], Refutation),
@@ -199,4 +204,4 @@ def _column(rows: Node, name: str) -> Iterable[int]:
 
 
 def _records(rows: Node, kind: type[T], extra: Iterable[str] = ()) -> tuple[T, ...]:
-    return tuple(decode(row, kind, _RANGES, extra, names=_NAMES) for row in rows)
+    return tuple(decode(row, kind, RANGES_OF_SCHEDULES, extra, names=NAMES_OF_SCHEDULES) for row in rows)

@@ -20,7 +20,7 @@ from twill.warp.tasks import Scheduled
 
 SCHEMA = "twill.kernel/1"
 
-_RANGES: Ranges = {(Term, "factor"): (-(2.0**63), 2.0**63)}
+RANGES_OF_MANIFESTS: Ranges = {(Term, "factor"): (-(2.0**63), 2.0**63)}
 
 
 NOT_SAID = Checked((), 0, ())
@@ -127,4 +127,4 @@ def write(manifest: Manifest) -> str:
 def read(text: str, file: str) -> Manifest:
     root = parse(text, file)
     schema(root, SCHEMA)
-    return decode(root, Manifest, _RANGES, ["schema"])
+    return decode(root, Manifest, RANGES_OF_MANIFESTS, ["schema"])
