@@ -18,7 +18,7 @@ LAYERS = (
     ("emit", "smt", "targets.hopper", "verify", "whatif"),
     ("explain", "inputs", "pipeline", "simulate", "targets"),
     ("launch", "refusals", "report"),
-    ("bench", "emulate", "loop_nest"),
+    ("bench", "emulate", "json_schema", "loop_nest"),
     ("generate",),
     ("api", "triton"),
     ("cli", "twill"),
