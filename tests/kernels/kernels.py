@@ -274,6 +274,47 @@ def biased(
         c_desc.store([row, col], tl.dot(x, b_desc.load([col, 0]).T, bias).to(tl.float16))
 
 
+@triton.jit
+def unpacked(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, where a byte of b holds two numbers of 4 bits, side by side in a row, the left one in the low half."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [K, N // 2], [N // 2, 1], [BLOCK_K, BLOCK_N // 2])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        pair = b_desc.load([k, col // 2])
+        low, high = (pair & 15) - 8, ((pair >> 4) & 15) - 8
+        both = tl.join(low.to(tl.float16), high.to(tl.float16)).reshape(BLOCK_K, BLOCK_N)
+        acc = tl.dot(a_desc.load([row, k]), both, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def rotated(
+    a, b, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = r(a) @ b.T, where r turns each pair of neighbours in a row by the angle of its row; sums of the pairs of b's tiles
+    along their rows go to `sums`."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    angle = (row + tl.arange(0, BLOCK_M)).to(tl.float32) * 0.01
+    cos, sin = tl.cos(angle)[:, None], tl.sin(angle)[:, None]
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x, y = tl.split(a_desc.load([row, k]).to(tl.float32).reshape(BLOCK_M, BLOCK_K // 2, 2))
+        turned = tl.join(x * cos - y * sin, x * sin + y * cos).reshape(BLOCK_M, BLOCK_K)
+        acc = tl.dot(turned.to(tl.float16), b_desc.load([col, k]).T, acc)
+    halves = acc.reshape(BLOCK_M, 2, BLOCK_N // 2)
+    m, n = row + tl.arange(0, BLOCK_M), col // 2 + tl.arange(0, BLOCK_N // 2)
+    tl.store(sums + m[:, None] * (N // 2) + n[None, :], tl.sum(halves, 1))
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -294,6 +335,8 @@ TWILL = {
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
     "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
+    "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
+    "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
 }
 
@@ -322,5 +365,7 @@ VARIANTS = {
     "panels": ("panels", {}),
     "biased": ("biased", {}),
     "filled": ("biased", {"FILLED": True}),
+    "unpacked": ("unpacked", {}),
+    "rotated": ("rotated", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

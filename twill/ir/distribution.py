@@ -51,7 +51,7 @@ def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None
     """The distribution of a tile of `shape`; None for an encoding whose layout is not known here or has other dimensions."""
     match encoding:
         case Blocked() if len(shape) == len(encoding.order):
-            return _fit(_blocked(encoding), shape)
+            return _fit(bases(encoding), shape)
         case Linear(register, lane, warp, _) if all(len(basis) == len(shape) for basis in (*register, *lane, *warp)):
             return _fit(Distribution(register, lane, warp), shape)
         case NvidiaMma() if len(shape) == 2 and len(encoding.instr_shape) >= 2:
@@ -64,7 +64,7 @@ def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None
             return None
 
 
-def _blocked(encoding: Blocked) -> Distribution:
+def bases(encoding: Blocked) -> Distribution:
     """Each thread's elements, then the lanes, then the warps, each along the dimensions in `order`."""
     reached = [1] * len(encoding.order)
     levels = (encoding.size_per_thread, encoding.threads_per_warp, encoding.warps_per_cta)

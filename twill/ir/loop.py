@@ -65,6 +65,8 @@ class Linear:
     lane: Bases
     warp: Bases
     block: Bases
+    exact: bool = False
+    """Generated code holds the tile in just these registers. Where it is not set, it may hold it otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ Role = Literal[
     "expand",
     "reshape",
     "transpose",
+    "join",
+    "split",
     "view",
     "bitcast",
     "select",

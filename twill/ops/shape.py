@@ -90,8 +90,8 @@ VIEWS = (
     view("tt.expand_dims", "expand", _seen(lambda op, value: np.expand_dims(value, _integer(op, "axis"))), rule=rules.expand),
     view("tt.reshape", "reshape", _seen(lambda op, value: np.reshape(value, shape_of(op.result.type))), rule=rules.reshape),
     view("tt.trans", "transpose", _seen(_transposed), rule=rules.trans),
-    view("tt.join", meaning=of_op(_joined), operands=2),
-    view("tt.split", meaning=_halved, syntax=Syntax(operands=1, results=lambda listed: (listed[-1], listed[-1]))),
+    view("tt.join", "join", meaning=of_op(_joined), operands=2),
+    view("tt.split", "split", meaning=_halved, syntax=Syntax(operands=1, results=lambda listed: (listed[-1], listed[-1]))),
     view("tt.cat", meaning=of_op(lambda op, operands: np.concatenate(operands, 0)), operands=2),
 )
 

@@ -252,7 +252,7 @@ def width(dtype: ir.Type) -> int:
 ENCODINGS: Mapping[str, Callable[[Parameters], ir.Encoding]] = {
     "#ttg.blocked": lambda p: ir.Blocked(p.ints("sizePerThread"), p.ints("threadsPerWarp"), p.ints("warpsPerCTA"), p.ints("order")),
     "#ttg.slice": lambda p: ir.Slice(p.int("dim"), p.parent()),
-    "#ttg.linear": lambda p: ir.Linear(p.bases("register"), p.bases("lane"), p.bases("warp"), p.bases("block")),
+    "#ttg.linear": lambda p: ir.Linear(p.bases("register"), p.bases("lane"), p.bases("warp"), p.bases("block"), p.flag("exact")),
     "#ttg.nvidia_mma": lambda p: ir.NvidiaMma((p.int("versionMajor"), p.int("versionMinor")), p.ints("warpsPerCTA"), p.ints("instrShape")),
     "#ttg.dot_op": lambda p: ir.DotOperand(p.int("opIdx"), p.parent(), p.int("kWidth") if "kWidth" in p.values else None),
     "#ttg.nvmma_shared": lambda p: ir.NvmmaShared(

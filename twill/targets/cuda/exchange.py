@@ -5,10 +5,13 @@ enclose its use: before the first, other warps may still read what lay there; af
 written.
 """
 
+from math import prod
+
 from twill.ir.loop import Op
 from twill.ir.program import SLICES
 from twill.targets.cuda.arithmetic import expression, neutral
 from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Elements, Point, c_type, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
@@ -55,6 +58,41 @@ def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: 
     lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
     found = f"shared_at<{kind}>({scratch} + (warp * {index}) * sizeof({kind}))"
     return [*lines, f"    for (int warp = 0; warp < {sharing}; ++warp) {_combined(combine, f'{name}[i_]', found)}", "}"]
+
+
+def reduced(op: Op, name: str, source: Spread, index: str, elements: Elements, span: ColumnRange) -> list[str]:
+    """`gathered` for a tile in a linear layout; `index` is the register of the result for register i_ of the tile."""
+    combine, start = _combine(op)
+    count = 1 << sum(not vector[int(str(op.attributes["axis"]))] for vector in source.register)
+    begin = [UNROLL, f"{each(count)} {name}[i_] = {start};"] if span[0] == 0 else []
+    return [*begin, UNROLL, f"{each(source.registers, span)} {_combined(combine, f'{name}[{index}]', elements(source.point()))}"]
+
+
+def shared_between(op: Op, name: str, source: Spread, vector: Spread, scratch: str, group_barrier: str) -> list[str]:
+    """`exchanged` for a tile in a linear layout whose reduction is held as `vector`."""
+    combine, start = _combine(op)
+    lanes, warps = source.along(int(str(op.attributes["axis"])))
+    kind, loop = c_type(combine.result.type), f"for (int i_ = 0; i_ < {vector.registers}; ++i_)"
+    lines = list[str]()
+    for lane in lanes:
+        lines += [UNROLL, f"{loop} {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], {1 << lane})')}"]
+    if not warps:
+        return lines
+    size, warp = prod(vector.shape), " + ".join(f"(thread.warp >> {bit} & 1) * {1 << k}" for k, bit in enumerate(warps))
+    place = vector.point().flat()
+    lines += [group_barrier, UNROLL, f"{loop} shared_at<{kind}>({scratch} + (({warp}) * {size} + {place}) * sizeof({kind})) = {name}[i_];"]
+    lines += [group_barrier, UNROLL, f"{loop} {{", f"    {name}[i_] = {start};"]
+    found = f"shared_at<{kind}>({scratch} + (warp * {size} + {place}) * sizeof({kind}))"
+    return [*lines, f"    for (int warp = 0; warp < {1 << len(warps)}; ++warp) {_combined(combine, f'{name}[i_]', found)}", "}"]
+
+
+def _combine(op: Op) -> tuple[Op, str]:
+    """The operation that joins two elements, and what a reduction by it starts from. Raises ValueError for more than one."""
+    combine = op.regions[0].blocks[0].ops[0]
+    start = neutral(combine)
+    if start is None or len(op.regions[0].blocks[0].ops) != 2 or len(op.results) != 1:
+        raise ValueError("only sums, products, maxima and minima can be generated")
+    return combine, start
 
 
 def _combined(combine: Op, one: str, other: str) -> str:

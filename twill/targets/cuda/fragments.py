@@ -10,11 +10,13 @@ rows are more than 16 * `down`, each thread has a band of registers for every 16
 of less than four warps, which only moves data, a thread has every so many-th element.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
+from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
 from twill.ops.table import role
+from twill.targets.cuda.linear_tiles import Spread, literal, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,27 @@ class Fragment:
         """How many elements a thread holds."""
         return -(-prod(self.shape) // self.threads) if self.threads else self.bands * self.band
 
-    def alike(self, other: "Fragment") -> bool:
+    def spread(self) -> Spread:
+        """The same as a linear layout. Raises ValueError for sizes that are no powers of two, or less than four warps."""
+        sizes = (*self.shape, self.down, self.across)
+        if self.threads or any(size & (size - 1) for size in sizes):
+            raise ValueError("its elements lie in other threads")
+        rows, columns = (0 in self.axes, 1 in self.axes)
+        wide = self.shape[-1] // self.across
+
+        def vectors(bits: Sequence[tuple[int, int]]) -> Bases:
+            return tuple(tuple(v for v, kept in zip(bit, (rows, columns), strict=True) if kept) for bit in bits)
+
+        register = [(0, 1)] * columns + [(8, 0)] * rows + [(0, c) for c in _powers(8, wide) if columns]
+        register += [(r, 0) for r in _powers(16 * self.down, self.shape[0]) if rows]
+        lane = vectors([(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)])
+        warp = [(r, 0) for r in _powers(16, 16 * self.down)] + [(0, c) for c in _powers(wide, wide * self.across)]
+        return Spread(self.shape, vectors(register), lane, vectors(warp))
+
+    def alike(self, other: "Fragment | Spread") -> bool:
         """Whether the same register is the same element."""
+        if isinstance(other, Spread):
+            return False
         rows = 0 not in self.axes or self.down == other.down
         return self.axes == other.axes and self.threads == other.threads and rows and (1 not in self.axes or self.across == other.across)
 
@@ -78,6 +99,11 @@ def linear(type: Tensor, threads: int) -> Fragment:
     """Every so many-th element."""
     kept = axes(type)
     return Fragment(kept, _shape(type, kept), threads=threads)
+
+
+def holding(type: Tensor) -> Fragment | Spread:
+    """How a group of four warps and more holds a tile: as its encoding says where that is a linear layout, else as MMAs do."""
+    return spread(type) if literal(type) else layout(type)
 
 
 def layout(type: Tensor) -> Fragment:
@@ -131,7 +157,16 @@ def _warps(encoding: Encoding | None) -> tuple[int, int]:
 
 def moves(source: Type, result: Type) -> bool:
     """Whether elements change threads between two types."""
-    return isinstance(source, Tensor) and isinstance(result, Tensor) and not layout(source).alike(layout(result))
+    if not (isinstance(source, Tensor) and isinstance(result, Tensor)):
+        return False
+    one, other = holding(source), holding(result)
+    if isinstance(one, Fragment) and isinstance(other, Fragment):
+        return not one.alike(other)
+    try:
+        (one if isinstance(one, Spread) else one.spread()).index((other if isinstance(other, Spread) else other.spread()).point())
+    except ValueError:
+        return True
+    return isinstance(other, Fragment)
 
 
 def scratch(op: Op) -> int:
@@ -140,13 +175,22 @@ def scratch(op: Op) -> int:
     source = op.operands[0].type if op.operands else None
     if not isinstance(source, Tensor) or role(op) not in ("reduce", "layout"):
         return 0
-    form = layout(source)
+    form = holding(source)
     if role(op) == "layout":
         return 8 * prod(form.shape) if moves(source, op.result.type) else 0
+    if isinstance(form, Spread):
+        return form.exchange(int(str(op.attributes["axis"])))
     kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)
     return 8 * sharing * form.shape[kept] if form.axes == (0, 1) and sharing > 1 else 0
 
 
 def registers(type: Tensor) -> int:
     """How many elements a thread holds."""
-    return layout(type).registers
+    return holding(type).registers
+
+
+def _powers(start: int, stop: int) -> Iterator[int]:
+    """start, 2 start, 4 start, ... below `stop`."""
+    while start < stop:
+        yield start
+        start *= 2

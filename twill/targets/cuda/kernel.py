@@ -26,12 +26,22 @@ from twill.ir.program import (
 from twill.targets.cuda.expressions import bare, literal, plus, times
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
-from twill.targets.cuda.register_tiles import BITS, c_type, declaration
+from twill.targets.cuda.register_tiles import c_type, declaration
 from twill.targets.cuda.scope import Scope, barrier_name, variable
 from twill.targets.cuda.statements import STORES_READ, Emitter, MmaPrinter, indented, line_bytes, trips
+from twill.warp.channels import bits
 
-MAP_TYPES = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f8E4M3FN": "UINT8", "f8E5M2": "UINT8"}
-"""Element types in the names of `CUtensorMapDataType`."""
+MAP_TYPES = {
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "f32": "FLOAT32",
+    "f64": "FLOAT64",
+    "f8E4M3FN": "UINT8",
+    "f8E5M2": "UINT8",
+    **{sign + name: kind for name, kind in (("i8", "UINT8"), ("i16", "UINT16")) for sign in ("", "s", "u")},
+    **{sign + f"i{size}": f"{kind}{size}" for size in (32, 64) for sign, kind in (("", "INT"), ("s", "INT"), ("u", "UINT"))},
+}
+"""Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a sign."""
 _FILLINGS: Mapping[Filling, str] = {"tma": "", "threads": ", Filling::threads", "cp_async": ", Filling::cp_async", "mma": ""}
 """As a template argument of `Channel`."""
 MOST_ROWS = 256
@@ -221,7 +231,7 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
         raise TwillError(f"a tile {problem}", op.location) from problem
     if max(kind.shape[:-1]) > MOST_ROWS:
         raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
-    rank, size = len(kind.shape), BITS[kind.dtype.name] // 8
+    rank, size = len(kind.shape), bits(kind.dtype) // 8
     data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
     sizes, strides = reversed(numbers[:rank]), reversed(numbers[rank:-1])
     extents = ", ".join(one if literal(one) is not None else f"uint64_t({bare(one)})" for one in sizes)

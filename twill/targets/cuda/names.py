@@ -61,7 +61,7 @@ RUNTIME = frozenset(
     Channel Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey ThreadCoordinates absolute bitcast
     clobber count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
     descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx fence_async_shared
-    ldmatrix_x4 load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_expect
+    ldmatrix_x4 load_elements load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_expect
     mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan min_nanf
     named_barrier_arrive named_barrier_sync opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
     registers_decrease registers_fence registers_increase resident_blocks saturate

@@ -6,11 +6,13 @@ registers.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from twill.ir.loop import Pointer, Scalar, Tensor, Type
 from twill.targets.cuda.expressions import atom
-from twill.targets.cuda.fragments import Fragment, axes, layout, registers
+from twill.targets.cuda.fragments import Fragment, axes, holding, registers
+from twill.targets.cuda.linear_tiles import Point as LinearPoint
+from twill.targets.cuda.linear_tiles import Spread, literal
 
 C_TYPES = {
     "i1": "bool",
@@ -84,15 +86,26 @@ class Point:
         return f"int32_t(thread.column + 8 * ({i} / 2) + {i} % 2{part})"
 
 
-def point(form: Fragment, register: str) -> Point:
+AnyPoint: TypeAlias = Point | LinearPoint
+
+
+@overload
+def point(form: Fragment, register: str) -> Point: ...
+@overload
+def point(form: Spread, register: str) -> LinearPoint: ...
+@overload
+def point(form: Fragment | Spread, register: str) -> AnyPoint: ...
+def point(form: Fragment | Spread, register: str) -> AnyPoint:
     """The element that a thread holds in a register."""
+    if isinstance(form, Spread):
+        return form.point(register)
     if not form.threads:
         return Point(form, register)
     index = f"(thread.index + {form.threads} * {atom(register)})"
     return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
 
 
-Elements: TypeAlias = Callable[[Point], str]
+Elements: TypeAlias = Callable[[AnyPoint], str]
 """A tile as the C expression of each of its elements."""
 
 
@@ -105,7 +118,7 @@ def word(type: Type) -> str:
 
 def packed(type: Type) -> str | None:
     """The word that packs two elements of a tile kept packed; None for other values."""
-    if isinstance(type, Tensor) and axes(type) == (0, 1) and isinstance(type.dtype, Scalar):
+    if isinstance(type, Tensor) and not literal(type) and axes(type) == (0, 1) and isinstance(type.dtype, Scalar):
         return PACK.get(type.dtype.name)
     return None
 
@@ -125,20 +138,36 @@ class Held:
     columns."""
 
     name: str
-    layout: Fragment
+    layout: Fragment | Spread
     pack: str | None
     halves: bool = False
     """Numbers of less than 32 bits, one by one."""
 
-    def __call__(self, point: Point) -> str:
+    def __call__(self, point: AnyPoint) -> str:
         """Raises ValueError where the element is in another thread."""
+        register = self.register(point)
+        i = atom(register)
+        if self.pack:
+            return f"un{self.pack}({self.name}[{i} / 8][{i} / 2 % 4], {i} % 2)"
+        return f"float({self.name}[{register}])" if self.halves else f"{self.name}[{register}]"
+
+    @property
+    def fragment(self) -> Fragment:
+        """How threads hold it, as MMAs do. Raises ValueError for a tile in a linear layout."""
+        if isinstance(self.layout, Spread):
+            raise ValueError("in a linear layout can not be stored so")
+        return self.layout
+
+    def register(self, point: AnyPoint) -> str:
+        """C expression of the register that holds an element. Raises ValueError where it is in another thread."""
+        if isinstance(point, LinearPoint):
+            return (self.layout if isinstance(self.layout, Spread) else self.layout.spread()).index(point)
+        if isinstance(self.layout, Spread):
+            raise ValueError(f"{self.name} lies in other threads")
         point = point.along(self.layout.axes)
         if not self.layout.alike(point.layout):
             raise ValueError(f"{self.name} lies in other threads")
-        i = atom(point.register)
-        if self.pack:
-            return f"un{self.pack}({self.name}[{i} / 8][{i} / 2 % 4], {i} % 2)"
-        return f"float({self.name}[{point.register}])" if self.halves else f"{self.name}[{point.register}]"
+        return point.register
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +176,11 @@ class Transposed:
 
     source: Elements
 
-    def __call__(self, point: Point) -> str:
+    def __call__(self, point: AnyPoint) -> str:
         raise ValueError("a tile in registers can only be transposed on its way to shared memory")
 
 
 def held(name: str, type: Tensor) -> Held:
     """The elements of a tile kept in a variable."""
     short = isinstance(type.dtype, Scalar) and type.dtype.name in PACK
-    return Held(name, layout(type), packed(type), short and not packed(type))
+    return Held(name, holding(type), packed(type), short and not packed(type))

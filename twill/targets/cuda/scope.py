@@ -5,21 +5,35 @@ C. Scalars, indices and pointers stay expressions; tiles of numbers become array
 apart into registers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import MemDesc, Op, Scalar, Tensor, Type, Value
+from twill.ir.loop import Attribute, MemDesc, Op, Scalar, Tensor, Type, Value
 from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, SlotTensor, TensorMemory, WarpProgram, Write
 from twill.ops.table import role
 from twill.ops.values import element
+from twill.targets.cuda import linear_tiles
 from twill.targets.cuda.arithmetic import ATOMICS, constant, expressions
-from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, bare, plus, times
-from twill.targets.cuda.fragments import Fragment, axes, layout, linear, moves
+from twill.targets.cuda.fragments import Fragment, axes, holding, linear, moves
+from twill.targets.cuda.linear_tiles import Spread, literal
 from twill.targets.cuda.names import c_name, channel, count
-from twill.targets.cuda.register_tiles import BITS, PACK, Elements, Held, Point, Transposed, c_type, declaration, held, packed, point
+from twill.targets.cuda.register_tiles import (
+    BITS,
+    PACK,
+    AnyPoint,
+    Elements,
+    Held,
+    Transposed,
+    c_type,
+    declaration,
+    held,
+    packed,
+    point,
+)
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
 
 Form = str | Shared | Elements
@@ -58,9 +72,15 @@ def sequence(name: str, where: Iteration) -> str:
 def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHOLE) -> list[str]:
     """Assign some slices of the elements of a tile in registers. Raises ValueError where another thread has
     them."""
-    form = layout(type)
+    form = holding(type)
     pack = packed(type)
-    if isinstance(elements, Held) and elements.pack == pack and elements.layout.alike(form) and pack:
+    if (
+        isinstance(elements, Held)
+        and elements.pack == pack
+        and isinstance(elements.layout, Fragment)
+        and elements.layout.alike(form)
+        and pack
+    ):
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
     if pack:
         low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
@@ -80,16 +100,20 @@ def cast(type: Type, text: str) -> str:
     return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
 
 
-def plain(type: Tensor, address: str, one: Point) -> str:
+def plain(type: Tensor, address: str, one: AnyPoint) -> str:
     """An element of a tile that lies row by row in shared memory."""
+    if isinstance(one, linear_tiles.Point):
+        return f"shared_at<{c_type(type)}>({address} + {one.flat()} * sizeof({c_type(type)}))"
     along = one.layout.axes
     row, column = (one.along((axis,)).coordinate() for axis in (0, 1)) if along == (0, 1) else ("0", one.coordinate())
     index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
     return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
 
 
-def once(form: Fragment) -> str:
+def once(form: Fragment | Spread) -> str:
     """Which of the threads that hold the same element stores it."""
+    if isinstance(form, Spread):
+        return form.owner()
     if form.threads:
         count = prod(form.shape)
         return f"thread.index + {form.threads} * i_ < {count}" if count % form.threads else "true"
@@ -108,8 +132,8 @@ def guard(*conditions: str) -> str:
     return f"if ({' && '.join(needed)}) " if needed else ""
 
 
-FOLDED = {"arith.addi": plus, "arith.muli": times}
-"""Operations on scalars whose terms that change nothing are not printed."""
+FOLDED = {"addi": plus, "muli": times}
+"""Integer arithmetic whose terms that change nothing are not printed, by its name in the dialect `arith`."""
 
 
 def constant_type(type: Type) -> str:
@@ -206,7 +230,7 @@ class Scope:
             return
         tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
         tile = replace(tile, transposed=tile.transposed != transposed)
-        if isinstance(source, Held) and not tile.transposed:
+        if isinstance(source, Held) and isinstance(fragment, Fragment) and not tile.transposed:
             self.lines += stored(source, tile)
         else:
             self.lines += scattered(source, fragment, tile, c_type(kind))
@@ -215,9 +239,9 @@ class Scope:
     def narrow(self) -> bool:
         return self.group.only_moves
 
-    def layout(self, type: Tensor) -> Fragment:
+    def layout(self, type: Tensor) -> Fragment | Spread:
         """How the group shares a tile."""
-        return linear(type, 32 * self.group.warps) if self.narrow else layout(type)
+        return linear(type, 32 * self.group.warps) if self.narrow else holding(type)
 
     def scalar(self, value: Value) -> str:
         form = self.form(value)
@@ -273,7 +297,8 @@ class Scope:
             else:
                 forms = [(value, self.form(value)) for value in op.operands]
                 given = [number(value.type, form) for value, form in forms if isinstance(form, str)]
-                text = FOLDED[op.name](*given) if op.name in FOLDED else expressions(op, given)[position] or ""
+                short = op.name.removeprefix("arith.")
+                text = FOLDED[short](*given) if short in FOLDED else expressions(op, given)[position] or ""
                 self._named(result, cast(result.type, text))
 
     def _tile_of(self, op: Op, position: int, result: Value, type: Tensor) -> Elements:
@@ -313,9 +338,17 @@ class Scope:
         name, elements = self.name(op.result), self.elements(op.operands[0])
         if op.result.id not in self.targets:
             self.lines.append(declaration(result, name))
-        self.lines += gathered(op, name, layout(source), elements, self.span)
-        if self.span[1] == SLICES and not self.deferred:
-            self.lines += exchanged(op, name, layout(source), self.scratch, self.group_barrier())
+        form, complete = holding(source), self.span[1] == SLICES and not self.deferred
+        if isinstance(form, Spread):
+            index = held(name, result).register(form.point().without(int(str(op.attributes["axis"]))))
+            self.lines += reduced(op, name, form, index, elements, self.span)
+            if complete:
+                vector = holding(result)
+                assert isinstance(vector, Spread)
+                self.lines += shared_between(op, name, form, vector, self.scratch, self.group_barrier())
+        else:
+            self.lines += gathered(op, name, form, elements, self.span)
+            self.lines += exchanged(op, name, form, self.scratch, self.group_barrier()) if complete else []
         self.values[op.result.id] = held(name, result)
 
     def _convert(self, op: Op) -> None:
@@ -327,7 +360,7 @@ class Scope:
             return
         assert isinstance(source, Tensor)
         assert isinstance(result, Tensor)
-        name, one, fragment = self.name(op.result), point(layout(source), "i_"), layout(source)
+        name, one, fragment = self.name(op.result), point(holding(source), "i_"), holding(source)
         self.lines += [self.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
         self.lines.append(f"    {guard(once(fragment))}{plain(source, self.scratch, one)} = {cast(source, form(one))};")
         self.lines += [self.group_barrier(), *([] if op.result.id in self.targets else [declaration(result, name)])]
@@ -372,7 +405,7 @@ class Scope:
             return
         address, masks = self.elements(pointers), [self.elements(value) for value in rest]
 
-        def elements(one: Point) -> str:
+        def elements(one: AnyPoint) -> str:
             text, limits = number(op.result.type, f"*{address(one)}"), [mask(one) for mask in masks]
             return f"({limits[0]} ? {text} : {limits[1] if len(limits) > 1 else '0'})" if limits else text
 
@@ -426,7 +459,7 @@ class Scope:
             self.lines += [f"{name} = {form};"] if form != name else []
         elif isinstance(value.type, Tensor) and not isinstance(form, Shared):
             elements: Elements = (lambda one: form) if isinstance(form, str) else form
-            one = point(layout(value.type), "i_")
+            one = point(holding(value.type), "i_")
             if elements(one) != held(name, value.type)(one):
                 self.lines += written(value.type, name, elements, self.span)
 
@@ -443,6 +476,63 @@ def _same(scope: Scope, op: Op) -> Form:
     return scope.form(op.operands[0])
 
 
+def _map(scope: Scope, op: Op, source: Callable[[linear_tiles.Point], linear_tiles.Point], otherwise: Form | None = None) -> Form:
+    """A view of a tile in a linear layout, by which element of the operand each of its elements is."""
+    form = scope.form(op.operands[0])
+    if not callable(form) or isinstance(form, Transposed) or not any(literal(value.type) for value in (op.operands[0], op.result)):
+        return form if otherwise is None else otherwise
+    elements = form
+
+    def seen(one: AnyPoint) -> str:
+        if isinstance(one, linear_tiles.Point):
+            return elements(source(one))
+        if otherwise is None:
+            return elements(one)
+        assert callable(otherwise)
+        return otherwise(one)
+
+    return seen
+
+
+def _expand(scope: Scope, op: Op) -> Form:
+    axis = int(str(op.attributes["axis"]))
+    return _map(scope, op, lambda one: one.without(axis))
+
+
+def _broadcast(scope: Scope, op: Op) -> Form:
+    source = op.operands[0].type
+    assert isinstance(source, Tensor)
+    return _map(scope, op, lambda one: one.collapsed(source.shape))
+
+
+def _join(scope: Scope, op: Op) -> Form:
+    """The last coordinate chooses."""
+    first, second = (scope.elements(value) for value in op.operands)
+
+    def elements(one: AnyPoint) -> str:
+        if not isinstance(one, linear_tiles.Point):
+            raise ValueError("can not be generated in a group of one warp")
+        last = len(one.shape) - 1
+        return f"({one.coordinate(last)} ? {second(one.without(last))} : {first(one.without(last))})"
+
+    return elements
+
+
+def _split(scope: Scope, op: Op) -> None:
+    source = scope.elements(op.operands[0])
+
+    def half(which: int) -> Elements:
+        def elements(one: AnyPoint) -> str:
+            if not isinstance(one, linear_tiles.Point):
+                raise ValueError("can not be generated in a group of one warp")
+            return source(one.extended(which))
+
+        return elements
+
+    for which, result in enumerate(op.results):
+        scope.values[result.id] = scope.kept(result, half(which))
+
+
 def _splat(scope: Scope, op: Op) -> Form:
     text = scope.scalar(op.operands[0])
     return lambda point: text
@@ -451,7 +541,12 @@ def _splat(scope: Scope, op: Op) -> Form:
 def _range(scope: Scope, op: Op) -> Form:
     assert isinstance(op.result.type, Tensor)
     start, along = op.attributes["start"], axes(op.result.type)
-    return lambda point: atom(plus(str(start), point.along(along).coordinate()))
+
+    def elements(one: AnyPoint) -> str:
+        place = one.coordinate(0) if isinstance(one, linear_tiles.Point) else one.along(along).coordinate()
+        return atom(plus(str(start), place))
+
+    return elements
 
 
 def _transpose(scope: Scope, op: Op) -> Form:
@@ -465,31 +560,46 @@ def _reshape(scope: Scope, op: Op) -> Form:
     source, result = op.operands[0].type, op.result.type
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
-    if tuple(n for n in source.shape if n > 1) != tuple(n for n in result.shape if n > 1):
-        raise refuse(scope.program, op, "only dimensions of one element can come and go")
-    return scope.form(op.operands[0])
+    if tuple(n for n in source.shape if n > 1) == tuple(n for n in result.shape if n > 1):
+        return _map(scope, op, lambda one: one.reshaped(source.shape), scope.form(op.operands[0]))
+    return _map(scope, op, lambda one: one.reshaped(source.shape), _nowhere)
+
+
+def _nowhere(one: AnyPoint) -> str:
+    raise ValueError("its elements lie in other threads")
 
 
 def _transpose_registers(scope: Scope, op: Op) -> Form:
     form = scope.form(op.operands[0])
     if isinstance(form, Shared | str):
         raise refuse(scope.program, op, "can not be generated")
+    if literal(op.result.type):
+        order = tuple(int(str(axis)) for axis in _order(op))
+        return _map(scope, op, lambda one: one.permuted(order), _nowhere)
     return form.source if isinstance(form, Transposed) else Transposed(form)
+
+
+def _order(op: Op) -> tuple[Attribute, ...]:
+    """Of `tt.trans`; the dimensions exchanged where it names none."""
+    order = op.attributes.get("order")
+    return order if isinstance(order, tuple) else (1, 0)
 
 
 VIEWS = {
     "tt.reshape": _reshape,
     "tt.trans": _transpose_registers,
     "ttg.local_alloc": _same,
-    "tt.broadcast": _same,
+    "tt.broadcast": _broadcast,
     "tt.splat": _splat,
     "tt.make_range": _range,
-    "tt.expand_dims": _same,
+    "tt.expand_dims": _expand,
+    "tt.join": _join,
     "ttg.memdesc_trans": _transpose,
 }
 
 _STATEMENTS = {
     "tt.reduce": Scope._reduce,
+    "tt.split": _split,
     "tt.store": Scope._store,
     "tt.load": Scope._load,
     "ttg.convert_layout": Scope._convert,

@@ -12,7 +12,9 @@ from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 from twill.ir.program import SlotTensor
 from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, layout
-from twill.targets.cuda.register_tiles import BITS, Elements, Held, Point, declaration, held, point
+from twill.targets.cuda.linear_tiles import Point as LinearPoint
+from twill.targets.cuda.linear_tiles import Spread, literal, spread
+from twill.targets.cuda.register_tiles import Elements, Held, Point, c_type, declaration, held, point
 from twill.warp.channels import bits
 
 UNROLL = "#pragma unroll"
@@ -45,7 +47,7 @@ class Shared:
 
 def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
     """Raises ValueError for a tile that is not as TMA leaves it."""
-    size = BITS[dtype.name] if isinstance(dtype, Scalar) and dtype.name in BITS else 0
+    size = bits(dtype) if isinstance(dtype, Scalar) and not dtype.name.startswith("i1") else 0
     if not (size and isinstance(encoding, NvmmaShared) and encoding.swizzle_bytes >= 32 and len(shape) >= 2):
         raise ValueError("in shared memory is in no swizzle of 128, 64 or 32 bytes")
     rows, columns = prod(shape[:-1]), shape[-1]
@@ -100,6 +102,8 @@ def _first(form: Fragment, tile: Shared) -> str:
 
 def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
     """Read a tile into registers. Raises ValueError where a line of the pattern would be torn."""
+    if literal(type):
+        return _loaded_one_by_one(type, tile, name)
     form = layout(type)
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
     if tile.bits == 16:
@@ -110,10 +114,31 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
     return lines, held(name, type)
 
 
+def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
+    """Read a tile into the registers of a linear layout; neighbours in one access where the layout keeps them together."""
+    form = spread(type)
+    many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
+    one = form.point(f"(i_ * {many})") if many > 1 else form.point()
+    lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
+    lines.append(f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)")
+    address = f"{name}_at + {_element(tile, one.coordinate(0), one.coordinate(1))}"
+    if many > 1:
+        return [*lines, f"    load_elements<{many}>({name}, i_ * {many}, {address});"], held(name, type)
+    return [*lines, f"    {name}[i_] = shared_at<{c_type(type)}>({address});"], held(name, type)
+
+
+def _element(tile: Shared, row: str, column: str) -> str:
+    """Bytes to an element."""
+    if tile.transposed:
+        row, column = column, row
+    byte = f"{column} * {tile.bits // 8}"
+    return f"{byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} % {tile.width})"
+
+
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     """Write the columns of a tile in registers from `first` on, as many as the tile has. Raises ValueError as
     `loaded`."""
-    whole = source.layout
+    whole = source.fragment
     part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
     if tile.bits == 16:
         j = _from("j", whole, part, 8, first)
@@ -124,14 +149,14 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     return [UNROLL, f"for (int p = 0; p < {part.registers // 2}; ++p)", f"    {body}"]
 
 
-def scattered(elements: Elements, form: Fragment, tile: Shared, kind: str) -> list[str]:
+def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
-    one, size = point(form, "i_"), tile.bits // 8
-    row, column = one.along((0,)).coordinate(), one.along((1,)).coordinate()
-    if tile.transposed:
-        row, column = column, row
-    byte = f"{column} * {size}"
-    address = f"{tile.address} + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} % {tile.width})"
+    one = point(form, "i_")
+    if isinstance(one, LinearPoint):
+        row, column = one.coordinate(0), one.coordinate(1)
+    else:
+        row, column = one.along((0,)).coordinate(), one.along((1,)).coordinate()
+    address = f"{tile.address} + {_element(tile, row, column)}"
     return [
         unrolled(form),
         f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
@@ -160,9 +185,9 @@ def copied(address: str, tensor: SlotTensor, vector: int, form: Fragment, pointe
     return [*lines, f"    const uint32_t v_ = thread.index + {form.threads} * i_;", f"    {guard}{copy}", "}"]
 
 
-def unrolled(form: Fragment) -> str:
+def unrolled(form: Fragment | Spread) -> str:
     """The line before a loop over the elements that a thread holds."""
-    return _FEW if form.threads else UNROLL
+    return _FEW if isinstance(form, Fragment) and form.threads else UNROLL
 
 
 def _from(index: str, whole: Fragment, part: Fragment, unit: int, first: int) -> str:

@@ -282,7 +282,7 @@ class Emitter:
         """One part of a tile: registers to shared memory, then to global memory."""
         kind = op.operands[0].type
         assert isinstance(kind, TensorDesc)
-        columns, across = kind.shape[-1] // parts, words.layout.across
+        columns, across = kind.shape[-1] // parts, words.fragment.across
         piece = columns // across
         try:
             tile = shared(plus("memory", offset), (*kind.shape[:-1], columns), kind.dtype, kind.encoding)

@@ -109,6 +109,17 @@ __device__ __forceinline__ T& shared_at(uint32_t address) {
     return *reinterpret_cast<T*>(__cvta_shared_to_generic(address));
 }
 
+/// `Count` elements side by side at a shared-window address, a multiple of their bytes, to to[first], ... in one access.
+template <int Count, class Element, int Size>
+__device__ __forceinline__ void load_elements(Element (&to)[Size], int first, uint32_t address) {
+    struct alignas(Count * sizeof(Element)) Neighbours {
+        Element element[Count];
+    };
+    const Neighbours found = shared_at<Neighbours>(address);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) to[first + i] = found.element[i];
+}
+
 // ---- neighbours in a row between registers and shared memory -----------------------------------------------------
 
 __device__ __forceinline__ void store_shared(uint32_t address, uint16_t pair) {

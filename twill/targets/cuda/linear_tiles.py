@@ -9,9 +9,10 @@ for its coordinates. A linear layout maps the bits of the register, lane and war
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 
 from twill.ir.distribution import distribution
-from twill.ir.loop import Bases, Tensor
+from twill.ir.loop import Bases, DotOperand, Linear, Slice, Tensor, Type
 
 Vector = tuple[int, ...]
 """Coordinates of an element, or what one bit of a number adds to them."""
@@ -114,22 +115,41 @@ class Spread:
             raise ValueError("threads share its rows in a pattern that can not be reduced")
         return found[0], found[1]
 
+    def neighbours(self, axis: int, most: int) -> int:
+        """How many elements along `axis`, `most` at most, lie side by side in consecutive registers, the first at a multiple."""
+        count = 1
+        for k, vector in enumerate(self.register):
+            if count >= most or vector != tuple(1 << k if d == axis else 0 for d in range(len(self.shape))):
+                break
+            count *= 2
+        return count
+
+    def exchange(self, axis: int) -> int:
+        """Bytes of shared memory through which warps exchange what they reduced along `axis`, 8 for each element."""
+        _, warps = self.along(axis)
+        return 8 * (prod(self.shape) // self.shape[axis] << len(warps)) if warps else 0
+
     def owner(self) -> str:
         """C condition that holds in one of the threads that hold the same element; "true" where no two do."""
         spare = [(name, _mask(bits)) for name, bits in (("thread.lane", self.lane), ("thread.warp", self.warp))]
         return " && ".join(f"({name} & {mask}) == 0" for name, mask in spare if mask) or "true"
 
 
-def spread(type: Tensor, warps: int) -> Spread:
-    """How a group of so many warps holds a tile. Raises ValueError for an encoding that is not known, or for other warps.
+def literal(type: Type) -> bool:
+    """Whether a tile is held exactly as its encoding says: one in an exact linear layout, or a slice of one."""
+    if not isinstance(type, Tensor):
+        return False
+    encoding = type.encoding
+    while isinstance(encoding, Slice | DotOperand):
+        encoding = encoding.parent
+    return isinstance(encoding, Linear) and encoding.exact
 
-    A group with more warps than the layout has holds copies.
-    """
+
+def spread(type: Tensor) -> Spread:
+    """How its encoding spreads a tile. Raises ValueError for an encoding that is not known."""
     made = distribution(type.encoding, type.shape)
     if made is None or any(size & (size - 1) for size in type.shape):
         raise ValueError(f"a tile of {type.shape} in layout {type.encoding} can not be generated")
-    if 1 << len(made.warp) > warps:
-        raise ValueError(f"a tile that {1 << len(made.warp)} warps hold can not be computed by {warps}")
     return Spread(type.shape, made.register, made.lane, made.warp)
 
 

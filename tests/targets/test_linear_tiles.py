@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Scalar, Slice, Tensor
-from twill.targets.cuda.linear import Point, Spread, spread, unflattened
+from twill.targets.cuda.linear_tiles import Point, Spread, spread, unflattened
 
 MMA = NvidiaMma((3, 0), (4, 1), (16, 64, 16))
 ROWS = Blocked((1, 8), (4, 8), (4, 1), (1, 0))
@@ -39,7 +39,7 @@ def element(point: Point | Spread, lane: int, warp: int, step: int) -> tuple[int
 
 
 def tile(shape: tuple[int, ...], encoding: Encoding) -> Spread:
-    return spread(Tensor(shape, Scalar("f32"), encoding), 4)
+    return spread(Tensor(shape, Scalar("f32"), encoding))
 
 
 def seen(held: Spread, shape: tuple[int, ...], change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Spread:
@@ -127,11 +127,6 @@ def test_sharers_of_a_row_are_named() -> None:
     assert tile((64, 64), MMA).along(0) == ((2, 3, 4), (0, 1))
     with pytest.raises(ValueError, match="pattern"):
         tile((64, 16), SWIZZLED).along(1)
-
-
-def test_a_tile_of_more_warps_than_the_group_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="4 warps"):
-        spread(Tensor((64, 64), Scalar("f32"), MMA), 2)
 
 
 @st.composite

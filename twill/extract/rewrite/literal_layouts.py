@@ -1,0 +1,68 @@
+"""Which tiles a kernel must hold exactly as TTGIR lays them out, said in the module itself.
+
+The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout move nothing.
+Where an operation relies on which register of which thread holds an element (`tt.join`, `tt.split`, `tt.trans` and
+`tt.reshape` of tiles in registers, tiles of three dimensions), it may not. Takes a `Module`; gives the same with the
+layouts of these tiles written as linear ones, marked `exact`. Elementwise operations, reductions and broadcasts keep to
+one layout and its slices, so a layout is exact everywhere or nowhere. Lines stay where they are.
+"""
+
+from collections.abc import Iterable
+
+from twill.extract.rewrite.edits import Edit, edited
+from twill.ir.distribution import bases
+from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Slice, Tensor, Value
+from twill.ops.row import Role
+from twill.ops.table import role
+
+_RELYING: tuple[Role, ...] = ("join", "split", "reshape", "transpose")
+
+
+def literal_layouts(module: Module) -> Module:
+    """The module itself where no tile needs it."""
+    wanted = {root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)}
+    named = [name for name, encoding in module.encodings.items() if isinstance(encoding, Blocked | Linear) and encoding in wanted]
+    return edited(module, [_edit(module, name) for name in named]) if named else module
+
+
+def root(encoding: Encoding | None) -> Encoding | None:
+    """The layout of the tile that a vector or operand is a slice of."""
+    while isinstance(encoding, Slice | DotOperand):
+        encoding = encoding.parent
+    return encoding
+
+
+def _needed(op: Op) -> Iterable[Encoding | None]:
+    """The layouts of an operation's tiles that must be as they are."""
+    tiles = [value.type for value in (*op.operands, *op.results) if isinstance(value.type, Tensor)]
+    deep = any(sum(size > 1 for size in tile.shape) > 2 for tile in tiles)
+    if deep or (role(op) in _RELYING and not _needless(op)):
+        yield from (tile.encoding for tile in tiles)
+
+
+def _needless(op: Op) -> bool:
+    """A reshape in which only dimensions of one element come and go, or a transposition of an accumulator, which happens on
+    its way to shared memory."""
+    source, result = op.operands[0], op.results[0]
+    if role(op) == "reshape":
+        return _sizes(source) == _sizes(result)
+    return role(op) == "transpose" and isinstance(source.type, Tensor) and isinstance(root(source.type.encoding), NvidiaMma)
+
+
+def _sizes(value: Value) -> tuple[int, ...]:
+    return tuple(size for size in value.type.shape if size > 1) if isinstance(value.type, Tensor) else ()
+
+
+def _edit(module: Module, name: str) -> Edit:
+    """The definition of an alias, written as an exact linear layout."""
+    begin = (0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1) + len(f"{name} = ")
+    encoding = module.encodings[name]
+    assert isinstance(encoding, Blocked | Linear)
+    made = bases(encoding) if isinstance(encoding, Blocked) else encoding
+    fields = ", ".join(f"{key} = {_text(bits)}" for key, bits in (("register", made.register), ("lane", made.lane), ("warp", made.warp)))
+    return Edit(begin, module.text.index("\n", begin), f"#ttg.linear<{{{fields}, block = [], exact = true}}>")
+
+
+def _text(bits: Bases) -> str:
+    vectors = (f"[{', '.join(map(str, vector))}]" for vector in bits)
+    return f"[{', '.join(vectors)}]"
