@@ -86,3 +86,12 @@ def test_every_example_has_loops_to_schedule(path: Path) -> None:
 def test_examples_name_their_source_portably(path: Path) -> None:
     files = {place.file for function in read(path.read_text(), path.name).functions for op in function.walk() for place in op.sources}
     assert files <= {"examples/kernels.py", "triton/language/standard.py"}
+
+
+@pytest.mark.parametrize("place", ["module", "function"])
+def test_loops_of_clusters_are_refused(place: str) -> None:
+    attribute = 'attributes {"ttg.num-ctas" = 2 : i32}'
+    body = f"tt.func @k(%n: i32, %t: tensor<64x64xf16>) {attribute if place == 'function' else ''} {{\n{loop(DOT)}\ntt.return\n}}\n"
+    (one,) = loops(read(f"module {attribute} {{\n{body}\n}}" if place == "module" else body, "k"))
+    assert one.refusal
+    assert "clusters of 2 thread blocks" in one.refusal.reason

@@ -141,6 +141,11 @@ def test_operands_come_in_their_declared_order() -> None:
         ("%x = tt.addptr %p, %a : !tt.ptr<f16>, i32", "pointer"),
         ("%x = arith.truncf %f : f32 to f16", "f16"),
         ("%x = arith.select %a, %f, %f : f32", "f32"),
+        ("%x = tt.unsplat %t : tensor<64x64xf32, #blocked>", "f32"),
+        ("%x = nvg.cluster_id {n = 1 : i32}", "i32"),
+        ("%x = tt.fp_to_fp %f rbits = %a : i32, rounding = rs : f32 -> f16", "f16"),
+        ("%x = tt.fp_to_fp %f, rbits = %a {n = 1 : i32}, rounding = rs : f32 -> f16", "f16"),
+        ("%x = tt.fp_to_fp %t, rounding = rtne : tensor<64x64xf32, #blocked> -> tensor<64x64xf16, #blocked>", "tensor f16"),
     ],
 )
 def test_result_types_that_the_text_implies(text: str, expected: str) -> None:
@@ -362,6 +367,8 @@ def test_long_chains_of_location_names() -> None:
         ("%x = tt.x %a {b} : i32 -> i32", "%x = tt.x %a {n = 1 : i32, b} : i32 -> i32"),
         ("%x = arith.constant 1 : i32", "%x = arith.constant {n = 1 : i32} 1 : i32"),
         ("gpu.barrier", "gpu.barrier {n = 1 : i32}"),
+        ("%x = tt.fp_to_fp %f, rounding = rtne : f32 -> f16", "%x = tt.fp_to_fp %f {n = 1 : i32}, rounding = rtne : f32 -> f16"),
+        ("%x = tt.fp_to_fp %f {}, rounding = rtne : f32 -> f16", "%x = tt.fp_to_fp %f {n = 1 : i32}, rounding = rtne : f32 -> f16"),
         ("scf.if %a {\n}", "scf.if %a {\n} {n = 1 : i32}"),
         ("scf.for %i = %a to %a step %a : i32 {\n}", "scf.for %i = %a to %a step %a : i32 {\n} {n = 1 : i32}"),
         ("scf.while : () -> () {\n} do {\n}", "scf.while : () -> () {\n} do {\n} attributes {n = 1 : i32}"),
@@ -410,6 +417,47 @@ def test_what_is_no_module(text: str) -> None:
     with pytest.raises(TwillError) as caught:
         read(text, "f")
     assert caught.value.location is not None
+
+
+def test_types_can_have_names() -> None:
+    layout = "#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
+    text = f"{layout}\n!f = f16\n!t = tensor<128xf16, #b>\n"
+    found = read(f"{text}tt.func @k(%t: !t, %f: !f) {{\n  %x = arith.addf %t, %t : !t\n  tt.return\n}}", "f").functions[0]
+    assert found.args[0].type == next(found.walk()).result.type
+    assert isinstance(found.args[0].type, ir.Tensor)
+    assert found.args[1].type == ir.Scalar("f16")
+    with pytest.raises(TwillError, match="levels deep"):
+        read("!a = !a\n", "f")
+
+
+SUBTILED = """
+    %r = ttng.subtiled_region inputs(%t, %a : tensor<64x64xf32, #blocked>, i32)
+        tile_mappings = [array<i32: 0>, array<i32: 1>] barrier_annotations = [] {n = 1 : i32}
+      setup {
+        %c = arith.constant 0 : i32
+        ttng.subtiled_region_yield %c, %a : i32, i32
+      } tile(%x: i32) {
+        %c = arith.addi %x, %x : i32
+        ttng.subtiled_region_yield
+      } teardown(%y: i32) {
+        ttng.subtiled_region_yield %y : i32
+      } -> (i32)
+    tt.x %r : i32"""
+
+
+def test_subtiled_regions() -> None:
+    found = op(SUBTILED, "ttng.subtiled_region")
+    assert [value.name for value in found.operands] == ["%t", "%a"]
+    assert [len(region.blocks[0].ops) for region in found.regions] == [2, 2, 1]
+    assert found.result.type == ir.Scalar("i32")
+    assert found.attributes["n"] == 1
+
+
+def test_nested_modules_count_for_the_file() -> None:
+    inner = 'module attributes {"ttg.num-ctas" = 2 : i32} {\n tt.func @k() {\n tt.return\n }\n }'
+    text = f'module attributes {{"ttg.num-warps" = 8 : i32}} {{\n{inner}\n}}'
+    found = read(text, "f")
+    assert (found.num_warps, found.num_ctas, len(found.functions)) == (8, 2, 1)
 
 
 def test_only_one_module() -> None:

@@ -4,6 +4,7 @@ Sources: MLIR's `arith` dialect; PTX ISA, `cvt`: rounding, saturation and NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,10 @@ FLOATS = ruled(
     rules.BETWEEN_FLOATS,
     operation("arith.extf", "ext", each(np.asarray), float_c, operands=1),
     operation("arith.truncf", "trunc", each(np.asarray), float_c, operands=1),
-    operation("tt.fp_to_fp", "cast", of_op(_fp_to_fp), _fp_to_fp_c, operands=1),
+    replace(
+        operation("tt.fp_to_fp", "cast", of_op(_fp_to_fp), _fp_to_fp_c, operands=1, syntax=Syntax(operands=1, behind_operands=True)),
+        counts=(1, 2, 1),
+    ),
 )
 
 # --- bits as they are -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from twill.ir.loop import Scalar
 from twill.ops import rules
 from twill.ops.memory import barrier_first
 from twill.ops.row import Role, Row, Syntax
@@ -22,6 +23,8 @@ STRUCTURE = (
     _control("tt.scan.return", "combine"),
     _control("tt.return", "return", early=True),
     _control("ttg.warp_specialize", "specialize"),
+    _control("ttng.subtiled_region", "subtiled"),
+    _control("ttng.subtiled_region_yield", "yield"),
 )
 
 
@@ -57,6 +60,7 @@ ASYNCHRONOUS = (
     _made("ttng.async_tma_reduce", syntax=Syntax(words=("kind",))),
     _made("ttng.warp_group_dot_wait", "waits for an asynchronous MMA"),
     _made("ttng.tc_gen5_commit", "commits asynchronous MMAs"),
+    _made("nvg.cluster_id", syntax=Syntax(implied=(Scalar("i32"),))),
     _made("gpu.thread_id", syntax=Syntax(words=("dimension",))),
     _made("gpu.block_id", syntax=Syntax(words=("dimension",))),
 )

@@ -72,13 +72,14 @@ Role = Literal[
     "combine",
     "return",
     "specialize",
+    "subtiled",
     "assume",
     "async_copy",
 ]
 """What later stages tell apart by more than kind and access. value: none of the others. view: another view of a tile.
 add, subtract, multiply, shift_left, divide, divide_up, remainder, extreme (minima and maxima), compare, integer_cast: of integers.
 address: arithmetic on pointers. buffer_index, buffer_slice: a part of a buffer. combine: the end of the region of a
-reduction. specialize: regions for groups of warps. assume: a fact for a compiler."""
+reduction. specialize, subtiled: regions for groups of warps, for sub-tiles. assume: a fact for a compiler."""
 
 # --- how it is written ------------------------------------------------------------------------------------------------
 
@@ -104,6 +105,10 @@ class Syntax:
     """Operands without which it means nothing; later stages rely on them."""
     results: Callable[[Types], Types] | None = None
     """Result types from the listed ones, where they are not simply the last of these."""
+    implied: Types = ()
+    """Types of its results where the text gives no type at all."""
+    behind_operands: bool = False
+    """The attribute dictionary follows the operands, before the words."""
     token: bool = False
     """Its only result is a token, whose type the text leaves out."""
 

@@ -66,7 +66,7 @@ class Finder:
             step=step,
             carried=self.carried(op, body),
             body=body,
-            refusal=refusal(op, body, specialized),
+            refusal=clustered(self.module, self.function, op) or refusal(op, body, specialized),
         )
 
     def body(self, op: Op) -> Block:
@@ -122,6 +122,14 @@ def refusal(op: Op, body: Block, specialized: bool) -> Refusal | None:
         rotating(inner),
     )
     return next((reason for reason in reasons if reason), None)
+
+
+def clustered(module: Module, function: Function, op: Op) -> Refusal | None:
+    """Thread blocks that share tiles: the module says how many, or the function does."""
+    own = function.attributes.get("ttg.num-ctas", 1)
+    blocks = max(module.num_ctas, int(own) if isinstance(own, int) else 1)
+    reason = f"its kernel runs on clusters of {blocks} thread blocks (ttg.num-ctas); loops of single thread blocks are scheduled"
+    return Refusal(reason, op.location) if blocks > 1 else None
 
 
 def not_counted(op: Op) -> Refusal | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from twill.extract.reader.lexer import Token
 from twill.extract.reader.operations import Draft, Operations, Reader, Scope
-from twill.extract.reader.syntax import bare_attribute, number
+from twill.extract.reader.syntax import bare_attribute, entry, number
 from twill.ir import loop as ir
 from twill.ops.row import Role
 
@@ -100,6 +100,30 @@ def partitions(ops: Operations, draft: Draft, scope: Scope) -> None:
     ops.type_clause(draft)
 
 
+_PARTS = ("setup", "tile", "teardown")
+"""The regions of a subtiled region."""
+
+
+def subtiled(ops: Operations, draft: Draft, scope: Scope) -> None:
+    """`ttng.subtiled_region inputs(%a : T) name = [..] {..} setup { .. } tile(%b: T) { .. } teardown(..) { .. } -> (T)`."""
+    cursor = ops.cursor
+    while not cursor.sees(*_PARTS):
+        if cursor.sees("{"):
+            ops.dictionary(draft)
+        elif cursor.token.kind == "word" and cursor.after.text == "(":
+            cursor.next()
+            ops.group(draft, scope)
+        else:
+            name, value = entry(cursor)
+            draft.attributes[name] = value
+    while cursor.token.text in _PARTS:
+        cursor.next()
+        inner = Scope(scope)
+        draft.regions.append(ops.region(inner, ops.arguments(inner) if cursor.sees("(") else ()))
+    draft.outputs = carried_types(ops) if cursor.accept("->") else ()
+    trailing(ops, draft)
+
+
 def trailing(ops: Operations, draft: Draft, keyword: str = "") -> None:
     """The attribute dictionary behind the regions, or the place for one."""
     place = ir.AttributeSlot(ops.cursor.previous.end, None, keyword)
@@ -162,5 +186,6 @@ READERS: Mapping[Role, Reader] = {
     "while": while_loop,
     "if": branch,
     "specialize": partitions,
+    "subtiled": subtiled,
 }
 """By what the operation is."""

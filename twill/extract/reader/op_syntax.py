@@ -13,13 +13,13 @@ from twill.ops.row import Operands, Types
 from twill.ops.table import lookup, syntax
 
 
-def given_types(name: str, operands: Operands, inputs: Types) -> Iterable[tuple[ir.Value, ir.Type]]:
-    """The types that the text gives for operands, where it gives one for each, or a single one for all.
+def given_types(name: str, operands: Operands, inputs: Types, outputs: Types | None) -> Iterable[tuple[ir.Value, ir.Type]]:
+    """The types that the text gives for operands, where it gives one for each, or a single one for all operands and results.
 
     The condition of `arith.select` has a type of its own, which is given only for tensors.
     """
     row = lookup(name)
-    if len(inputs) == 1 and row is not None and row.kind == "elementwise":
+    if len(inputs) == 1 and outputs is None and row is not None and row.kind == "elementwise":
         values = operands[1:] if row.role == "select" else operands
         return zip(values, inputs * len(values), strict=True)
     return zip(operands, inputs, strict=True) if len(inputs) == len(operands) and not syntax(name).order else ()
@@ -34,6 +34,8 @@ def result_types(name: str, count: int, inputs: Types, outputs: Types | None) ->
     form = syntax(name)
     if form.token:
         return (ir.Token(),)
+    if not listed and form.implied:
+        return form.implied
     if listed and form.results:
         return form.results(listed)
     types = listed[:count] if outputs is not None else listed[-count:]

@@ -168,7 +168,7 @@ class Operations:
     def declared(self, draft: Draft) -> tuple[ir.Value, ...]:
         """The operands in their declared order."""
         operands = tuple(draft.operands)
-        odd = next((value for value, ty in forms.given_types(draft.name, operands, draft.inputs) if value.type != ty), None)
+        odd = next((value for value, ty in forms.given_types(draft.name, operands, draft.inputs, draft.outputs) if value.type != ty), None)
         if odd:
             raise self.cursor.error(f"`{odd.name}` is given another type than it was defined with", draft.token)
         form = syntax(draft.name)
@@ -187,6 +187,7 @@ class Operations:
             match cursor.token.kind, cursor.token.text:
                 case "value", _:
                     draft.operands.append(self.operand(scope))
+                    self.behind_operand(draft)
                 case "mark", "(" | "[":
                     self.group(draft, scope)
                 case "mark", "{":
@@ -196,7 +197,7 @@ class Operations:
                 case ("mark", ":") | ("arrow", _):
                     self.type_clause(draft)
                 case "word", _:
-                    self.word(draft)
+                    self.word(draft, scope)
                 case "symbol", text:
                     draft.symbols.append(text.removeprefix("@").strip('"'))
                     cursor.next()
@@ -291,15 +292,28 @@ class Operations:
         if cursor.sees("("):
             return cursor.listed("(", lambda: self.types.type(cursor))
         types = [self.types.type(cursor)]
-        while cursor.accept(",") or cursor.accept("*"):
+        while not self.names_next() and (cursor.accept(",") or cursor.accept("*")):
             types.append(self.types.type(cursor))
         return tuple(types)
 
-    def word(self, draft: Draft) -> None:
-        """`name = value`, `name<value>`, or a bare word."""
+    def behind_operand(self, draft: Draft) -> None:
+        """The place for attributes where words may follow it."""
+        if syntax(draft.name).behind_operands and not self.cursor.sees("{"):
+            draft.slot = draft.slot or ir.AttributeSlot(self.cursor.previous.end, None)
+
+    def names_next(self) -> bool:
+        """`, name =`: the list of types ends here."""
+        cursor = self.cursor
+        return cursor.sees(",") and cursor.after.kind == "word" and cursor.fork(cursor.at + 1).after.text == "="
+
+    def word(self, draft: Draft, scope: Scope) -> None:
+        """`name = value`, `name = %operand`, `name<value>`, or a bare word."""
         cursor = self.cursor
         token = cursor.next()
-        if cursor.accept("="):
+        if cursor.sees("=") and cursor.after.kind == "value":
+            cursor.next()
+            draft.operands.append(self.operand(scope))
+        elif cursor.accept("="):
             value = bare_attribute(cursor)
             draft.attributes[token.text] = number(value.text, None) if isinstance(value, Token) else value
         elif cursor.sees("<"):

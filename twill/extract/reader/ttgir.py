@@ -29,24 +29,25 @@ __all__ = ["loops", "read"]
 def read(text: str, file: str) -> ir.Module:
     """The module that `text` describes; `file` names it in locations."""
     tokens = tokenize(text, file)
-    encodings, places = aliases(tokens)
-    cursor, types = Cursor(tokens), Types(encodings)
+    encodings, places, named = aliases(tokens)
+    cursor, types = Cursor(tokens), Types(encodings, named)
     reader = Reader(cursor, Operations(cursor, types, Places(places), READERS))
     attributes, functions = reader.file()
     return ir.Module(text, file, attributes, functions, named_encodings(cursor, types))
 
 
-def aliases(tokens: Tokens) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Where the value of each alias begins, as token numbers: encodings, and locations."""
+def aliases(tokens: Tokens) -> tuple[Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
+    """Where the value of each alias begins, as token numbers: encodings, locations, and types."""
     encodings: dict[str, int] = {}
     places: dict[str, int] = {}
+    types: dict[str, int] = {}
     for at, (token, equals) in enumerate(zip(tokens.items, tokens.items[1:], strict=False)):
-        if token.kind == "alias" and token.first and equals.text == "=":
-            table = places if tokens.items[at + 2].text == "loc" else encodings
+        if token.kind in ("alias", "type") and token.first and equals.text == "=":
+            table = types if token.kind == "type" else places if tokens.items[at + 2].text == "loc" else encodings
             if token.text in table:
                 raise tokens.error(f"`{token.text}` is defined twice", token.start, span=len(token.text), help="a file holds one module")
             table[token.text] = at + 2
-    return encodings, places
+    return encodings, places, types
 
 
 def named_encodings(cursor: Cursor, types: Types) -> Mapping[str, ir.Encoding]:
@@ -71,7 +72,7 @@ class Reader:
         functions: tuple[ir.Function, ...] | None = None
         loose: list[ir.Function] = []
         while cursor.token.kind != "end":
-            if cursor.token.kind == "alias":
+            if cursor.token.kind in ("alias", "type"):
                 self.alias()
             elif cursor.sees("module", "builtin.module") and functions is None:
                 attributes, functions = self.module()
@@ -86,16 +87,18 @@ class Reader:
         return attributes, (*(functions or ()), *loose)
 
     def alias(self) -> None:
-        """`#name = value`; aliases have been collected before, so this only checks the value."""
-        self.cursor.next()
+        """`#name = value`, `!name = type`; aliases have been collected before, so this only checks the value."""
+        kind = self.cursor.next().kind
         self.cursor.expect("=")
-        if self.cursor.sees("loc"):
+        if kind == "type":
+            self.ops.types.type(self.cursor)
+        elif self.cursor.sees("loc"):
             self.ops.places.read(self.cursor)
         else:
             attribute(self.cursor)
 
     def module(self) -> tuple[Mapping[str, ir.Attribute], tuple[ir.Function, ...]]:
-        """`module attributes {..} { functions }`."""
+        """`module attributes {..} { functions }`; attributes of a module inside it count for both."""
         cursor = self.cursor
         cursor.next()
         if cursor.token.kind == "symbol":
@@ -104,8 +107,13 @@ class Reader:
         opening = cursor.expect("{")
         functions: list[ir.Function] = []
         with cursor.nested():
-            while cursor.sees("tt.func"):
-                functions.append(self.function())
+            while cursor.sees("tt.func", "module", "builtin.module"):
+                if cursor.sees("tt.func"):
+                    functions.append(self.function())
+                else:
+                    inner, own = self.module()
+                    attributes = {**attributes, **inner}
+                    functions.extend(own)
         if cursor.token.kind == "end":
             raise self.ops.unclosed(opening)
         cursor.expect("}")

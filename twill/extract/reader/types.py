@@ -30,6 +30,8 @@ class Types:
 
     aliases: Mapping[str, int]
     """The token at which the value of each alias begins."""
+    named: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The same of each type alias."""
     known: dict[tuple[str, int], ir.Encoding] = field(default_factory=dict[tuple[str, int], ir.Encoding])
     """Aliases already read, for elements of so many bits."""
 
@@ -44,6 +46,10 @@ class Types:
                 return ir.Scalar(cursor.next().text)
             case "word", "vector" | "memref" | "tuple" | "complex":
                 return unknown(cursor)
+            case "type", name if name in self.named:
+                cursor.next()
+                with cursor.nested():
+                    return self.type(cursor.fork(self.named[name]))
             case "type", "!tt.ptr":
                 cursor.next()
                 return self.pointer(cursor)
