@@ -60,7 +60,7 @@ def test_the_kernel_that_is_generated() -> None:
     made = files(generate(Inputs(f"{KERNELS}:host_gemm", arch="sm90")))
     assert '{"name": "a_desc", "type": "*f16", "divisible": 16, "descriptor": [128, 64]}' in made["kernel.json"]()
     maps = [line.strip() for line in made["kernel.cu"]().splitlines() if "tensor_map<2>" in line]
-    assert "a_desc_base, {(uint64_t)(a_desc_shape_1), (uint64_t)(a_desc_shape_0)}, {(uint64_t)(a_desc_stride_0) * 2}, {64, 128}" in maps[0]
+    assert "a_desc_base, {uint64_t(a_desc_shape_1), uint64_t(a_desc_shape_0)}, {uint64_t(a_desc_stride_0) * 2}, {64, 128}" in maps[0]
 
 
 def test_schedules_do_not_depend_on_it() -> None:

@@ -31,6 +31,7 @@ def operation(
     syntax: Syntax | None = None,
     role: Role = "value",
     rule: Rule | None = None,
+    index_c: str | None = None,
 ) -> Row:
     """A row of an elementwise operation without effects."""
     return Row(
@@ -45,6 +46,7 @@ def operation(
         counts=(operands, operands, 1),
         meaning=meaning,
         c=c if c is None or callable(c) else form(c),
+        index_c=None if index_c is None else form({"i32": index_c, "i64": index_c, "index": index_c}),
         identity=identity,
     )
 
@@ -182,9 +184,9 @@ _ADD, _SUB, _MUL = ({"i1": f"({{0}} {bit} {{1}})", **_wrapped(sign)} for sign, b
 
 INTEGERS = ruled(
     rules.INTEGERS,
-    operation("arith.addi", "addi", integers(np.add, np.logical_xor), _ADD, identity="0", role="add"),
-    operation("arith.subi", "subi", integers(np.subtract, np.logical_xor), _SUB, role="subtract"),
-    operation("arith.muli", "muli", integers(np.multiply, np.logical_and), _MUL, identity="1", role="multiply"),
+    operation("arith.addi", "addi", integers(np.add, np.logical_xor), _ADD, identity="0", role="add", index_c="({0} + {1})"),
+    operation("arith.subi", "subi", integers(np.subtract, np.logical_xor), _SUB, role="subtract", index_c="({0} - {1})"),
+    operation("arith.muli", "muli", integers(np.multiply, np.logical_and), _MUL, identity="1", role="multiply", index_c="({0} * {1})"),
     operation("arith.divsi", "divsi", integers(_quotient), _wrapped("/"), role="divide"),
     operation("arith.remsi", "remsi", integers(np.fmod), _wrapped("%"), role="remainder"),
     operation("arith.floordivsi", "floordivsi", integers(np.floor_divide), {"int": "{t}(divide_floor({0}, {1}))"}, role="divide"),

@@ -193,6 +193,8 @@ class Row:
     """Its results in NumPy; None where it cannot be simulated."""
     c: Expression | None = None
     """Its CUDA; None where it is not elementwise or cannot be generated."""
+    index_c: Expression | None = None
+    """Its C where an overflow can not matter, as plain as a person writes it."""
     further: tuple[Expression, ...] = ()
     """The same of its further results."""
     identity: Mapping[str, str] | str | None = None

@@ -57,12 +57,12 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         const int64_t twill_begin1_0_ = (int64_t)(0);
                         const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                         const int32_t left_ = 0;
-                        const int32_t left_6_ = wrap_sub(K, left_);
+                        const int32_t left_6_ = K - left_;
                         const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15);
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 8; ++i_) {
                             const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (((a + wrap_mul((wrap_add(row_3, int32_t((v_ / 8))) % M), stride)) + int32_t((v_ % 8 * 8))) + twill_begin1_2_), (int32_t((v_ % 8 * 8)) < left_6_));
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (((a + (((row_3 + int32_t((v_ / 8))) % M) * stride)) + int32_t((v_ % 8 * 8))) + twill_begin1_2_), (int32_t((v_ % 8 * 8)) < left_6_));
                         }
                     }
                     {
@@ -70,12 +70,12 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         const int64_t twill_begin1_6_ = (int64_t)(y);
                         const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
                         const int32_t left_ = 0;
-                        const int32_t left_6_ = wrap_sub(K, left_);
+                        const int32_t left_6_ = K - left_;
                         const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384;
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 8; ++i_) {
                             const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), (((b + wrap_mul(int32_t((v_ / 16)), N)) + (wrap_add(muli_10, int32_t((v_ % 16 * 8))) % N)) + twill_begin1_7_), (int32_t((v_ / 16)) < left_6_));
+                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), (((b + (int32_t((v_ / 16)) * N)) + ((muli_10 + int32_t((v_ % 16 * 8))) % N)) + twill_begin1_7_), (int32_t((v_ / 16)) < left_6_));
                         }
                     }
                     channel_left_10_acc_15.producer_commit(count_left_10_acc_15);
@@ -87,12 +87,12 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int64_t twill_begin1_0_ = (int64_t)(i);
                             const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                             const int32_t left_ = i * 64;
-                            const int32_t left_6_ = wrap_sub(K, left_);
+                            const int32_t left_6_ = K - left_;
                             const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i);
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 8; ++i_) {
                                 const uint32_t v_ = thread.index + 128 * i_;
-                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (((a + wrap_mul((wrap_add(row_3, int32_t((v_ / 8))) % M), stride)) + int32_t((v_ % 8 * 8))) + twill_begin1_2_), (int32_t((v_ % 8 * 8)) < left_6_));
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (((a + (((row_3 + int32_t((v_ / 8))) % M) * stride)) + int32_t((v_ % 8 * 8))) + twill_begin1_2_), (int32_t((v_ % 8 * 8)) < left_6_));
                             }
                         }
                         {
@@ -100,12 +100,12 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int64_t twill_begin1_6_ = (int64_t)(y);
                             const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
                             const int32_t left_ = i * 64;
-                            const int32_t left_6_ = wrap_sub(K, left_);
+                            const int32_t left_6_ = K - left_;
                             const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384;
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 8; ++i_) {
                                 const uint32_t v_ = thread.index + 128 * i_;
-                                cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), (((b + wrap_mul(int32_t((v_ / 16)), N)) + (wrap_add(muli_10, int32_t((v_ % 16 * 8))) % N)) + twill_begin1_7_), (int32_t((v_ / 16)) < left_6_));
+                                cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), (((b + (int32_t((v_ / 16)) * N)) + ((muli_10 + int32_t((v_ % 16 * 8))) % N)) + twill_begin1_7_), (int32_t((v_ / 16)) < left_6_));
                             }
                         }
                         channel_left_10_acc_15.producer_commit(count_left_10_acc_15 + i);
@@ -122,9 +122,12 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
         uint32_t count_left_10_acc_15 = 0;
         int32_t trips_0 = 0;
         float acc_5[64];
+        int32_t addi_12[32];
+        int32_t addi_8[2];
+        __half* addptr_47[64];
+        bool andi_55[64];
         uint32_t convert_layout_56[8][4];
         int32_t divsi_38;
-        int32_t muli_10;
         int32_t row_3;
         bool twill_go_on_2;
         // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
@@ -138,9 +141,13 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
             // divsi.38 (tests/kernels/ttgir/bumped.sm90.ttgir:70:11)
             {
                 const int32_t get_program_id_9_ = int32_t(blockIdx.y);
-                muli_10 = get_program_id_9_ * 128;
+                const int32_t muli_10_ = get_program_id_9_ * 128;
                 const int32_t addi_37_ = K + 63;
                 divsi_38 = addi_37_ / 64;
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) addi_8[i_] = (row_3 + int32_t(thread.row + 8 * i_));
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) addi_12[i_] = (muli_10_ + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2));
             }
             trips_0 = max(0, divsi_38);
             {
@@ -193,13 +200,17 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) truncf_48_[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
                 #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) addptr_47[i_] = ((c + (addi_8[i_ / 2 % 2] * N)) + addi_12[i_ / 4 * 2 + i_ % 2]);
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) andi_55[i_] = ((addi_8[i_ / 2 % 2] < M) & (addi_12[i_ / 4 * 2 + i_ % 2] < N));
+                #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) convert_layout_56[i_ / 4][i_ % 4] = truncf_48_[i_ / 4][i_ % 4];
             }
             // store (tests/kernels/ttgir/bumped.sm90.ttgir:109:5)
             {
                 #pragma unroll
                 for (int i_ = 0; i_ < 64; ++i_)
-                    if (((wrap_add(row_3, int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & (wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + wrap_mul(wrap_add(row_3, int32_t(thread.row + 8 * (i_ / 2 % 2))), N)) + wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_56[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    if (andi_55[i_]) *addptr_47[i_] = __half(unpack_f16(convert_layout_56[i_ / 8][i_ / 2 % 4], i_ % 2));
             }
         }
     }

@@ -45,7 +45,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
             const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
             const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_3_ = wrap_sub(divsi_1_, height_);
+            const int32_t height_3_ = divsi_1_ - height_;
             const int32_t height_4_ = min(height_3_, 8);
             const int32_t remsi_6_ = remsi_5_ % height_4_;
             const int32_t addi_7_ = height_ + remsi_6_;
@@ -176,7 +176,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                 const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
                 const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
                 const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_3_ = wrap_sub(divsi_1_, height_);
+                const int32_t height_3_ = divsi_1_ - height_;
                 const int32_t height_4_ = min(height_3_, 8);
                 const int32_t remsi_6_ = remsi_5_ % height_4_;
                 const int32_t addi_7_ = height_ + remsi_6_;

@@ -550,7 +550,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + wrap_add(row_, int32_t((v_ * 4)))));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row_ + int32_t((v_ * 4)))));
                         }
                     }
                     channel_weights_18.producer_commit(count_weights_18);
@@ -572,7 +572,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + wrap_add(row_, int32_t((v_ * 4)))));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row_ + int32_t((v_ * 4)))));
                         }
                     }
                     channel_slopes_26.producer_commit(count_slopes_26);
@@ -595,7 +595,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + wrap_add(row_, int32_t((v_ * 4)))));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row_ + int32_t((v_ * 4)))));
                             }
                         }
                         channel_weights_18.producer_commit(count_weights_18 + i);
@@ -617,7 +617,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + wrap_add(row_, int32_t((v_ * 4)))));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row_ + int32_t((v_ * 4)))));
                             }
                         }
                         channel_slopes_26.producer_commit(count_slopes_26 + i);

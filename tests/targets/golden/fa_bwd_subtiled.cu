@@ -922,7 +922,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + wrap_add(row0_, int32_t((v_ * 4)))));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row0_ + int32_t((v_ * 4)))));
                         }
                     }
                     channel_weights_20.producer_commit(count_weights_20);
@@ -934,7 +934,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + wrap_add(row0_, int32_t((v_ * 4)))));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row0_ + int32_t((v_ * 4)))));
                         }
                     }
                     channel_slopes_28.producer_commit(count_slopes_28);
@@ -969,7 +969,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + wrap_add(row1_, int32_t((v_ * 4)))));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row1_ + int32_t((v_ * 4)))));
                         }
                     }
                     channel_weights_39.producer_commit(count_weights_39);
@@ -982,7 +982,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + wrap_add(row1_, int32_t((v_ * 4)))));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row1_ + int32_t((v_ * 4)))));
                         }
                     }
                     channel_slopes_47.producer_commit(count_slopes_47);
@@ -1015,7 +1015,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + wrap_add(row0_, int32_t((v_ * 4)))));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row0_ + int32_t((v_ * 4)))));
                             }
                         }
                         channel_weights_20.producer_commit(count_weights_20 + i);
@@ -1027,7 +1027,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + wrap_add(row0_, int32_t((v_ * 4)))));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row0_ + int32_t((v_ * 4)))));
                             }
                         }
                         channel_slopes_28.producer_commit(count_slopes_28 + i);
@@ -1062,7 +1062,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + wrap_add(row1_, int32_t((v_ * 4)))));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row1_ + int32_t((v_ * 4)))));
                             }
                         }
                         channel_weights_39.producer_commit(count_weights_39 + i);
@@ -1075,7 +1075,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + wrap_add(row1_, int32_t((v_ * 4)))));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row1_ + int32_t((v_ * 4)))));
                             }
                         }
                         channel_slopes_47.producer_commit(count_slopes_47 + i);

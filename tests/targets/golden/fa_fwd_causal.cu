@@ -92,9 +92,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t first_key_ = int32_t(blockIdx.y);
             const int32_t first_key_3_ = first_key_ * length;
             const int32_t query0_4_ = int32_t(gridDim.x);
-            const int32_t query0_5_ = wrap_sub(query0_4_, 1);
+            const int32_t query0_5_ = query0_4_ - 1;
             const int32_t query0_6_ = int32_t(blockIdx.x);
-            const int32_t query0_7_ = wrap_sub(query0_5_, query0_6_);
+            const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 128;
             scale2_10 = scale * 1.442695f;
             x0 = first_key_3_ + query0_8;
@@ -400,9 +400,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 named_barrier_arrive(hand_off3, 256);
                 // cycle 1566, stage 0: cmp.scores0_28 (examples/ttgir/fa_fwd_causal.sm90.ttgir:157:21)
                 {
-                    const int32_t scores0_v133_ = wrap_sub(query0_8, query0_8);
+                    const int32_t scores0_v133_ = query0_8 - query0_8;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) scores0_28_v135[i_] = (wrap_sub(int32_t(thread.row + 8 * (i_ / 2 % 2)), int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores0_v133_);
+                    for (int i_ = 0; i_ < 64; ++i_) scores0_28_v135[i_] = ((int32_t(thread.row + 8 * (i_ / 2 % 2)) - int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores0_v133_);
                 }
                 wgmma_wait<0>();
                 registers_fence(scores0_31);
@@ -525,9 +525,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     named_barrier_arrive(hand_off3, 256);
                     // cycle 1566, stage 0: cmp.scores0_28 (examples/ttgir/fa_fwd_causal.sm90.ttgir:157:21)
                     {
-                        const int32_t scores0_v133_ = wrap_sub((query0_8 + i * 128), query0_8);
+                        const int32_t scores0_v133_ = (query0_8 + i * 128) - query0_8;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) scores0_28_v135[i_] = (wrap_sub(int32_t(thread.row + 8 * (i_ / 2 % 2)), int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores0_v133_);
+                        for (int i_ = 0; i_ < 64; ++i_) scores0_28_v135[i_] = ((int32_t(thread.row + 8 * (i_ / 2 % 2)) - int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores0_v133_);
                     }
                     wgmma_wait<1>();
                     registers_fence(scores0_31);
@@ -761,9 +761,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t first_key_ = int32_t(blockIdx.y);
             const int32_t first_key_3_ = first_key_ * length;
             const int32_t query0_4_ = int32_t(gridDim.x);
-            const int32_t query0_5_ = wrap_sub(query0_4_, 1);
+            const int32_t query0_5_ = query0_4_ - 1;
             const int32_t query0_6_ = int32_t(blockIdx.x);
-            const int32_t query0_7_ = wrap_sub(query0_5_, query0_6_);
+            const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 128;
             query1_9 = query0_8 + 64;
             scale2_10 = scale * 1.442695f;
@@ -1070,9 +1070,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 named_barrier_arrive(hand_off2, 256);
                 // cycle 513, stage 0: cmp.scores1_34 (examples/ttgir/fa_fwd_causal.sm90.ttgir:164:21)
                 {
-                    const int32_t scores1_v140_ = wrap_sub(query0_8, query1_9);
+                    const int32_t scores1_v140_ = query0_8 - query1_9;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) scores1_34[i_] = (wrap_sub(int32_t(thread.row + 8 * (i_ / 2 % 2)), int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores1_v140_);
+                    for (int i_ = 0; i_ < 64; ++i_) scores1_34[i_] = ((int32_t(thread.row + 8 * (i_ / 2 % 2)) - int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores1_v140_);
                 }
                 wgmma_wait<0>();
                 registers_fence(scores1_35);
@@ -1195,9 +1195,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     named_barrier_arrive(hand_off2, 256);
                     // cycle 513, stage 0: cmp.scores1_34 (examples/ttgir/fa_fwd_causal.sm90.ttgir:164:21)
                     {
-                        const int32_t scores1_v140_ = wrap_sub((query0_8 + i * 128), query1_9);
+                        const int32_t scores1_v140_ = (query0_8 + i * 128) - query1_9;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) scores1_34[i_] = (wrap_sub(int32_t(thread.row + 8 * (i_ / 2 % 2)), int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores1_v140_);
+                        for (int i_ = 0; i_ < 64; ++i_) scores1_34[i_] = ((int32_t(thread.row + 8 * (i_ / 2 % 2)) - int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) >= scores1_v140_);
                     }
                     wgmma_wait<1>();
                     registers_fence(scores1_35);
@@ -1399,9 +1399,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 const int32_t first_key_ = int32_t(blockIdx.y);
                 first_key_3 = first_key_ * length;
                 const int32_t query0_4_ = int32_t(gridDim.x);
-                const int32_t query0_5_ = wrap_sub(query0_4_, 1);
+                const int32_t query0_5_ = query0_4_ - 1;
                 const int32_t query0_6_ = int32_t(blockIdx.x);
-                const int32_t query0_7_ = wrap_sub(query0_5_, query0_6_);
+                const int32_t query0_7_ = query0_5_ - query0_6_;
                 query0_8 = query0_7_ * 128;
                 query1_9 = query0_8 + 64;
                 x0 = first_key_3 + query0_8;

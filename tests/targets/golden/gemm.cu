@@ -43,7 +43,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
             const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
             const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
             const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_2_ = wrap_sub(divsi_1_, height_);
+            const int32_t height_2_ = divsi_1_ - height_;
             const int32_t height_3_ = min(height_2_, 8);
             const int32_t remsi_6_ = remsi_5_ % height_3_;
             const int32_t addi_7_ = height_ + remsi_6_;
@@ -135,7 +135,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
                 const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
                 const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
                 const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_2_ = wrap_sub(divsi_1_, height_);
+                const int32_t height_2_ = divsi_1_ - height_;
                 const int32_t height_3_ = min(height_2_, 8);
                 const int32_t remsi_6_ = remsi_5_ % height_3_;
                 const int32_t addi_7_ = height_ + remsi_6_;

@@ -54,7 +54,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 const int32_t divsi_3_ = tile / muli_2;
                 const int32_t remsi_4_ = tile % muli_2;
                 const int32_t height_ = divsi_3_ * 8;
-                const int32_t height_4_ = wrap_sub(tiles, height_);
+                const int32_t height_4_ = tiles - height_;
                 const int32_t height_5_ = min(height_4_, 8);
                 const int32_t remsi_5_ = remsi_4_ % height_5_;
                 const int32_t addi_6_ = height_ + remsi_5_;
@@ -169,7 +169,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                     const int32_t divsi_3_ = tile / muli_2;
                     const int32_t remsi_4_ = tile % muli_2;
                     const int32_t height_ = divsi_3_ * 8;
-                    const int32_t height_4_ = wrap_sub(tiles, height_);
+                    const int32_t height_4_ = tiles - height_;
                     const int32_t height_5_ = min(height_4_, 8);
                     const int32_t remsi_5_ = remsi_4_ % height_5_;
                     const int32_t addi_6_ = height_ + remsi_5_;

@@ -29,6 +29,8 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         int32_t trips_0 = 0;
         float acc_2[64];
         int32_t addi_5;
+        __half* addptr_20[64];
+        bool andi_31[64];
         uint32_t convert_layout_32[8][4];
         int32_t muli_1;
         int32_t muli_3;
@@ -39,7 +41,7 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             const int32_t get_program_id_2_ = int32_t(blockIdx.y);
             muli_3 = get_program_id_2_ * 128;
             const int32_t divsi_4_ = K / 64;
-            addi_5 = divsi_4_ + 1;
+            addi_5 = wrap_add(divsi_4_, 1);
         }
         trips_0 = max(0, addi_5 - 1);
         {
@@ -88,10 +90,10 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             const int32_t twill_end1_2_ = wrap_sub(addi_5, 1);
             const int32_t twill_end1_3_ = wrap_sub(1, 1);
-            const int32_t twill_end1_4_ = twill_end1_2_ + twill_end1_3_;
+            const int32_t twill_end1_4_ = wrap_add(twill_end1_2_, twill_end1_3_);
             const int32_t twill_end1_5_ = twill_end1_4_ / 1;
             const int32_t twill_end1_6_ = max(twill_end1_5_, 0);
-            const int32_t twill_end1_7_ = twill_end1_6_ * 64;
+            const int32_t twill_end1_7_ = wrap_mul(twill_end1_6_, 64);
             const int32_t twill_end1_8_ = wrap_sub(K, twill_end1_7_);
             const float sitofp_21_ = float(twill_end1_8_);
             float addf_23_[64];
@@ -101,13 +103,17 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_24_[i_ / 4][i_ % 4] = pack_f16(addf_23_[2 * i_], addf_23_[2 * i_ + 1]);
             #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) addptr_20[i_] = ((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)));
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) andi_31[i_] = (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N));
+            #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_32[i_ / 4][i_ % 4] = truncf_24_[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/offset.sm90.ttgir:71:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (((wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & (wrap_add(muli_3, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + wrap_mul(wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))), N)) + wrap_add(muli_3, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if (andi_31[i_]) *addptr_20[i_] = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
     if (warp_index() - 8 < 4) {
@@ -127,7 +133,7 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                 const int32_t get_program_id_2_ = int32_t(blockIdx.y);
                 muli_3 = get_program_id_2_ * 128;
                 const int32_t divsi_4_ = K / 64;
-                addi_5 = divsi_4_ + 1;
+                addi_5 = wrap_add(divsi_4_, 1);
             }
             trips_0 = max(0, addi_5 - 1);
             {
@@ -139,13 +145,13 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_acc_3_acc_7.full(count_acc_3_acc_7), 32768);
                         {
-                            const int32_t twill_begin1_0_ = wrap_sub(1, 1);
+                            const int32_t twill_begin1_0_ = 1 - 1;
                             const int32_t twill_begin1_1_ = twill_begin1_0_ * 64;
                             const int32_t twill_begin1_2_ = twill_begin1_1_;
                             tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7), &map_a_desc_0, channel_acc_3_acc_7.full(count_acc_3_acc_7), twill_begin1_2_, muli_1);
                         }
                         {
-                            const int32_t acc_5_ = wrap_sub(1, 1);
+                            const int32_t acc_5_ = 1 - 1;
                             const int32_t acc_6_ = acc_5_ * 64;
                             tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7) + 16384, &map_b_desc, channel_acc_3_acc_7.full(count_acc_3_acc_7), acc_6_, muli_3);
                         }
@@ -156,13 +162,13 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_acc_3_acc_7.full(count_acc_3_acc_7 + i), 32768);
                             {
-                                const int32_t twill_begin1_0_ = wrap_sub((1 + i), 1);
+                                const int32_t twill_begin1_0_ = (1 + i) - 1;
                                 const int32_t twill_begin1_1_ = twill_begin1_0_ * 64;
                                 const int32_t twill_begin1_2_ = twill_begin1_1_;
                                 tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7 + i), &map_a_desc_0, channel_acc_3_acc_7.full(count_acc_3_acc_7 + i), twill_begin1_2_, muli_1);
                             }
                             {
-                                const int32_t acc_5_ = wrap_sub((1 + i), 1);
+                                const int32_t acc_5_ = (1 + i) - 1;
                                 const int32_t acc_6_ = acc_5_ * 64;
                                 tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7 + i) + 16384, &map_b_desc, channel_acc_3_acc_7.full(count_acc_3_acc_7 + i), acc_6_, muli_3);
                             }

@@ -46,7 +46,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     #pragma unroll 4
                     for (uint32_t i_ = 0; i_ < 8; ++i_) {
                         const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + wrap_mul(wrap_add(muli_1, int32_t((v_ / 8))), K)) + wrap_add(0, int32_t((v_ % 8 * 8)))), ((wrap_add(muli_1, int32_t((v_ / 8))) < M) & (wrap_add(0, int32_t((v_ % 8 * 8))) < K)));
+                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & ((0 + int32_t((v_ % 8 * 8))) < K)));
                     }
                 }
                 {
@@ -54,7 +54,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     #pragma unroll 4
                     for (uint32_t i_ = 0; i_ < 8; ++i_) {
                         const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + wrap_mul(wrap_add(0, int32_t((v_ / 16))), N)) + wrap_add(muli_10, int32_t((v_ % 16 * 8)))), ((wrap_add(muli_10, int32_t((v_ % 16 * 8))) < N) & (wrap_add(0, int32_t((v_ / 16))) < K)));
+                        cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + ((0 + int32_t((v_ / 16))) * N)) + (muli_10 + int32_t((v_ % 16 * 8)))), (((muli_10 + int32_t((v_ % 16 * 8))) < N) & ((0 + int32_t((v_ / 16))) < K)));
                     }
                 }
                 channel_x_30_y_40.producer_commit(count_x_30_y_40);
@@ -67,7 +67,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 8; ++i_) {
                             const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + wrap_mul(wrap_add(muli_1, int32_t((v_ / 8))), K)) + wrap_add((i * 64), int32_t((v_ % 8 * 8)))), ((wrap_add(muli_1, int32_t((v_ / 8))) < M) & (wrap_add((i * 64), int32_t((v_ % 8 * 8))) < K)));
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & (((i * 64) + int32_t((v_ % 8 * 8))) < K)));
                         }
                     }
                     {
@@ -75,7 +75,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 8; ++i_) {
                             const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + wrap_mul(wrap_add((i * 64), int32_t((v_ / 16))), N)) + wrap_add(muli_10, int32_t((v_ % 16 * 8)))), ((wrap_add(muli_10, int32_t((v_ % 16 * 8))) < N) & (wrap_add((i * 64), int32_t((v_ / 16))) < K)));
+                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + (((i * 64) + int32_t((v_ / 16))) * N)) + (muli_10 + int32_t((v_ % 16 * 8)))), (((muli_10 + int32_t((v_ % 16 * 8))) < N) & (((i * 64) + int32_t((v_ / 16))) < K)));
                         }
                     }
                     channel_x_30_y_40.producer_commit(count_x_30_y_40 + i);
@@ -91,15 +91,21 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         uint32_t count_x_30_y_40 = 0;
         int32_t trips_0 = 0;
         float acc_19[64];
+        int32_t addi_12[32];
+        int32_t addi_8[2];
+        __half* addptr_21[64];
+        bool andi_29[64];
         uint32_t convert_layout_30[8][4];
-        int32_t muli_1;
-        int32_t muli_10;
-        // addi.12 (tests/kernels/ttgir/pointers.sm90.ttgir:31:11)
+        // addi.12 (tests/kernels/ttgir/pointers.sm90.ttgir:33:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            muli_1 = get_program_id_0_ * 128;
+            const int32_t muli_1_ = get_program_id_0_ * 128;
             const int32_t get_program_id_9_ = int32_t(blockIdx.y);
-            muli_10 = get_program_id_9_ * 128;
+            const int32_t muli_10_ = get_program_id_9_ * 128;
+            #pragma unroll
+            for (int i_ = 0; i_ < 2; ++i_) addi_8[i_] = (muli_1_ + int32_t(thread.row + 8 * i_));
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) addi_12[i_] = (muli_10_ + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2));
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -152,13 +158,17 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_22_[i_ / 4][i_ % 4] = pack_f16(acc_19[2 * i_], acc_19[2 * i_ + 1]);
             #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) addptr_21[i_] = ((c + (addi_8[i_ / 2 % 2] * N)) + addi_12[i_ / 4 * 2 + i_ % 2]);
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) andi_29[i_] = ((addi_8[i_ / 2 % 2] < M) & (addi_12[i_ / 4 * 2 + i_ % 2] < N));
+            #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_30[i_ / 4][i_ % 4] = truncf_22_[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/pointers.sm90.ttgir:98:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (((wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & (wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + wrap_mul(wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))), N)) + wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_30[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if (andi_29[i_]) *addptr_21[i_] = __half(unpack_f16(convert_layout_30[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
 }

@@ -1,12 +1,14 @@
 """TTGIR operations on scalars and on single elements of tiles, as C expressions: from their rows in the table of operations."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
-from twill.ir.loop import Op, Type
+from twill.ir.loop import Function, Op, Type, Value
 from twill.ops.c import WIDTHS, families
-from twill.ops.table import lookup
+from twill.ops.row import Role
+from twill.ops.table import lookup, role
 from twill.ops.values import Array, element, rounded
 
 ATOMICS = {"fadd": "atomicAdd", "add": "atomicAdd", "max": "atomicMax", "min": "atomicMin", "and": "atomicAnd", "or": "atomicOr"}
@@ -20,12 +22,50 @@ def expression(op: Op, operands: Sequence[str]) -> str | None:
     return expressions(op, operands)[0]
 
 
-def expressions(op: Op, operands: Sequence[str]) -> tuple[str | None, ...]:
-    """The same of each result."""
+def expressions(op: Op, operands: Sequence[str], *, index: bool = False) -> tuple[str | None, ...]:
+    """The same of each result. Of an index, overflow is not taken care of."""
     row = lookup(op.name)
     if row is None or row.c is None:
         return (None,)
-    return tuple(text(op, operands) for text in (row.c, *row.further))
+    plain = row.index_c(op, operands) if index and row.index_c else None
+    return (plain or row.c(op, operands), *(text(op, operands) for text in row.further))
+
+
+_ARITHMETIC: frozenset[Role] = frozenset(
+    {"add", "subtract", "multiply", "divide", "divide_up", "remainder", "extreme", "integer_cast", "splat", "expand", "broadcast", "layout"}
+)
+
+
+def _addresses(reader: Op, value: Value) -> bool:
+    """It takes the value for an address, a coordinate, a bound, or a side of a comparison."""
+    match role(reader):
+        case "address" | "descriptor" | "compare" | "tma_load":
+            return True
+        case "for":
+            return value in reader.operands[:3] and value not in reader.operands[3:]
+        case "tma_store" | "tma_reduce":
+            return value is not reader.operands[1]
+        case _:
+            return False
+
+
+@cache
+def indices(function: Function) -> frozenset[int]:
+    """The operations, by `Op.index`, from whose results only addresses, coordinates, bounds and comparisons follow.
+
+    Where such a number overflows, TTGIR's wraps around and addresses memory that is not the array's either: its C is
+    plain. All other integers wrap in C too.
+    """
+    users: dict[int, list[Op]] = {}
+    for op in function.walk():
+        for operand in op.operands:
+            users.setdefault(operand.id, []).append(op)
+    found = set[int]()
+    for op in reversed(tuple(function.walk())):
+        readers = [(reader, value) for value in op.results for reader in users.get(value.id, ())]
+        if role(op) in _ARITHMETIC and all(reader.index in found or _addresses(reader, value) for reader, value in readers):
+            found.add(op.index)
+    return frozenset(found)
 
 
 def constant(value: object, type: Type) -> str:

@@ -15,7 +15,7 @@ from twill.ir.program import SLICES, Iteration, Program, Read, Register, Slot, S
 from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda import linear_tiles
-from twill.targets.cuda.arithmetic import ATOMICS, constant, expressions
+from twill.targets.cuda.arithmetic import ATOMICS, constant, expressions, indices
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, holding, linear, moves
@@ -132,8 +132,8 @@ def guard(*conditions: str) -> str:
     return f"if ({' && '.join(needed)}) " if needed else ""
 
 
-FOLDED = {"addi": plus, "muli": times}
-"""Integer arithmetic whose terms that change nothing are not printed, by its name in the dialect `arith`."""
+FOLDED = {"add": plus, "multiply": times}
+"""Indices whose terms that change nothing are not printed."""
 
 
 def constant_type(type: Type) -> str:
@@ -291,20 +291,25 @@ class Scope:
         probes = expressions(op, ["{}"] * len(op.operands))
         if not op.results or None in probes:
             raise refuse(self.program, op, "can not be generated")
+        index = op.index in indices(self.program.function)
         for position, result in enumerate(op.results):
             if isinstance(result.type, Tensor):
                 self.values[result.id] = self._tile_of(op, position, result, result.type)
             else:
                 forms = [(value, self.form(value)) for value in op.operands]
                 given = [number(value.type, form) for value, form in forms if isinstance(form, str)]
-                short = op.name.removeprefix("arith.")
-                text = FOLDED[short](*given) if short in FOLDED else expressions(op, given)[position] or ""
+                folded = FOLDED.get(role(op)) if index else None
+                text = folded(*given) if folded else expressions(op, given, index=index)[position] or ""
                 self._named(result, cast(result.type, text))
 
     def _tile_of(self, op: Op, position: int, result: Value, type: Tensor) -> Elements:
         """A tile of numbers is computed now; of indices and conditions, each element where it is used."""
         operands = [self.elements(value) for value in op.operands]
-        elements: Elements = lambda point: expressions(op, [one(point) for one in operands])[position] or ""  # noqa: E731
+        index = op.index in indices(self.program.function)
+
+        def elements(point: AnyPoint) -> str:
+            return expressions(op, [one(point) for one in operands], index=index)[position] or ""
+
         if element(type) not in BITS:
             return elements
         if 1 in type.shape or self.narrow:
