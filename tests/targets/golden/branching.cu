@@ -28,28 +28,22 @@ branching_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         uint32_t count_acc_3_acc_5 = 0;
         int32_t trips_0 = 0;
         float acc_2[64];
-        int32_t addi_7[2];
-        int32_t addi_9[32];
-        __half* addptr_21[64];
-        bool andi_28[64];
         bool cmpi_31;
         uint32_t convert_layout_33[8][4];
         int32_t get_program_id_0;
+        int32_t muli_1;
+        int32_t muli_3;
         bool twill_go_on_2;
         // xori.twill_go_on_2 (tests/kernels/ttgir/branching.sm90.ttgir:39:71)
         {
             get_program_id_0 = int32_t(blockIdx.x);
-            const int32_t muli_1_ = get_program_id_0 * 128;
+            muli_1 = get_program_id_0 * 128;
             const int32_t get_program_id_2_ = int32_t(blockIdx.y);
-            const int32_t muli_3_ = get_program_id_2_ * 128;
-            const bool cmpi_10_ = muli_1_ >= M;
-            const bool cmpi_11_ = muli_3_ >= N;
+            muli_3 = get_program_id_2_ * 128;
+            const bool cmpi_10_ = muli_1 >= M;
+            const bool cmpi_11_ = muli_3 >= N;
             const bool ori_12_ = cmpi_10_ | cmpi_11_;
             twill_go_on_2 = ori_12_ ^ true;
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addi_7[i_] = (muli_1_ + int32_t(thread.row + 8 * i_));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) addi_9[i_] = (muli_3_ + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2));
         }
         if (twill_go_on_2) {
             // cmpi.31 (tests/kernels/ttgir/branching.sm90.ttgir:61:11)
@@ -57,17 +51,13 @@ branching_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                 int32_t* const addptr_29_ = sizes + get_program_id_0;
                 const int32_t load_30_ = *addptr_29_;
                 cmpi_31 = load_30_ == 0;
-                #pragma unroll
-                for (int i_ = 0; i_ < 64; ++i_) addptr_21[i_] = ((c + (addi_7[i_ / 2 % 2] * N)) + addi_9[i_ / 4 * 2 + i_ % 2]);
-                #pragma unroll
-                for (int i_ = 0; i_ < 64; ++i_) andi_28[i_] = ((addi_7[i_ / 2 % 2] < M) & (addi_9[i_ / 4 * 2 + i_ % 2] < N));
             }
             if (cmpi_31) {
                 // store (tests/kernels/ttgir/branching.sm90.ttgir:64:2)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        if (andi_28[i_]) *addptr_21[i_] = __half(0.0f);
+                        if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(0.0f);
                 }
             } else {
                 trips_0 = max(0, (K + 63) / 64);
@@ -125,7 +115,7 @@ branching_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        if (andi_28[i_]) *addptr_21[i_] = __half(unpack_f16(convert_layout_33[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_33[i_ / 8][i_ / 2 % 4], i_ % 2));
                 }
             }
         }

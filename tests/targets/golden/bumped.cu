@@ -122,12 +122,9 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
         uint32_t count_left_10_acc_15 = 0;
         int32_t trips_0 = 0;
         float acc_5[64];
-        int32_t addi_12[32];
-        int32_t addi_8[2];
-        __half* addptr_47[64];
-        bool andi_55[64];
         uint32_t convert_layout_56[8][4];
         int32_t divsi_38;
+        int32_t muli_10;
         int32_t row_3;
         bool twill_go_on_2;
         // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
@@ -141,13 +138,9 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
             // divsi.38 (tests/kernels/ttgir/bumped.sm90.ttgir:70:11)
             {
                 const int32_t get_program_id_9_ = int32_t(blockIdx.y);
-                const int32_t muli_10_ = get_program_id_9_ * 128;
+                muli_10 = get_program_id_9_ * 128;
                 const int32_t addi_37_ = K + 63;
                 divsi_38 = addi_37_ / 64;
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) addi_8[i_] = (row_3 + int32_t(thread.row + 8 * i_));
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) addi_12[i_] = (muli_10_ + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2));
             }
             trips_0 = max(0, divsi_38);
             {
@@ -200,17 +193,13 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) truncf_48_[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
                 #pragma unroll
-                for (int i_ = 0; i_ < 64; ++i_) addptr_47[i_] = ((c + (addi_8[i_ / 2 % 2] * N)) + addi_12[i_ / 4 * 2 + i_ % 2]);
-                #pragma unroll
-                for (int i_ = 0; i_ < 64; ++i_) andi_55[i_] = ((addi_8[i_ / 2 % 2] < M) & (addi_12[i_ / 4 * 2 + i_ % 2] < N));
-                #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) convert_layout_56[i_ / 4][i_ % 4] = truncf_48_[i_ / 4][i_ % 4];
             }
             // store (tests/kernels/ttgir/bumped.sm90.ttgir:109:5)
             {
                 #pragma unroll
                 for (int i_ = 0; i_ < 64; ++i_)
-                    if (andi_55[i_]) *addptr_47[i_] = __half(unpack_f16(convert_layout_56[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    if ((((row_3 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((row_3 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_56[i_ / 8][i_ / 2 % 4], i_ % 2));
             }
         }
     }

@@ -29,17 +29,9 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
         ThreadCoordinates thread(0);
         uint32_t count_acc_47_acc_49 = 0;
         int32_t trips_0 = 0;
-        bool acc_19[2];
         float acc_45[64];
         float acc_46[64];
-        bool acc_9[2];
-        int32_t addi_13[2];
-        int32_t addi_19[32];
-        int32_t addi_20[2];
-        float* addptr_22[2];
-        float* addptr_29[2];
-        __half* addptr_40[64];
-        bool andi_48[64];
+        float* addptr_27;
         float convert_layout_25[2];
         float convert_layout_31[2];
         uint32_t convert_layout_49[8][4];
@@ -170,30 +162,18 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                 for (int lanes = 1; lanes <= 2; lanes *= 2)
                     reduce_24_[i_] = (reduce_24_[i_] + __shfl_xor_sync(~0u, reduce_24_[i_], lanes));
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addi_13[i_] = (muli_1 + int32_t(thread.row + 8 * i_));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) addi_19[i_] = (muli_3 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2));
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addi_20[i_] = (muli_3 + int32_t(thread.row + 8 * i_));
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) acc_9[i_] = ((muli_3 + int32_t(thread.row + 8 * i_)) < N);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) acc_19[i_] = ((muli_1 + int32_t(thread.row + 8 * i_)) < M);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_22[i_] = (norms + (muli_1 + int32_t(thread.row + 8 * i_)));
-            #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_25[i_] = reduce_24_[i_];
         }
         // store (tests/kernels/ttgir/epilogue.sm90.ttgir:120:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0 && acc_19[i_]) *addptr_22[i_] = convert_layout_25[i_];
+                if (thread.lane % 4 == 0 && ((muli_1 + int32_t(thread.row + 8 * i_)) < M)) *(norms + (muli_1 + int32_t(thread.row + 8 * i_))) = convert_layout_25[i_];
         }
         // convert_layout.31 (tests/kernels/ttgir/epilogue.sm90.ttgir:130:11)
         {
             const int32_t muli_26_ = get_program_id_0 * N;
-            float* const addptr_27_ = peaks + muli_26_;
+            addptr_27 = peaks + muli_26_;
             float reduce_30_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) reduce_30_[i_] = -INFINITY;
@@ -220,14 +200,12 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_31[i_] = shared_at<float>(memory + 196608 + int32_t(thread.row + 8 * i_) * sizeof(float));
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addptr_29[i_] = (addptr_27_ + addi_20[i_]);
         }
         // store (tests/kernels/ttgir/epilogue.sm90.ttgir:131:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0 && acc_9[i_]) *addptr_29[i_] = convert_layout_31[i_];
+                if (thread.lane % 4 == 0 && ((muli_3 + int32_t(thread.row + 8 * i_)) < N)) *(addptr_27 + (muli_3 + int32_t(thread.row + 8 * i_))) = convert_layout_31[i_];
         }
         // convert_layout.49 (tests/kernels/ttgir/epilogue.sm90.ttgir:149:11)
         {
@@ -235,17 +213,13 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_41_[i_ / 4][i_ % 4] = pack_f16(acc_45[2 * i_], acc_45[2 * i_ + 1]);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) addptr_40[i_] = ((c + (addi_13[i_ / 2 % 2] * N)) + addi_19[i_ / 4 * 2 + i_ % 2]);
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) andi_48[i_] = ((addi_13[i_ / 2 % 2] < M) & (addi_19[i_ / 4 * 2 + i_ % 2] < N));
-            #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_49[i_ / 4][i_ % 4] = truncf_41_[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/epilogue.sm90.ttgir:150:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (andi_48[i_]) *addptr_40[i_] = __half(unpack_f16(convert_layout_49[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_49[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
     if (warp_index() - 8 < 4) {

@@ -84,7 +84,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (((wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & (wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + wrap_mul(wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))), N)) + wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
     if (warp_index() - 8 < 4) {
@@ -114,7 +114,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     {
                         #pragma unroll 4
                         for (int i_ = 0; i_ < 256; ++i_)
-                            shared_at<__half>(channel_y_36.slot(count_y_36 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half((((wrap_add(muli_10, int32_t((thread.index + 32 * i_) / 64)) < N) & (wrap_add((i * 64), int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((b + wrap_mul(wrap_add(muli_10, int32_t((thread.index + 32 * i_) / 64)), K)) + wrap_add((i * 64), int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
+                            shared_at<__half>(channel_y_36.slot(count_y_36 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_10 + int32_t((thread.index + 32 * i_) / 64)) < N) & (((i * 64) + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((b + ((muli_10 + int32_t((thread.index + 32 * i_) / 64)) * K)) + ((i * 64) + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
                     }
                     fence_async_shared();
                     channel_y_36.producer_commit(count_y_36 + i);
@@ -123,7 +123,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     {
                         #pragma unroll 4
                         for (int i_ = 0; i_ < 256; ++i_)
-                            shared_at<__half>(channel_x_32.slot(count_x_32 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half((((wrap_add(muli_1, int32_t((thread.index + 32 * i_) / 64)) < M) & (wrap_add((i * 64), int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((a + wrap_mul(((wrap_add(muli_1, int32_t((thread.index + 32 * i_) / 64)) < M) ? *(rows + wrap_add(muli_1, int32_t((thread.index + 32 * i_) / 64))) : 0), K)) + wrap_add((i * 64), int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
+                            shared_at<__half>(channel_x_32.slot(count_x_32 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) & (((i * 64) + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((a + ((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) ? *(rows + (muli_1 + int32_t((thread.index + 32 * i_) / 64))) : 0) * K)) + ((i * 64) + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
                     }
                     fence_async_shared();
                     channel_x_32.producer_commit(count_x_32 + i);

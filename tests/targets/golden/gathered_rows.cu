@@ -46,7 +46,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     #pragma unroll 4
                     for (uint32_t i_ = 0; i_ < 8; ++i_) {
                         const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + wrap_mul(((wrap_add(muli_1, int32_t((v_ / 8))) < M) ? *(rows + wrap_add(muli_1, int32_t((v_ / 8)))) : 0), K)) + wrap_add(0, int32_t((v_ % 8 * 8)))), ((wrap_add(muli_1, int32_t((v_ / 8))) < M) & (wrap_add(0, int32_t((v_ % 8 * 8))) < K)));
+                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((((muli_1 + int32_t((v_ / 8))) < M) ? *(rows + (muli_1 + int32_t((v_ / 8)))) : 0) * K)) + (0 + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & ((0 + int32_t((v_ % 8 * 8))) < K)));
                     }
                 }
                 {
@@ -54,7 +54,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     #pragma unroll 4
                     for (uint32_t i_ = 0; i_ < 8; ++i_) {
                         const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + wrap_mul(wrap_add(muli_10, int32_t((v_ / 8))), K)) + wrap_add(0, int32_t((v_ % 8 * 8)))), ((wrap_add(muli_10, int32_t((v_ / 8))) < N) & (wrap_add(0, int32_t((v_ % 8 * 8))) < K)));
+                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + ((muli_10 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))), (((muli_10 + int32_t((v_ / 8))) < N) & ((0 + int32_t((v_ % 8 * 8))) < K)));
                     }
                 }
                 channel_x_32_y_36.producer_commit(count_x_32_y_36);
@@ -67,7 +67,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 8; ++i_) {
                             const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + wrap_mul(((wrap_add(muli_1, int32_t((v_ / 8))) < M) ? *(rows + wrap_add(muli_1, int32_t((v_ / 8)))) : 0), K)) + wrap_add((i * 64), int32_t((v_ % 8 * 8)))), ((wrap_add(muli_1, int32_t((v_ / 8))) < M) & (wrap_add((i * 64), int32_t((v_ % 8 * 8))) < K)));
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((((muli_1 + int32_t((v_ / 8))) < M) ? *(rows + (muli_1 + int32_t((v_ / 8)))) : 0) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & (((i * 64) + int32_t((v_ % 8 * 8))) < K)));
                         }
                     }
                     {
@@ -75,7 +75,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 8; ++i_) {
                             const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + wrap_mul(wrap_add(muli_10, int32_t((v_ / 8))), K)) + wrap_add((i * 64), int32_t((v_ % 8 * 8)))), ((wrap_add(muli_10, int32_t((v_ / 8))) < N) & (wrap_add((i * 64), int32_t((v_ % 8 * 8))) < K)));
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + ((muli_10 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), (((muli_10 + int32_t((v_ / 8))) < N) & (((i * 64) + int32_t((v_ % 8 * 8))) < K)));
                         }
                     }
                     channel_x_32_y_36.producer_commit(count_x_32_y_36 + i);
@@ -158,7 +158,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (((wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & (wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + wrap_mul(wrap_add(muli_1, int32_t(thread.row + 8 * (i_ / 2 % 2))), N)) + wrap_add(muli_10, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
 }

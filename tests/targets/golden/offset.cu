@@ -29,8 +29,6 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         int32_t trips_0 = 0;
         float acc_2[64];
         int32_t addi_5;
-        __half* addptr_20[64];
-        bool andi_31[64];
         uint32_t convert_layout_32[8][4];
         int32_t muli_1;
         int32_t muli_3;
@@ -103,17 +101,13 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_24_[i_ / 4][i_ % 4] = pack_f16(addf_23_[2 * i_], addf_23_[2 * i_ + 1]);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) addptr_20[i_] = ((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)));
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) andi_31[i_] = (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N));
-            #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_32[i_ / 4][i_ % 4] = truncf_24_[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/offset.sm90.ttgir:71:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (andi_31[i_]) *addptr_20[i_] = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
     if (warp_index() - 8 < 4) {

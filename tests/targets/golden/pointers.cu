@@ -91,21 +91,15 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         uint32_t count_x_30_y_40 = 0;
         int32_t trips_0 = 0;
         float acc_19[64];
-        int32_t addi_12[32];
-        int32_t addi_8[2];
-        __half* addptr_21[64];
-        bool andi_29[64];
         uint32_t convert_layout_30[8][4];
-        // addi.12 (tests/kernels/ttgir/pointers.sm90.ttgir:33:11)
+        int32_t muli_1;
+        int32_t muli_10;
+        // addi.12 (tests/kernels/ttgir/pointers.sm90.ttgir:31:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t muli_1_ = get_program_id_0_ * 128;
+            muli_1 = get_program_id_0_ * 128;
             const int32_t get_program_id_9_ = int32_t(blockIdx.y);
-            const int32_t muli_10_ = get_program_id_9_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) addi_8[i_] = (muli_1_ + int32_t(thread.row + 8 * i_));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) addi_12[i_] = (muli_10_ + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2));
+            muli_10 = get_program_id_9_ * 128;
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -158,17 +152,13 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_22_[i_ / 4][i_ % 4] = pack_f16(acc_19[2 * i_], acc_19[2 * i_ + 1]);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) addptr_21[i_] = ((c + (addi_8[i_ / 2 % 2] * N)) + addi_12[i_ / 4 * 2 + i_ % 2]);
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) andi_29[i_] = ((addi_8[i_ / 2 % 2] < M) & (addi_12[i_ / 4 * 2 + i_ % 2] < N));
-            #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_30[i_ / 4][i_ % 4] = truncf_22_[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/pointers.sm90.ttgir:98:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (andi_29[i_]) *addptr_21[i_] = __half(unpack_f16(convert_layout_30[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_30[i_ / 8][i_ / 2 % 4], i_ % 2));
         }
     }
 }

@@ -28,8 +28,6 @@ split_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
         uint32_t count_acc_3_acc_5 = 0;
         int32_t trips_0 = 0;
         float acc_2[64];
-        float* addptr_22[64];
-        bool andi_29[64];
         float convert_layout_30[64];
         int32_t muli_1;
         int32_t muli_3;
@@ -92,10 +90,6 @@ split_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
         // convert_layout.30 (tests/kernels/ttgir/split.sm90.ttgir:62:11)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) addptr_22[i_] = ((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)));
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) andi_29[i_] = (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N));
-            #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) convert_layout_30[i_] = acc_2[i_];
         }
         // atomic_rmw (tests/kernels/ttgir/split.sm90.ttgir:63:11)
@@ -103,7 +97,7 @@ split_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
             __threadfence();
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (andi_29[i_]) atomicAdd(addptr_22[i_], convert_layout_30[i_]);
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) atomicAdd(((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))), convert_layout_30[i_]);
         }
     }
     if (warp_index() - 8 < 4) {
