@@ -40,9 +40,9 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         uint32_t count_acc_25 = 0;
         int32_t trips_0 = 0;
         float acc_12[64];
-        float* addptr_21[32];
-        int32_t angle_7[2];
         float convert_layout_23[32];
+        int32_t divsi_13;
+        int32_t divsi_8;
         float extf_27[32];
         int32_t muli_1;
         int32_t muli_3;
@@ -56,7 +56,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         // broadcast.turned_10 (tests/kernels/ttgir/rotated.sm90.ttgir:53:18)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            muli_1 = get_program_id_0_ * 128;
+            muli_1 = wrap_mul(get_program_id_0_, 128);
             const int32_t get_program_id_2_ = int32_t(blockIdx.y);
             muli_3 = get_program_id_2_ * 128;
             float angle_8_[4];
@@ -71,8 +71,6 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             float sin_6_[4];
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) sin_6_[i_] = sinf(angle_9_[((i_ & 3))]);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) angle_7[i_] = wrap_add(muli_1, int32_t(thread.row + 8 * i_));
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) turned[i_] = cos_4_[(((i_ >> 2) & 3))];
             #pragma unroll
@@ -251,8 +249,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         count_acc_25 += trips_0;
         // convert_layout.23 (tests/kernels/ttgir/rotated.sm90.ttgir:95:11)
         {
-            const int32_t divsi_8_ = muli_3 / 2;
-            const int32_t divsi_13_ = N / 2;
+            divsi_8 = muli_3 / 2;
+            divsi_13 = N / 2;
             float reduce_22_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) reduce_22_[i_] = 0.0f;
@@ -265,14 +263,12 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_23[i_] = shared_at<float>(memory + 163840 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) addptr_21[i_] = ((sums + wrap_mul(angle_7[i_ / 2 % 2], divsi_13_)) + wrap_add(divsi_8_, int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)));
         }
         // store (tests/kernels/ttgir/rotated.sm90.ttgir:96:5)
         {
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                *addptr_21[i_] = convert_layout_23[i_];
+                *((sums + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * divsi_13)) + (divsi_8 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = convert_layout_23[i_];
         }
         // truncf.24 (tests/kernels/ttgir/rotated.sm90.ttgir:97:11)
         {
@@ -308,7 +304,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             // muli.3 (tests/kernels/ttgir/rotated.sm90.ttgir:39:10)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                muli_1 = get_program_id_0_ * 128;
+                muli_1 = wrap_mul(get_program_id_0_, 128);
                 const int32_t get_program_id_2_ = int32_t(blockIdx.y);
                 muli_3 = get_program_id_2_ * 128;
             }
