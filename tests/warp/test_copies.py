@@ -4,16 +4,15 @@ import re
 
 import pytest
 
-from tests.kernels.programs import program
+from tests.kernels.programs import loops, program
 from twill.extract.reader.ttgir import read as read_module
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import ProducerLoad, SlotTensor, walk
+from twill.ops.axis_info import AxisAnalysis, copied_together
 from twill.targets.cuda.fragments import linear
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.shared_tiles import copied
 from twill.targets.hopper import source
-from twill.warp.axis_info import AxisAnalysis, copied_together
-from twill.warp.dataflow import read
 
 HEAD = """
 #blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -59,9 +58,8 @@ ASSUMED = """    %rest = arith.remsi %n, %sixteen : i32
 def test_copies_take_consecutive_aligned_pointers_under_one_mask(stride: str, bound: str, more: str, along: list[int]) -> None:
     text = HEAD.replace("%STRIDE", f"%{stride}").replace("%BOUND", f"%{bound}") + more + LOAD
     module = read_module(text, "f.ttgir")
-    code = read(module, module.functions[0])
     load = next(op for op in module.functions[0].walk() if op.name == "tt.load")
-    assert [copied_together(AxisAnalysis(code), load, axis) for axis in (0, 1)] == along
+    assert [copied_together(AxisAnalysis(module.functions[0]), load, axis) for axis in (0, 1)] == along
 
 
 @pytest.mark.parametrize("kernel", ["pointers", "bumped", "gathered_rows"])
@@ -71,15 +69,22 @@ def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> Non
     assert vectors == {16}
     assert [(group.warps, group.only_moves) for group in made.groups if group.only_moves] == [(4, True)]
     assert "cp_async<16>" in source(made)
-    assert not any("element by element" in note for note in made.notes)
+    assert not any("element by element" in note for note in made.warnings)
 
 
 def test_what_is_not_known_to_be_consecutive_is_loaded_element_by_element_with_a_note() -> None:
     made = program("gathered")
-    notes = [note for note in made.notes if "is loaded element by element" in note]
+    notes = [note for note in made.warnings if "is loaded element by element" in note]
     assert len(notes) == 2
     assert all("not known to be consecutive and aligned" in note for note in notes)
     assert [channel.filled_by for channel in made.channels] == ["threads", "threads"]
+
+
+def test_what_is_loaded_element_by_element_is_charged_for_it() -> None:
+    intervals = [loops(kernel)[1][0].solution.interval for kernel in ("gathered", "gathered_rows")]
+    assert intervals[0] > 100 * intervals[1]
+    (rows, columns) = 128, 64
+    assert intervals[0] >= 2 * rows * columns * 22, "about 22 cycles an element, of two tiles"
 
 
 def test_index_tiles_are_loaded_again_by_who_reads_them() -> None:

@@ -49,6 +49,8 @@ def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | 
         click.echo(f"warning: no value of the kernel was checked: {reason}", err=True)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
+    for warning in made.program.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if build or (build is None and shutil.which("nvcc")):
         warnings = built(out)
         click.echo(f"wrote {out / LIBRARY}", err=True)

@@ -633,6 +633,8 @@ class Program:
     """Empty on machines without."""
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
+    warnings: tuple[str, ...] = ()
+    """What makes the kernel slow, in words."""
     _ops: Mapping[int, Op] = field(init=False, repr=False, default_factory=dict[int, Op])
     _values: Mapping[int, Value] = field(init=False, repr=False, default_factory=dict[int, Value])
     _names: Mapping[int, str] = field(init=False, repr=False, default_factory=dict[int, str])

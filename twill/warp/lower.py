@@ -213,7 +213,8 @@ def _assembled(draft: Draft) -> Draft:
         descriptors=_descriptors(code),
         shared=memory.memory,
         launch=plan.launch,
-        notes=(*_notes(plan.loops, memory), *_slow_loads(code, plan.loops)),
+        notes=tuple(_notes(plan.loops, memory)),
+        warnings=tuple(_slow_loads(code, plan.loops)),
     )
     return replace(draft, program=made)
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Value
+from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Tensor, Value
+from twill.ops.axis_info import AxisAnalysis
+from twill.ops.pointer_loads import copy_bytes, feeds_address
 from twill.ops.table import role
 
 
@@ -35,6 +37,18 @@ class Body:
         self._carried: Mapping[int, Carried] = {c.arg.id: c for c in loop.carried}
         self._definers: Mapping[int, Op] = {v.id: op for op in loop.function.walk() for v in op.results}
         self._owners: Mapping[int, Op] = {v.id: op for op in self.ops for v in op.results}
+
+    @cached_property
+    def _pointers(self) -> AxisAnalysis:
+        return AxisAnalysis(self.loop.function)
+
+    def by_element(self, op: Op) -> bool:
+        """A pointer load of a tile, not of indices for addresses, that asynchronous copies can not execute."""
+        tile = op.result.type
+        if role(op) != "pointer_load" or not isinstance(tile, Tensor) or not tile.shape:
+            return False
+        inside = {inner.index for inner in self.loop.body.walk()}
+        return not feeds_address(self._pointers, op, inside) and not copy_bytes(self._pointers, op)
 
     def trace(self, value: Value) -> tuple[Value, int]:
         """Back through the arguments of the loop to the value computed in its body, or from outside; and how many iterations back."""

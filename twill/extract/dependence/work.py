@@ -14,6 +14,8 @@ from twill.ir.graph import Exchange, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
 from twill.ops.table import named, row
 
+BY_ELEMENT = "tt.load by element"
+"""The cost of a pointer load of a tile that no asynchronous copies can execute."""
 TileOf = Callable[[Value], Tile | None]
 
 
@@ -45,6 +47,8 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
             work = Work(op.name, kind, sources, (target,), fixed, location=op.location)
         case "shared_store" if row(op).kind == "convert":
             work = Work(named("alloc"), kind, inputs, outputs, fixed, location=op.location)
+        case "load" if body.by_element(op):
+            work = Work(BY_ELEMENT, kind, inputs, outputs, fixed, location=op.location)
         case _:
             work = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
     return (work,), ()

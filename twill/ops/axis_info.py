@@ -1,6 +1,6 @@
 """What is known of integers and pointers in a tile: runs of consecutive numbers, runs of equal ones, and common divisors.
 
-Takes a function as `Code`; gives an `AxisInfo` for each value. The facts and their rules are those of Triton's axis analysis, from the
+Takes a function; gives an `AxisInfo` for each value. The facts and their rules are those of Triton's axis analysis, from the
 divisibility of arguments (`tt.divisibility`, in bytes for a pointer), hints on operations (`tl.multiple_of`, `tl.max_contiguous`) and
 assumptions (`tl.assume(x % 16 == 0)`). They say which elements one instruction may copy together.
 """
@@ -11,10 +11,9 @@ from functools import cached_property
 from math import gcd
 from re import findall
 
-from twill.ir.loop import Attribute, Op, Pointer, Raw, Scalar, Tensor, Type, Value
+from twill.ir.loop import Attribute, Function, Op, Pointer, Raw, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import is_elementwise, role
-from twill.warp.dataflow import Code
 
 MOST = 1 << 20
 """The largest divisor that matters; that of zero."""
@@ -40,7 +39,24 @@ class AxisInfo:
 class AxisAnalysis:
     """The facts of one function."""
 
-    code: Code
+    function: Function
+
+    @cached_property
+    def _makers(self) -> Mapping[int, Op]:
+        return {result.id: op for op in self.function.walk() for result in op.results}
+
+    def maker(self, value: Value) -> Op | None:
+        """The operation that defines a value; None for arguments of blocks and of the function."""
+        return self._makers.get(value.id)
+
+    @cached_property
+    def users(self) -> Mapping[int, tuple[Op, ...]]:
+        """The operations that read each value, by its id."""
+        found: dict[int, list[Op]] = {}
+        for op in self.function.walk():
+            for operand in op.operands:
+                found.setdefault(operand.id, []).append(op)
+        return {value: tuple(ops) for value, ops in found.items()}
 
     def of(self, value: Value) -> AxisInfo:
         """What is known of a value."""
@@ -54,7 +70,7 @@ class AxisAnalysis:
     def _known(self) -> dict[int, AxisInfo]:
         """What was found so far; a value that depends on itself is unknown meanwhile."""
         found = dict[int, AxisInfo]()
-        for arg, attributes in zip(self.code.function.args, self.code.function.arg_attributes, strict=True):
+        for arg, attributes in zip(self.function.args, self.function.arg_attributes, strict=True):
             divisor = attributes.get("tt.divisibility")
             found[arg.id] = _scalar(max(divisor if isinstance(divisor, int) else 1, self._assumed.get(arg.id, 1)))
         return found
@@ -63,9 +79,9 @@ class AxisAnalysis:
     def _assumed(self) -> Mapping[int, int]:
         """Divisors of values that an assumption names, by value id."""
         found = dict[int, int]()
-        for op in self.code.ops.values():
-            compare = self.code.maker(op.operands[0]) if role(op) == "assume" else None
-            rest = self.code.maker(compare.operands[0]) if compare is not None and compare.operands else None
+        for op in self.function.walk():
+            compare = self.maker(op.operands[0]) if role(op) == "assume" else None
+            rest = self.maker(compare.operands[0]) if compare is not None and compare.operands else None
             if compare is None or rest is None or rest.name not in ("arith.remsi", "arith.remui"):
                 continue
             divisor = self._number(rest.operands[1])
@@ -76,15 +92,15 @@ class AxisAnalysis:
     @cached_property
     def _loops(self) -> Mapping[int, Op]:
         """The loop of each induction variable."""
-        return {op.regions[0].blocks[0].args[0].id: op for op in self.code.ops.values() if role(op) == "for"}
+        return {op.regions[0].blocks[0].args[0].id: op for op in self.function.walk() if role(op) == "for"}
 
     def _number(self, value: Value) -> int | None:
-        maker = self.code.maker(value)
+        maker = self.maker(value)
         number = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
         return int(number) if isinstance(number, int) else None
 
     def _derived(self, value: Value) -> AxisInfo:
-        maker = self.code.maker(value)
+        maker = self.maker(value)
         if maker is None:
             loop = self._loops.get(value.id)
             bounds = (loop.operands[0], loop.operands[2]) if loop else ()
@@ -95,7 +111,7 @@ class AxisAnalysis:
 
     def _hinted(self, value: Value, found: AxisInfo) -> AxisInfo:
         """With what hints on the operation and assumptions say."""
-        maker = self.code.maker(value)
+        maker = self.maker(value)
         assumed = self._assumed.get(value.id, 1)
 
         def most(name: str, numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,0 +1,75 @@
+"""Pointer loads of tiles: whether their values say where memory is accessed, and how many bytes one asynchronous copy may move.
+
+Takes loads with the `AxisAnalysis` of their function. A load qualifies for copies if its tile lies in shared memory as the tensor core or
+plain rows have it, if 4 bytes or more are known to be copied together, and if what its mask leaves out is zero or arbitrary.
+"""
+
+from collections.abc import Set
+
+from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Tensor
+from twill.ops.axis_info import AxisAnalysis, copied_together
+from twill.ops.row import Role
+from twill.ops.table import named, role
+
+_ALLOC = named("alloc")
+_STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
+
+
+def why_not(analysis: AxisAnalysis, op: Op) -> str:
+    tile = op.result.type
+    assert isinstance(tile, Tensor)
+    if len(tile.shape) > 2:
+        return f"a tile of {len(tile.shape)} dimensions"
+    if not _zero(analysis, op):
+        return "where its mask is false it is something other than zero"
+    if not _understood(_encodings(analysis, op)):
+        return "its layout in shared memory is not that of a TMA load"
+    return "its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more"
+
+
+def feeds_address(analysis: AxisAnalysis, load: Op, inside: Set[int]) -> bool:
+    """Whether what is loaded says where, or if, the loop reads or writes memory."""
+    waiting, seen = [load], {load.index}
+    while waiting:
+        for value in waiting.pop().results:
+            for user in analysis.users.get(value.id, ()):
+                if role(user) in _STEPS and (role(user) == "pointer_load" or user.operands[1].id != value.id):
+                    return True
+                if user.index in inside and user.index not in seen and not _computes(user):
+                    seen.add(user.index)
+                    waiting.append(user)
+    return False
+
+
+def _computes(op: Op) -> bool:
+    """Its result is a number that goes to other groups, not an index."""
+    tiles = [value.type for value in op.results if isinstance(value.type, Tensor | MemDesc)]
+    return op.name == _ALLOC or any(str(getattr(tile.dtype, "name", "i")).startswith(("f", "bf")) for tile in tiles)
+
+
+def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
+    """Bytes of each copy of a load; 0 where copies do not do."""
+    encodings, tile = _encodings(analysis, op), op.result.type
+    if not _understood(encodings) or not isinstance(tile, Tensor) or len(tile.shape) > 2 or not _zero(analysis, op):
+        return 0
+    encoding = next(iter(encodings), None)
+    along = 0 if isinstance(encoding, NvmmaShared) and encoding.transposed else len(tile.shape) - 1
+    return copied_together(analysis, op, along)
+
+
+def _understood(encodings: set[Encoding]) -> bool:
+    """One layout at most, as TMA writes it and the tensor core reads it."""
+    swizzled = all(isinstance(one, NvmmaShared) and one.swizzle_bytes >= 32 for one in encodings)
+    return len(encodings) <= 1 and swizzled
+
+
+def _encodings(analysis: AxisAnalysis, op: Op) -> set[Encoding]:
+    """How the tile lies in the buffers that it is copied to."""
+    buffers = [user.result.type for user in analysis.users.get(op.result.id, ()) if user.name == _ALLOC]
+    return {buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc) and buffer.encoding is not None}
+
+
+def _zero(analysis: AxisAnalysis, op: Op) -> bool:
+    """What the mask leaves out is zero, or nothing says what it is."""
+    other = analysis.maker(op.operands[2]) if len(op.operands) > 2 else None
+    return len(op.operands) < 3 or (other is not None and other.attributes.get("value") in (0, 0.0, False))
