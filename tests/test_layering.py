@@ -19,7 +19,7 @@ LAYERS = (
     ("explain", "inputs", "pipeline", "simulate", "targets"),
     ("launch", "refusals", "report"),
     ("bench", "emulate", "json_schema", "loop_nest"),
-    ("generate",),
+    ("generate", "sweep"),
     ("api", "triton"),
     ("cli", "twill"),
 )

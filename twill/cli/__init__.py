@@ -21,6 +21,7 @@ COMMANDS = {
     "schedule": "Find the optimal schedule of a loop.",
     "explain": "Show what bounds a loop, and what would move the bound.",
     "diff": "Compare two schedules.",
+    "sweep": "Schedule and rank a grid of configurations.",
     "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper.",

@@ -1,0 +1,91 @@
+"""Grids of configurations: expansion, pruning, ranking, and files that an autotuner takes."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twill import sweep
+from twill.cli import run
+from twill.diagnostics import TwillError
+from twill.inputs import Inputs
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.pipeline import solve
+from twill.sweep import Configuration, Outcome
+
+
+def test_values() -> None:
+    assert sweep.values("64,128") == ("64", "128")
+    assert sweep.values("64:256:64") == ("64", "128", "192", "256")
+    assert sweep.values("*fp16:16") == ("*fp16:16",)
+    with pytest.raises(TwillError, match="not a range"):
+        sweep.values("64:32:16")
+
+
+def test_the_grid_has_every_combination() -> None:
+    points = sweep.grid(["sm90", "sm100"], [("M", "1,2"), ("N", "3,4,5")])
+    assert len({point.key for point in points}) == 12
+    assert points[0].key == "sm90 M=1 N=3"
+
+
+def test_the_best_come_first_and_ties_go_to_less_pressure() -> None:
+    slow = Outcome("a", "optimal", 10, 20.0, 1000)
+    fast = Outcome("b", "optimal", 10, 10.0, 1000, pressure=0.9)
+    loose = Outcome("c", "optimal", 10, 10.0, 1000, pressure=0.5)
+    open_ = Outcome("d", "pruned", 10, None, 1000)
+    assert [one.key for one in sweep.ranked([open_, slow, fast, loose])] == ["c", "b", "a", "d"]
+
+
+def test_configurations_are_a_python_module() -> None:
+    best = [Outcome("sm90 BLOCK_M=64 num_warps=8", "optimal", 1, 2.0, 3), Outcome("sm90 BLOCK_M=32", "pruned", 1)]
+    text = sweep.triton_configs(best, ["sm90"], 4)
+    assert "triton.Config({'BLOCK_M': 64}, num_warps=8)," in text
+    assert "32" not in text
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Problem], Result]:
+    """Solves, for configurations whose bound is their setting."""
+
+    def prepared(inputs: Inputs, point: Configuration) -> tuple[Outcome, tuple[object, ...]]:
+        low = float(dict(point.settings)["I"])
+        return Outcome(point.key, "unknown", low, macs=1000), (low,)
+
+    def evaluated(outcome: Outcome, found: tuple[float, ...], solved: object) -> Outcome:
+        return Outcome(outcome.key, "optimal", outcome.bound, found[0] + 1, 1000)
+
+    monkeypatch.setattr(sweep, "prepared", prepared)
+    monkeypatch.setattr(sweep, "evaluated", evaluated)
+    return lambda problem: solve(problem, Options(time_limit=1))
+
+
+def test_only_what_cannot_be_among_the_best_is_pruned(counted: Callable[[Problem], Result]) -> None:
+    points = sweep.grid(["sm90"], [("I", "40,10,11,30")])
+    found = {one.key: one for one in sweep.swept(Inputs("x"), points, counted, {}, 2)}
+    assert {key for key, one in found.items() if one.status == "pruned"} == {"sm90 I=30", "sm90 I=40"}
+    best = sweep.ranked(found.values())[:2]
+    assert [one.key for one in best] == ["sm90 I=10", "sm90 I=11"]
+
+
+def test_an_earlier_run_is_not_repeated(counted: Callable[[Problem], Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    points = sweep.grid(["sm90"], [("I", "10,20")])
+    first = {one.key: one for one in sweep.swept(Inputs("x"), points, counted, {}, 5)}
+    monkeypatch.setattr(sweep, "evaluated", lambda *_: pytest.fail("solved again"))  # pyright: ignore
+    assert {one.key: one for one in sweep.swept(Inputs("x"), points, counted, first, 5)} == first
+
+
+def test_a_kernel_is_swept_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton")
+    command = ["sweep", "examples/kernels.py:gemm", "--arch", "sm90", "--set", "BLOCK_N=64,192,256", "--out", str(tmp_path)]
+    assert run(command) == 0
+    rows = list(csv.DictReader((tmp_path / "sweep.csv").read_text().splitlines()))
+    assert {row["BLOCK_N"]: row["status"] for row in rows} == {"64": "optimal", "192": "refused", "256": "optimal"}
+    assert rows[0]["BLOCK_N"] == "256"
+    compile((tmp_path / "configs.py").read_text(), "configs.py", "exec")
+    before = (tmp_path / "sweep.jsonl").read_text()
+    capsys.readouterr()
+    assert run(command) == 0
+    assert (tmp_path / "sweep.jsonl").read_text() == before

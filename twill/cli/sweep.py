@@ -1,0 +1,120 @@
+"""`twill sweep`: schedule and rank a grid of configurations."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from twill.cli import worker
+from twill.cli.options import Command, Folder, Pair, Seconds, what_if_options
+
+if TYPE_CHECKING:
+    from twill.sweep import Configuration, Outcome
+
+LOG = "sweep.jsonl"
+
+
+@click.command(cls=Command, short_help="Schedule and rank a grid of configurations.")
+@click.argument("spec")
+@click.option("--arch", required=True, help="Architectures, such as sm90 or sm90,sm100.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    type=Pair("NAME=VALUES"),
+    help="Values of a constant: 64,128 or START:END:STEP; repeatable.",
+)
+@what_if_options
+@click.option("--keep", type=click.IntRange(min=1), default=8, show_default=True, help="Best configurations per arch.")
+@click.option("--time-limit", type=Seconds(), default=20.0, show_default=True, metavar="SECONDS", help="Time limit per loop.")
+@click.option("--out", type=Folder(), default=Path("sweep"), show_default=True, metavar="DIR", help="Output folder.")
+def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, **options: Any) -> None:
+    """Schedule SPEC, FILE.py:FUNCTION, for every combination of settings.
+
+    Ranks by multiply-adds per cycle of one SM in the steady state, ties by the load of the second busiest unit. A configuration whose
+    lower bound excludes it from the best ones is not solved. Writes sweep.csv, configs.py (a list of triton.Config per architecture, for
+    an autotuner) and sweep.jsonl, from which an interrupted sweep resumes.
+
+    \b
+    twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64:256:64
+    """
+    from twill.emit.files import write
+    from twill.sweep import grid, ranked, triton_configs
+
+    archs = arch.split(",")
+    points = grid(archs, settings)
+    found: dict[str, Outcome] = {}
+    click.echo(f"{len(points)} configurations", err=True)
+    log = out / LOG
+    known = _known(log)
+    for outcome in _outcomes(spec, points, known, options):
+        found[outcome.key] = outcome
+        if outcome.key not in known:
+            _append(log, outcome)
+        click.echo(f"{len(found)}/{len(points)}  {_line(outcome)}", err=True)
+    best = ranked(found.values())
+    for name, text in (("sweep.csv", _csv(best)), ("configs.py", triton_configs(best, archs, options["keep"]))):
+        write(out / name, text)
+        click.echo(f"wrote {out / name}", err=True)
+    for outcome in best[: options["keep"] * len(archs)]:
+        click.echo(_line(outcome))
+
+
+def _outcomes(spec: str, points: Sequence["Configuration"], known: dict[str, "Outcome"], options: dict[str, Any]) -> Iterator["Outcome"]:
+    """The outcomes of the sweep; every search runs in a process that Ctrl-C kills."""
+    from twill.cli.options import inputs
+    from twill.ir.problem import Problem
+    from twill.ir.schedule import Result
+    from twill.ir.search import Options
+    from twill.pipeline import solve
+    from twill.sweep import swept
+
+    search = Options(time_limit=options["time_limit"], explain=False)
+
+    def solved(problem: Problem) -> Result:
+        return worker.alone(lambda: solve(problem, search))
+
+    return swept(inputs(spec, options), points, solved, known, options["keep"])
+
+
+def _known(log: Path) -> dict[str, "Outcome"]:
+    """The outcomes of an earlier run; a last line that was cut off is ignored."""
+    from twill.sweep import Outcome
+
+    found = dict[str, Outcome]()
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+        try:
+            outcome = Outcome(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        if outcome.status != "pruned":
+            found[outcome.key] = outcome
+    return found
+
+
+def _append(log: Path, outcome: "Outcome") -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(outcome)) + "\n")
+
+
+def _line(outcome: "Outcome") -> str:
+    interval = f"{outcome.interval:.0f} cycles" if outcome.interval else outcome.note or "-"
+    return f"{outcome.rate:7.0f} MAC/cycle (bound {outcome.limit:.0f})  {outcome.key}  {outcome.status}  {interval}"
+
+
+def _csv(outcomes: Sequence["Outcome"]) -> str:
+    from twill.sweep import row
+
+    rows = [row(outcome) for outcome in outcomes]
+    names = list(dict.fromkeys(name for one in rows for name in one))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

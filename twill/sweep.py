@@ -1,0 +1,185 @@
+"""A grid of configurations of one kernel, scheduled and ranked: the query behind `twill sweep`.
+
+Takes settings with several values; returns an `Outcome` for every configuration, ranked by multiply-adds per cycle of one SM in the steady
+state. A configuration whose lower bound cannot reach the best ones found is not solved. Prologues, epilogues and the tail of the grid are
+not part of the ranking.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from twill.diagnostics import TwillError
+from twill.explain import bottlenecks
+from twill.inputs import Case, Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+from twill.modulo.bounds import bounds
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown", "pruned", "refused"]
+"""The status of the search; pruned by the lower bound; or refused by a stage before it."""
+
+LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Settings that are arguments of `triton.Config` rather than constants of the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One point of the grid."""
+
+    arch: str
+    settings: tuple[tuple[str, str], ...]
+
+    @property
+    def key(self) -> str:
+        """A name that is unique in a sweep."""
+        return " ".join([self.arch, *(f"{name}={value}" for name, value in self.settings)])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a configuration; times in machine cycles, summed over the loops of the kernel."""
+
+    key: str
+    status: Status
+    bound: float = 0.0
+    interval: float | None = None
+    macs: int = 0
+    """Multiply-adds of one iteration of every loop."""
+    pressure: float = 0.0
+    """The bound of the second busiest unit by the largest bound, of the busiest loop: it breaks ties, less is better."""
+    groups: int = 0
+    registers: int = 0
+    """Per thread of the group with the largest grant."""
+    shared: int = 0
+    note: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Multiply-adds per cycle; 0 without a schedule."""
+        return self.macs / self.interval if self.interval else 0.0
+
+    @property
+    def limit(self) -> float:
+        """The multiply-adds per cycle that the lower bound allows."""
+        return self.macs / self.bound if self.bound else 0.0
+
+
+def values(text: str) -> tuple[str, ...]:
+    """`64,128`, or `64:256:64` for a range with its end included. Raises TwillError for a range without a positive step."""
+    parts = text.split(":")
+    if len(parts) != 3 or not all(part.lstrip("-").isdecimal() for part in parts):
+        return tuple(text.split(",")) if not text.startswith("*") else (text,)
+    start, end, step = map(int, parts)
+    if step < 1 or end < start:
+        raise TwillError(f"{text} is not a range", help="write START:END:STEP, such as 64:256:64")
+    return tuple(str(value) for value in range(start, end + 1, step))
+
+
+def grid(archs: Sequence[str], settings: Iterable[tuple[str, str]]) -> tuple[Configuration, ...]:
+    """Every combination, in the order given."""
+    names = [(name, values(text)) for name, text in settings]
+    points = itertools.product(*([(name, value) for value in options] for name, options in names))
+    return tuple(Configuration(arch, tuple(point)) for point in points for arch in archs)
+
+
+def prepared(inputs: Inputs, configuration: Configuration) -> tuple[Outcome, tuple[Case, ...]]:
+    """The bound of a configuration, with its loops; none where a stage before the search refuses it."""
+    try:
+        found = cases(replace(inputs, arch=configuration.arch, settings=configuration.settings))
+    except TwillError as problem:
+        return Outcome(configuration.key, "refused", note=str(problem).splitlines()[0]), ()
+    low = sum(bounds(case.problem).value * case.problem.resolution.cycles_per_unit for case in found)
+    pressure = max(map(_pressure, found))
+    return Outcome(configuration.key, "unknown", low, macs=sum(map(_macs, found)), pressure=round(pressure, 3)), found
+
+
+def _pressure(case: Case) -> float:
+    """The second busiest unit by the bound."""
+    units = sorted(one.bound for one in bottlenecks(case.problem) if one.kind == "unit")
+    return units[-2] / bounds(case.problem).value if len(units) > 1 else 0.0
+
+
+def _macs(case: Case) -> int:
+    """Multiply-adds of one iteration."""
+    shapes = [work.mnk for node in (case.graph.nodes if case.graph else ()) for work in node.work if work.mnk]
+    return sum(m * n * k for m, n, k in shapes)
+
+
+def evaluated(outcome: Outcome, found: Sequence[Case], solve: Callable[[Problem], Result]) -> Outcome:
+    """Schedule every loop of a configuration."""
+    results = [solve(case.problem) for case in found]
+    worst = max((result.status for result in results), key=("optimal", "feasible", "unknown", "infeasible").index)
+    solutions = [result.solution for result in results if result.solution]
+    if len(solutions) < len(results):
+        return replace(outcome, status=worst)
+    pairs = zip(found, solutions, strict=True)
+    return replace(
+        outcome,
+        status=worst,
+        interval=sum(s.interval * case.problem.resolution.cycles_per_unit for case, s in pairs),
+        groups=max(len(s.groups) for s in solutions),
+        registers=max((g.registers for s in solutions for g in s.groups), default=0),
+        shared=max((p.address + p.size * p.slots for s in solutions for p in s.allocations if p.memory == "shared"), default=0),
+    )
+
+
+def swept(
+    inputs: Inputs,
+    points: Iterable[Configuration],
+    solve: Callable[[Problem], Result],
+    known: Mapping[str, Outcome],
+    keep: int,
+) -> Iterator[Outcome]:
+    """The outcomes, as they are found. The most promising bounds are solved first; a configuration that cannot be among the `keep` best
+    of its architecture is pruned. `known` outcomes of an earlier run are not computed again."""
+    waiting = list[tuple[Configuration, Outcome, tuple[Case, ...]]]()
+    best: dict[str, list[float]] = {}
+    for point in points:
+        if point.key in known:
+            best.setdefault(point.arch, []).append(known[point.key].rate)
+            yield known[point.key]
+            continue
+        outcome, found = prepared(inputs, point)
+        if found:
+            waiting.append((point, outcome, found))
+        else:
+            yield outcome
+    for point, outcome, found in sorted(waiting, key=lambda one: (-one[1].limit, one[1].pressure)):
+        rates = sorted(best.setdefault(point.arch, []), reverse=True)
+        if len(rates) >= keep and outcome.limit < rates[keep - 1]:
+            yield replace(outcome, status="pruned")
+            continue
+        done = evaluated(outcome, found, solve)
+        best[point.arch].append(done.rate)
+        yield done
+
+
+def ranked(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """The best first, ties by the pressure on the second busiest unit; without a schedule, by what the bound allows."""
+    return tuple(sorted(outcomes, key=lambda one: (-round(one.rate, 1), -round(one.limit, 1), one.pressure, one.key)))
+
+
+def row(outcome: Outcome) -> dict[str, Any]:
+    """The columns of the CSV file."""
+    arch, *settings = outcome.key.split(" ")
+    members = {name: value for name, value in asdict(outcome).items() if name != "key"}
+    rates = {"macs_per_cycle": round(outcome.rate, 1), "macs_per_cycle_bound": round(outcome.limit, 1)}
+    return {"arch": arch, **dict(pair.split("=", 1) for pair in settings), **rates, **members}
+
+
+def triton_configs(outcomes: Sequence[Outcome], archs: Sequence[str], most: int) -> str:
+    """A Python module with a list of `triton.Config` for each architecture, the best first."""
+    lines = ['"""Configurations ranked by twill sweep, the best first."""', "", "import triton", ""]
+    for arch in archs:
+        mine = [one for one in outcomes if one.key.split(" ")[0] == arch and one.interval][:most]
+        lines += [f"{arch.upper()} = [", *(f"    {_config(one)}," for one in mine), "]", ""]
+    return "\n".join(lines)
+
+
+def _config(outcome: Outcome) -> str:
+    pairs = [pair.split("=", 1) for pair in outcome.key.split(" ")[1:]]
+    constants = {name: int(value) for name, value in pairs if name not in LAUNCH_OPTIONS and value.isdecimal()}
+    options = "".join(f", {name}={value}" for name, value in pairs if name in LAUNCH_OPTIONS)
+    return f"triton.Config({constants!r}{options})"
