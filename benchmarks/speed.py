@@ -25,7 +25,7 @@ from measure import ask, machine, seconds, table
 
 import twill
 from benchmarks.paper_encoding import algorithm1
-from twill.ir.search import Options
+from twill.ir.search import IN_FLIGHT, Options
 
 OVERHEAD = 1.8
 """Seconds of a command's time limit kept back for starting, reading, checking and writing."""
@@ -126,7 +126,7 @@ def variants(limit: float) -> str:
         ("nothing passes between groups", replace(inputs, cross_group=False), base.result.proved),
         ("no sub-tiling", whole, alone.result.proved),
     )
-    flights = (base.solution.in_flight(base.problem) if base.solution else 2, Options().max_in_flight)
+    flights = (base.solution.in_flight(base.problem) if base.solution else 2, IN_FLIGHT)
     rows: list[Sequence[object]] = []
     for question, variant, interval in asked:
         statuses: list[str] = []

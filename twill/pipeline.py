@@ -19,7 +19,7 @@ def solve(problem: Problem, options: Options | None = None, report: Report = lam
 
     options = options or Options()
     result = _found(problem, options, report)
-    broken = check_result(result, joint=not options.modulo_only, in_flight=options.max_in_flight)
+    broken = check_result(result, joint=not options.modulo_only, in_flight=result.max_in_flight)
     if broken:
         raise TwillError("the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this")
     return result
@@ -29,7 +29,7 @@ def _found(problem: Problem, options: Options, report: Report) -> Result:
     """By the bounds alone where they decide; the solvers are imported only after that."""
     begin = start(problem, joint=not options.modulo_only)
     if begin.infeasible:
-        return begin.result(problem)
+        return begin.result(problem, options)
     from twill.smt.search import search
 
     return search(problem, options, report, begin)

@@ -35,7 +35,7 @@ def full() -> Result:
 
 
 def test_round_trip() -> None:
-    options = Options("sat", 12.5, 3, explain=False)
+    options = Options("sat", 12.5, 4, explain=False)
     document = read_schedule(write_schedule(full(), options), "s.json")
     assert document.result == full()
     assert document.options == options

@@ -48,7 +48,7 @@ def test_the_verifier_agrees_and_refuses_more() -> None:
         if not begin.infeasible:
             continue
         found += 1
-        result = begin.result(problem)
+        result = begin.result(problem, Options())
         assert check_result(result, in_flight=4) == ()
         plenty = Limits(8, 64, 1000, 10**9, 1, 0, 0, 10**9, 10**9)
         roomy = replace(problem, limits=plenty)
@@ -79,7 +79,7 @@ def test_an_impossible_loop_is_refused_without_a_solver(limits: dict[str, int], 
 
 def test_a_false_capacity_claim_is_found() -> None:
     problem = attention().problem
-    result = start(replace(problem, limits=replace(problem.limits, shared=0))).result(problem)
+    result = start(replace(problem, limits=replace(problem.limits, shared=0))).result(problem, Options())
     assert isinstance(result.refuted[-1], Refutation)
     assert "BOUNDS" in {violation.rule for violation in check_result(result, in_flight=4)}
 

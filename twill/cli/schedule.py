@@ -37,9 +37,13 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 @click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
 @click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
 @click.option(
-    "--max-in-flight", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="At most N iterations in flight."
+    "--max-in-flight",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="At most N iterations in flight.  [default: 4, more where more help]",
 )
 @click.option("--copies", type=click.IntRange(1, 64), hidden=True)
+@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Run up to N solvers at once.")
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
 @click.option("--explain/--no-explain", default=True, help="Find which limits keep the interval above the lower bound.")
 @click.option("--out", type=Folder(), metavar="DIR", help="Write all results into this folder.")
@@ -73,6 +77,7 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
         engine=options["engine"],
         time_limit=options["time_limit"],
         max_in_flight=options["copies"] or options["max_in_flight"],
+        jobs=options["jobs"],
         modulo_only=options["modulo_only"],
         explain=options["explain"],
     )

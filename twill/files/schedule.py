@@ -14,7 +14,7 @@ from twill.files.record import LARGEST, Names, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.ir.problem import Edge, Operation
 from twill.ir.schedule import Allocation, Bounds, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution, Status
-from twill.ir.search import Options
+from twill.ir.search import IN_FLIGHT, Options
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
         "source": graph.get("source"),
         "machine": problem.machine,
         "resolution": {f: getattr(problem.resolution, f) for f in ("cycles_per_unit", "worst_error")},
-        "options": _record(options),
+        "options": _record(replace(options, max_in_flight=result.max_in_flight)),
         **_size(result),
         "bounds": {**asdict(result.bounds), "proved": result.proved},
         "refuted": [_record(refutation) for refutation in result.refuted],
@@ -153,9 +153,9 @@ def read_schedule(text: str, file: str) -> ScheduleDocument:
     for name in _TOP:
         if name not in ("together", "apart", "starts") and name not in root.members():
             root.fail(f"{name!r} is missing")
-    return ScheduleDocument(
-        _result(root), decode(root.members()["options"], Options, RANGES_OF_SCHEDULES, names=NAMES_OF_SCHEDULES), _members(root)
-    )
+    options = decode(root.members()["options"], Options, RANGES_OF_SCHEDULES, names=NAMES_OF_SCHEDULES)
+    result = replace(_result(root), max_in_flight=options.max_in_flight or IN_FLIGHT)
+    return ScheduleDocument(result, options, _members(root))
 
 
 def _members(root: Node) -> Mapping[str, Json]:

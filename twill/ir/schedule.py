@@ -122,3 +122,5 @@ class Result:
     reasons: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: tuple[tuple[str, float], ...] = field(default=())
+    max_in_flight: int = 4
+    """Schedules of up to this many iterations in flight were considered."""

@@ -102,3 +102,16 @@ def largest_needed(problem: Problem, low: Time) -> Time:
     holds = sum(use.hold for value in problem.values for use in value.uses)
     pinned = max((start for _, start in problem.starts), default=0)
     return max(low, ops + edges + holds + pinned + 1)
+
+
+def shortest_iteration(problem: Problem, interval: Time, *, joint: bool = True) -> Time:
+    """A lower bound on the length at `interval`, which the recurrences allow: the longest path with the cheaper delays."""
+    start = {op.id: 0 for op in problem.operations}
+    moved = True
+    while moved:
+        moved = False
+        for edge in problem.edges:
+            time = start[edge.src] + _delay(edge, joint) - edge.distance * interval
+            if time > start[edge.dst]:
+                start[edge.dst], moved = time, True
+    return max((start[op.id] + op.duration for op in problem.operations), default=0)

@@ -4,8 +4,12 @@ from dataclasses import dataclass
 
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Refutation, Result
-from twill.modulo.bounds import bounds, largest_needed
+from twill.ir.search import IN_FLIGHT, Options
+from twill.modulo.bounds import bounds, largest_needed, shortest_iteration
 from twill.modulo.capacity import Shortage, shortages
+
+MOST = 64
+"""Iterations in flight beyond which the number is not raised by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +21,23 @@ class Start:
     top: Time
     refuted: tuple[Refutation, ...]
     shortages: tuple[Shortage, ...]
+    in_flight: int
+    """Iterations in flight that the shortest possible iteration has at `low`."""
+
+    def max_in_flight(self, options: Options) -> int:
+        """How many iterations in flight are considered at first."""
+        return options.max_in_flight or max(IN_FLIGHT, min(self.in_flight, MOST))
 
     @property
     def infeasible(self) -> bool:
         return self.low > self.top
 
-    def result(self, problem: Problem) -> Result:
+    def result(self, problem: Problem, options: Options) -> Result:
         """The answer where no interval works."""
         reasons = tuple(Reason(shortage.limit, shortage.text) for shortage in self.shortages if shortage.least is None)
-        return Result(problem, "infeasible", self.bounds, self.low, None, self.refuted, reasons[:1])
+        return Result(
+            problem, "infeasible", self.bounds, self.low, None, self.refuted, reasons[:1], max_in_flight=self.max_in_flight(options)
+        )
 
 
 def start(problem: Problem, *, joint: bool = True) -> Start:
@@ -40,7 +52,8 @@ def start(problem: Problem, *, joint: bool = True) -> Start:
         if excluded >= low:
             refuted.append(Refutation(excluded, None, shortage.by, 0.0, below=True))
             low = excluded + 1
-    return Start(lower, low, top, tuple(refuted), short)
+    in_flight = -(-shortest_iteration(problem, low, joint=joint) // low)
+    return Start(lower, low, top, tuple(refuted), short, max(1, in_flight))
 
 
 def _name(found: Bounds) -> str:

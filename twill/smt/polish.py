@@ -66,19 +66,26 @@ class Polish:
 
     def _with_groups(self, count: int) -> Probe:
         """Few iterations in flight first, freely and under natural partitions; then all."""
-        fewer, few = self._within(count), self.setting.few
-        natural = [under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count]
-        for problem in (fewer, *natural):
+        fewer, few, most = self._within(count), self.setting.few, self.setting.in_flight
+        for problem in (fewer, *(under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count)):
             probe = self._probe(problem, few)
-            if probe.solution is not None or (problem is fewer and probe.refuted and few == self.setting.in_flight):
+            if probe.solution is not None or (problem is fewer and probe.refuted and few == most):
                 return probe
-        return self._probe(fewer, self.setting.in_flight)
+        return self._probe(fewer, most)
 
     def _probe(self, problem: Problem, in_flight: int) -> Probe:
         return cpsat.attempt(problem, self.best.interval, in_flight, budget=self.setting.budget(SHARE))
 
     def _channels(self) -> bool:
-        return not decode.channels(self.problem, self.best.group) or self._improve("channels", self._as_few_groups())
+        """With few iterations in flight first, which is quick, then with all, which proves it."""
+        if not decode.channels(self.problem, self.best.group):
+            return True
+        setting = self.setting
+        if self.best.in_flight(self.problem) <= setting.few < setting.in_flight:
+            self.setting = replace(setting, in_flight=setting.few)
+            self._improve("channels", self._as_few_groups())
+            self.setting = setting
+        return self._improve("channels", self._as_few_groups())
 
     def _put_in_order(self) -> None:
         """In no more stages, sub-tiles in turn first, which is quick."""

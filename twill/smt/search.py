@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Result, Solution, Status
 from twill.ir.search import Options, Report
-from twill.modulo.start import Start, start
+from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
 from twill.smt.causes import cause
+from twill.smt.cpsat import Tactics
 from twill.smt.explain import explain
 from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
-from twill.smt.race import Race, decide
+from twill.smt.race import LARGE, Race, decide
 from twill.smt.relax import Projection, projections
 from twill.smt.setting import Evidence, Setting
 from twill.smt.shifted import shifted_copies
@@ -29,6 +30,8 @@ their number."""
 
 FEW_OPERATIONS = 32
 
+FINDING = Tactics(linearization=0)
+
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -39,18 +42,44 @@ def search(problem: Problem, options: Options, report: Report, begin: Start | No
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for this search.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
-    setting = _setting(problem, options, report)
-    evidence = Evidence(begin.low, begin.top, refuted=begin.refuted)
-    evidence, notes = _polished(setting, _decided(setting, evidence))
+    setting = _setting(problem, options, report, begin.max_in_flight(options))
+    evidence = _decided(setting, Evidence(begin.low, begin.top, refuted=begin.refuted))
+    if options.max_in_flight is None:
+        setting, evidence = _deepened(setting, evidence, begin)
+    evidence, notes = _polished(setting, evidence)
     result = _result(setting, evidence, begin.bounds, notes)
     return replace(result, reasons=_reasons(setting, evidence, result))
 
 
-def _setting(problem: Problem, options: Options, report: Report) -> Setting:
+def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
+    """Twice as many iterations in flight, while they help: one probe just below the answer tells."""
+    best = evidence.best
+    if best is None or evidence.open or best.interval == begin.low or not _deepens(setting):
+        return setting, evidence
+    deeper = replace(setting, in_flight=2 * setting.in_flight)
+    setting.tell("trying", "cpsat", best.interval - 1, f"up to {deeper.in_flight} iterations in flight")
+    probe = cpsat.attempt(
+        setting.problem, best.interval - 1, deeper.in_flight, joint=setting.joint, budget=setting.budget(WORK), tactics=FINDING
+    )
+    setting.tell(probe.what, probe.engine, best.interval - 1)
+    refutation = probe.refutation(best.interval - 1, deeper.in_flight, below=True)
+    if refutation:
+        return deeper, evidence.excluding(refutation)
+    if probe.solution is None:
+        return setting, evidence
+    again = Evidence(begin.low, begin.top, probe.solution, begin.refuted)
+    return _deepened(deeper, _decided(deeper, again), begin)
+
+
+def _deepens(setting: Setting) -> bool:
+    return setting.in_flight < MOST and setting.problem.monotone and len(setting.problem.operations) <= LARGE
+
+
+def _setting(problem: Problem, options: Options, report: Report, in_flight: int) -> Setting:
     joint = not options.modulo_only
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
     candidates = partitions(problem) if joint else ()
-    return Setting(problem, options, options.max_in_flight, report, candidates, families(problem), WORK * size)
+    return Setting(problem, options, in_flight, report, candidates, families(problem), WORK * size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +177,26 @@ def _result(setting: Setting, evidence: Evidence, lower: Bounds, notes: tuple[st
     on_the_way = (partly,) if partly and partly.interval >= evidence.low else ()
     if setting.remaining <= 0:
         notes = (*notes, f"stopped at the time limit of {setting.options.time_limit:g} s")
-    refuted = (*evidence.refuted, *on_the_way)
-    return Result(setting.problem, _status(evidence), lower, evidence.low, evidence.best, refuted, (), notes)
+    notes = (*notes, *_flight_note(setting, evidence, lower))
+    return Result(
+        setting.problem,
+        _status(evidence),
+        lower,
+        evidence.low,
+        evidence.best,
+        (*evidence.refuted, *on_the_way),
+        (),
+        notes,
+        max_in_flight=setting.in_flight,
+    )
+
+
+def _flight_note(setting: Setting, evidence: Evidence, lower: Bounds) -> tuple[str, ...]:
+    """Where the answer has as many iterations in flight as were considered, and more of them are not ruled out."""
+    best = evidence.best
+    if best is None or best.interval <= lower.value or best.in_flight(setting.problem) < setting.in_flight:
+        return ()
+    return (f"the answer has all {setting.in_flight} iterations in flight that were considered; more may be faster",)
 
 
 def _status(evidence: Evidence) -> Status:

@@ -32,7 +32,7 @@ def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violat
         return tuple(found)
     options = document.options
     fresh = replace(document.result, problem=problem)
-    return (*found, *check_result(fresh, joint=not options.modulo_only, in_flight=options.max_in_flight))
+    return (*found, *check_result(fresh, joint=not options.modulo_only, in_flight=document.result.max_in_flight))
 
 
 def differences(a: Json, b: Json, path: str = "") -> Iterator[tuple[str, str, str]]:

@@ -13,6 +13,10 @@ from twill.verify.capacity import PREFIX, excludes
 from twill.verify.check import check
 from twill.verify.violation import Violation
 
+ENGINES = ("cpsat", "sat", "yices", "cbc", "scip", "benders")
+
+PROJECTIONS = ("cpsat on the tensor memory projection", "cpsat on the registers projection")
+
 
 def check_result(result: Result, *, joint: bool = True, in_flight: int | None = None) -> tuple[Violation, ...]:
     """The solution by `check`, the bounds and the status; `in_flight` is how long the search promised to look (default: the answer's)."""
@@ -144,10 +148,40 @@ def status(result: Result, in_flight: int | None = None) -> Iterator[Violation]:
     if solution is not None and (result.status == "optimal") != (result.proved >= solution.interval):
         text = f"{result.status}, with every interval below {result.proved} refuted"
         yield Violation("STATUS", text, needs=solution.interval, has=result.proved)
+    if solution is not None and solution.length(result.problem) > long * solution.interval:
+        text = f"the answer is longer than {long} iterations in flight"
+        yield Violation("STATUS", text, needs=solution.length(result.problem), has=long * solution.interval)
+    last = _last_interval(result)
+    if result.status == "infeasible" and result.proved <= last:
+        text = f"infeasible, but intervals from {result.proved} to {last} could work and nothing refutes them"
+        yield Violation("STATUS", text, needs=last + 1, has=result.proved)
+    yield from _unknown_engines(result)
     gap = _uncovered(result, long)
     if gap is not None:
         text = f"interval {gap} is below the proved {result.proved} and nothing refutes it for {long} iterations in flight"
         yield Violation("STATUS", text, needs=result.proved, has=gap)
+
+
+def _last_interval(result: Result) -> Time:
+    """An interval that works if any larger one does: beyond the sum of all that keeps operations apart, and the last pin, an idle unit of
+    time can be cut out of the period (docs/formulation.md)."""
+    problem = result.problem
+    spans = [op.duration for op in problem.operations] + [op.issue for op in problem.operations]
+    spans += [max(edge.delay, edge.crossing) for edge in problem.edges]
+    spans += [use.hold for value in problem.values for use in value.uses]
+    return max(result.bounds.value, sum(spans) + max((time for _, time in problem.starts), default=0) + 1)
+
+
+def _unknown_engines(result: Result) -> Iterator[Violation]:
+    """Every refutation names an engine or a bound that there is."""
+    for refutation in result.refuted:
+        if not known(refutation.by):
+            yield Violation("STATUS", f"{refutation.by!r} is no engine and no bound of Twill's", needs=0, has=refutation.interval)
+
+
+def known(by: str) -> bool:
+    """What may refute an interval."""
+    return by in ENGINES or by in PROJECTIONS or by.startswith(("ResMII ", "RecMII ", PREFIX))
 
 
 def _uncovered(result: Result, in_flight: int) -> Time | None:

@@ -1,0 +1,43 @@
+"""Iterations in flight are raised where the lower bound needs more, and no further where none help."""
+
+from dataclasses import replace
+
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.ir.search import Options
+from twill.pipeline import solve
+
+
+def gemm(latency: int) -> Problem:
+    """A load, and an MMA that takes 256 cycles of the tensor core; the load takes `latency`."""
+    load = Operation("load", "load", (Reservation("tma", 200),), latency, 10, variable=True, streaming=True)
+    mma = Operation("mma", "mma", (Reservation("tensor", 256),), 300, 10, warps=4)
+    edges = (Edge("load", "mma", latency), Edge("mma", "mma", 256, 1))
+    values = (Value("tile", "load", (Use("mma", 0, 256),), shared=16384),)
+    units = (Unit("tma"), Unit("tensor"))
+    return Problem("gemm", "toy", units, (load, mma), edges, values, Limits(groups=2, shared=16384 * 8))
+
+
+def test_the_lower_bound_is_reached_with_five_in_flight() -> None:
+    result = solve(gemm(900))
+    assert result.solution is not None
+    assert (result.status, result.solution.interval) == ("optimal", 256)
+    assert result.solution.in_flight(result.problem) == 5
+    assert result.max_in_flight == 5
+
+
+def test_a_number_that_is_given_holds() -> None:
+    result = solve(gemm(900), Options(max_in_flight=4, explain=False))
+    assert result.solution is not None
+    assert result.solution.interval > 256
+    assert result.max_in_flight == 4
+    assert any("all 4 iterations in flight" in note for note in result.notes)
+
+
+def test_where_more_do_not_help_the_proof_covers_them() -> None:
+    """Two slots of shared memory keep the interval above the bound, however many iterations are in flight."""
+    problem = gemm(900)
+    result = solve(replace(problem, limits=replace(problem.limits, shared=16384 * 2)), Options(explain=False))
+    assert result.status == "optimal"
+    assert result.solution is not None
+    assert result.solution.interval > 256
+    assert result.solution.in_flight(problem) <= result.max_in_flight
