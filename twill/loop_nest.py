@@ -16,7 +16,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.refusals import refusals
 from twill.targets import target
-from twill.warp.alignment import TornError, aligned, carried
+from twill.warp.alignment import CarriedSplitError, aligned, carried
 from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import Draft, Options, lower
 from twill.warp.target import Target
@@ -82,7 +82,7 @@ def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solv
         one = _scheduled(case, result)
         try:
             aligned(code, [*loops, one], names)
-        except TornError:
+        except CarriedSplitError:
             pass
         else:
             return one, []

@@ -12,7 +12,7 @@ Edit = Callable[[Statement], tuple[Statement, ...] | None]
 
 def mutants(program: Program, edit: Edit) -> Iterator[tuple[str, Program]]:
     """The program with `edit` applied to one statement of a group's body or of a steady state, each in
-    turn."""
+    run."""
     for position, warps in enumerate(program.groups):
         for where, body in _edited(warps.body, edit):
             groups = (*program.groups[:position], replace(warps, body=body), *program.groups[position + 1 :])
@@ -29,7 +29,7 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[tuple[str
 
 
 def swapped(program: Program, kind: type[Statement], but: type[Statement] | None = None) -> Iterator[tuple[str, Program]]:  # pyright: ignore
-    """Two statements of one kind in a steady state exchanged; or each exchanged with the statement behind it,
+    """Two statements of one kind in a steady state exchanged; or each exchanged with the statement after it,
     if that is not a `but`."""
     for position, warps in enumerate(program.groups):
         for k, loop in enumerate(warps.body):

@@ -127,7 +127,7 @@ def test_a_wait_one_statement_too_late_is_caught(kernel: str) -> None:
 
 
 def test_a_ring_too_shallow_is_caught() -> None:
-    """The slot of iteration i is released after iteration i + 1 has got its own."""
+    """The slot of iteration i is released after iteration i + 1 has acquired its own."""
     made = program("gemm")
     shallow = replace(made, channels=tuple(replace(channel, depth=1) for channel in made.channels))
     with pytest.raises(HazardError, match="deadlock: group 0 at ProducerLoad x_y, iteration 1; group 1 at ConsumerWait x_y, iteration 1"):
@@ -148,7 +148,7 @@ def test_exploring_stops_at_its_limit() -> None:
 
 @pytest.mark.parametrize("choose", [explore, adversaries])
 def test_both_ways_of_running_find_a_deadlock(choose: Callable[..., object]) -> None:
-    """Group 1 never lets group 2 have its turn."""
+    """Group 1 never signals the hand-off to group 2."""
     made = next(mutant for where, mutant in mutants(program("fa_fwd_subtiled"), dropped(OrderBarrierArrive)) if where.startswith("group 1"))
     with pytest.raises(HazardError, match=r"deadlock: .*OrderBarrierWait hand_off"):
         choose(made, same(9))

@@ -94,7 +94,7 @@ def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
 
 
 def test_what_is_ready_still_takes_a_look() -> None:
-    """A wait that is over already costs `poll`, at least once for each of the two Gets of an iteration, where
+    """A wait that is over already costs `poll`, at least once for each of the two ConsumerWaits of an iteration, where
     the warps set the pace."""
     slow, slower = (predicted("fa_fwd_subtiled", costs=replace(COSTS, poll=poll)).interval for poll in (400, 600))
     assert slower >= slow + 2 * 200

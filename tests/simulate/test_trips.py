@@ -1,4 +1,4 @@
-"""How often a loop goes round, beside Python's own count."""
+"""Trip counts of loops, against Python's own count."""
 
 from pathlib import Path
 

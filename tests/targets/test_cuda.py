@@ -112,7 +112,7 @@ def accumulator(form: Fragment, thread: SimpleNamespace, register: int) -> tuple
 
 
 def offset(tile: Shared, row: int, column: int) -> int:
-    """As the PTX ISA has it: the 16-byte chunks of a line are turned by the bits above it."""
+    """As the PTX ISA has it: the 16-byte chunks of a line are permuted by the bits above it."""
     box, inside = divmod(column * tile.bits // 8, tile.width)
     line = row * tile.width + inside
     return box * tile.box + (line ^ (line >> 3 & tile.width - 16))

@@ -35,7 +35,7 @@ def test_nothing_is_printed_that_says_nothing(kernel: str, complaint: str) -> No
 
 @pytest.mark.parametrize("kernel", EXAMPLES)
 def test_no_store_is_waited_for_before_the_first(kernel: str) -> None:
-    """The first use of `tma_wait_read` in straight-line code stands behind a store."""
+    """The first use of `tma_wait_read` in straight-line code comes after a store."""
     text = source(program(kernel))
     for role in text.split("// ---- group")[1:]:
         store, wait = (role.find(word) for word in ("tma_store(", "tma_wait_read"))

@@ -1,4 +1,4 @@
-"""Names in generated CUDA: those of the user and those of the generator never meet."""
+"""Names in generated CUDA: no name of the user is one of the generator."""
 
 import re
 import shutil

@@ -32,7 +32,7 @@ from twill.ir.program import (
 )
 from twill.targets.hopper import TARGET
 from twill.targets.hopper.scheduling_fences import fenced
-from twill.warp.alignment import TornError
+from twill.warp.alignment import CarriedSplitError
 from twill.warp.listing import text
 from twill.warp.lower import Options, lower
 from twill.warp.steady_state import Settings
@@ -119,7 +119,7 @@ def test_an_older_maximum_is_kept() -> None:
 
 @pytest.mark.parametrize(("kernel", "group"), [("fa_fwd", 1), ("fa_fwd_subtiled", 1), ("fa_fwd_subtiled", 2)])
 def test_nothing_is_in_flight_when_a_loop_turns(kernel: str, group: int) -> None:
-    """Behind the last MMA of an interval stands a wait for it, though what reads it comes in the next one."""
+    """After the last MMA of an interval comes a wait for it, though what reads it is in the next one."""
     steady = loop(kernel, group).steady
     last = max(i for i, statement in enumerate(steady) if isinstance(statement, MmaIssue))
     assert any(isinstance(statement, MmaWait) and statement.pending == 0 for statement in steady[last:])
@@ -204,13 +204,13 @@ def test_depths_can_be_given() -> None:
         changed("gemm", Options(depths={"x_y": 5}))
 
 
-def test_a_torn_variable_is_refused_with_its_loop() -> None:
+def test_a_split_variable_is_refused_with_its_loop() -> None:
     """The second loop's partition crossed: acc0 and highest0 in two groups."""
     module, (first, second) = loops("fa_fwd_causal")
     swapped = {"add.26", "mul.24"}
     group = tuple(3 - g if op.id in swapped else g for op, g in zip(second.problem.operations, second.solution.group, strict=True))
     torn = replace(second, solution=replace(second.solution, group=group))
-    with pytest.raises(TornError, match="would change its group") as problem:
+    with pytest.raises(CarriedSplitError, match="would change its group") as problem:
         lower(module, [first, torn], TARGET)
     assert problem.value.location == second.loop.location
 

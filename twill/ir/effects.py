@@ -1,4 +1,4 @@
-"""What each statement of a warp program reads, writes, acquires and releases: the one table that lowering and simulation share.
+"""What each statement of a warp program reads, writes, acquires and releases: one table for lowering and simulation.
 
 Takes a `Statement`; gives its `Effects` and the `At` that it stands at. Statements with others inside them have the
 effects of their own bounds and conditions alone: `ir.program.walk` visits what is inside.

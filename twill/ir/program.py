@@ -618,7 +618,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One kernel, specialized: a program for each group of warps, and what joins them."""
+    """One kernel, specialized: a program for each group of warps, and what connects them."""
 
     module: Module
     function: Function

@@ -1,7 +1,7 @@
 """Warp programs, executed on arrays.
 
 Takes a program, its arguments and a program id; changes the memory as the thread block would. Whatever is
-asynchronous happens as late as it may: tiles arrive when somebody gets them, MMAs are computed when somebody
+asynchronous happens as late as it may: tiles arrive when a consumer waits for them, MMAs are computed when their group
 waits for them, and until then slot and accumulator hold NaN; so a statement that does not wait computes with
 NaN.
 """
@@ -147,8 +147,8 @@ def _act(group: _Group, action: Action) -> None:
             group.registers[register] = _scope(group, action, [Read(value, source)] if source else [])[value]
         case Move(variable=variable, age=age):
             group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
-        case ProducerLoad() as put:
-            _producer_load(group, action, put)
+        case ProducerLoad() as fill:
+            _producer_load(group, action, fill)
         case ProducerStore(channel=channel, ops=ops, reads=reads, values=kept, at=at):
             slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
             values = _computed(group, action, ops, reads)
@@ -264,15 +264,15 @@ def _columns(tile: Any, compute: Compute) -> Any:
     return tile[:, count * compute.begin // SLICES : count * compute.end // SLICES]
 
 
-def _producer_load(group: _Group, action: Action, put: ProducerLoad) -> None:
-    slot = action.sequence(put.channel, put.at.iteration) % group.block.program.channel(put.channel).depth
+def _producer_load(group: _Group, action: Action, fill: ProducerLoad) -> None:
+    slot = action.sequence(fill.channel, fill.at.iteration) % group.block.program.channel(fill.channel).depth
 
     def tile(load: TileLoad) -> Callable[[], Any]:
         result = group.block.program.op(load.ops[-1]).result.id
         values = _computed(group, action, load.ops, load.reads)
         return lambda: values[result]
 
-    group.block.slots.update({(put.channel, slot, load.tensor): tile(load) for load in put.loads})
+    group.block.slots.update({(fill.channel, slot, load.tensor): tile(load) for load in fill.loads})
 
 
 def _arrive(group: _Group, channel: str, slot: int) -> None:

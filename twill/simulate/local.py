@@ -1,8 +1,8 @@
 """What one group must not do, whatever the others do: the rules of MMAs in flight, of registers and of
 acquired slots.
 
-Takes the actions of one group; raises `HazardError` at the first that breaks a rule. Shares nothing with the
-code that places the waits.
+Takes the actions of one group; raises `HazardError` at the first that breaks a rule. Shares no code with the
+placement of waits.
 """
 
 from collections.abc import Iterable

@@ -44,7 +44,7 @@ class State:
 
     slots: tuple[SlotStates, ...]
     holds: tuple[tuple[int, ...], ...]
-    """Sequence number that each slot of each channel holds; -1 before the first put."""
+    """Sequence number that each slot of each channel holds; -1 before it is first filled."""
     signals: tuple[bool, ...]
     """Which ordering barriers have a signal that is not consumed yet."""
 
@@ -118,7 +118,7 @@ class Protocol:
             who = ", ".join(map(str, sorted({*unread, *readers})))
             raise HazardError(f"group {group} overwrites tile {held} of {name} with tile {number} before group {who} has consumed it")
         if held >= 0 and number != held + channel.depth:
-            raise HazardError(f"group {group} puts tile {number} of {name} where tile {held + channel.depth} belongs")
+            raise HazardError(f"group {group} fills {name} with tile {number} where tile {held + channel.depth} belongs")
         return self._changed(state, position, slot, (full + 1, arrived, empty, readers), number)
 
     def _consumer_wait(self, state: State, group: int, name: str, action: Action) -> State:

@@ -231,8 +231,7 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
 
 
 def _pass(clock: _Clock, group: _Group, action: Action) -> None:
-    """On to the next statement. A group has got something with its first warpgroup that has, given or
-    released it with its last."""
+    """On to the next statement. A group acquires with its first warpgroup, and releases with its last."""
     before = clock.passed[group.id, group.done]
     clock.passed[group.id, group.done] += 1
     deciding = before == 0 if isinstance(action.statement, ConsumerWait | OrderBarrierWait) else before == group.members - 1

@@ -23,9 +23,9 @@ def aligned(code: Code, loops: Sequence[Scheduled], names: Mapping[int, str]) ->
         mapping = dict[int, int]()
         for name, group in kept.items():
             if mapping.setdefault(group, homes.get(name, group)) != homes.get(name, mapping[group]):
-                raise _torn(code, one, name)
+                raise _split(code, one, name)
         if len(set(mapping.values())) < len(mapping):
-            raise _torn(code, one, next(iter(kept)))
+            raise _split(code, one, next(iter(kept)))
         free = [group.id for group in loops[0].solution.groups if group.id not in mapping.values()]
         rest = sorted(group.id for group in one.solution.groups if group.id not in mapping)
         mapping.update(zip(rest, [*free, *range(100, 100 + len(rest))], strict=False))
@@ -34,13 +34,13 @@ def aligned(code: Code, loops: Sequence[Scheduled], names: Mapping[int, str]) ->
     return tuple(found)
 
 
-class TornError(TwillError):
+class CarriedSplitError(TwillError):
     """A variable carried through several loops would change its group between them."""
 
 
-def _torn(code: Code, one: Scheduled, name: str) -> TornError:
+def _split(code: Code, one: Scheduled, name: str) -> CarriedSplitError:
     line = code.module.text.splitlines()[one.loop.location.line - 1]
-    return TornError(f"{name} would change its group between two loops", one.loop.location, text=line)
+    return CarriedSplitError(f"{name} would change its group between two loops", one.loop.location, text=line)
 
 
 def carried(code: Code, one: Scheduled, names: Mapping[int, str]) -> dict[str, int]:

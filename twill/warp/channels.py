@@ -41,7 +41,7 @@ class ChannelPlan:
     sources: tuple[tuple[Value, ...], ...]
     """For each use (a loop, or a load outside of loops): the value of every tensor."""
     once: bool = False
-    """Put outside of pipelined loops: one slot, not more."""
+    """Filled outside of pipelined loops: one slot, not more."""
 
     @property
     def stride(self) -> int:
@@ -74,7 +74,7 @@ def tile_bytes(shape: tuple[int, ...], dtype: Type) -> int:
 
 
 def tensors(code: Code, values: Sequence[Value]) -> tuple[SlotTensor, ...]:
-    """The tiles of one slot, one behind the other."""
+    """The tiles of one slot, one after the other."""
     offset, found = 0, list[SlotTensor]()
     for value in values:
         shape, dtype = _tile(value)

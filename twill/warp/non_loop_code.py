@@ -91,7 +91,9 @@ def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) ->
         writers = {value.id: task.group for task in tasks for value in task.writes}
         for carried in one.loop.carried:
             if carried.yielded.id not in writers:
-                raise code.refuse(f"{carried.yielded.name} is handed to the next iteration without being computed in the loop", one.loop.op)
+                raise code.refuse(
+                    f"{carried.yielded.name} is carried to the next iteration without being computed in the loop", one.loop.op
+                )
             found[carried.result.id] = writers[carried.yielded.id]
     return found
 

@@ -76,7 +76,7 @@ def sliced(draft: LoopDraft) -> LoopDraft:
 
 
 def released(draft: LoopDraft) -> LoopDraft:
-    """Releases of slots placed where a wait covers them anyway."""
+    """Releases of slots, where a wait covers them anyway."""
     return replace(draft, events=tuple(_with_releases(draft.group, draft.events)))
 
 
@@ -179,7 +179,7 @@ def zeroed(group: Group) -> tuple[InitializeCarried, ...]:
 
 def _with_releases(group: Group, found: Sequence[Event]) -> list[Event]:
     """Events with releases, each at the first wait that covers it anyway (before the MMA, if one waits), or
-    behind the next MMA, if the channel's slots allow that delay."""
+    after the next MMA, if the channel's slots allow that delay."""
     made = steps(group, found)
     owner = [i for i, part in enumerate(made) for _ in part]
     flat = _flat(made)
@@ -210,7 +210,7 @@ def _release(
 
 
 def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], began: Time) -> Event:
-    """A release with a wait of its own stands behind the group's next MMA, which keeps the tensor core busy
+    """A release with a wait of its own comes after the group's next MMA, which keeps the tensor core busy
     meanwhile."""
     interval = group.scheduled.solution.interval
     mmas = [(began + ((other.time - began) % interval or interval)) for other in found if other.span is not None and not other.span[0]]
@@ -220,7 +220,7 @@ def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], bega
 
 def _latest(group: Group, event: Event, task: Task) -> Time:
     """When a slot must be released: so that what is loaded into it next arrives in time for its first reader,
-    and before the loader comes to that load, which would hold up the loads behind it (in the order of the
+    and before the loader comes to that load, which would hold up the loads after it (in the order of the
     schedule, what is waited for comes before the wait).
     """
     assert event.channel is not None

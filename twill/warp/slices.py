@@ -1,7 +1,7 @@
 """Long operations of a group in slices, with what is due meanwhile between them.
 
 Takes the group's events; gives them with every operation on tiles divided where the schedule issues an MMA,
-or waits for one, while it is under way. What follows a chunk behind it is divided likewise, and never
+or waits for one, while it is under way. What follows it chunk by chunk is divided likewise, and never
 overtakes.
 """
 

@@ -44,7 +44,7 @@ from twill.warp.tasks import Leaf, Scheduled, Task, root
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How statements are placed; times in cycles."""
+    """How statements are arranged; times in cycles."""
 
     split: bool = True
     """Issue an MMA in parts where others of its group wait meanwhile."""
@@ -103,7 +103,7 @@ class Group:
         return (0, time) if self.flat else divmod(time - self.shift, self.scheduled.solution.interval)
 
     def channel(self, leaf: Leaf) -> tuple[ChannelPlan, int] | None:
-        """Where this group finds a value of another group, or one that was loaded."""
+        """Where this group reads a value of another group, or one that was loaded."""
         for channel in self.kernel.channels:
             tensor = channel.holds(leaf.source)
             if tensor is not None and (channel.filled_by in LOADED or self.id in channel.consumers):
@@ -128,7 +128,7 @@ class Event:
     slices: tuple[int, int] = (0, SLICES)
     """Of a tile, for a part of an operation on it."""
     late: bool = False
-    """Behind what else happens at its time."""
+    """After what else happens at its time."""
 
 
 def ordered(group: Group, events: Iterable[Event]) -> list[Event]:

@@ -146,7 +146,7 @@ def _leaf(code: Code, loop: Loop, value: Value, carried: Mapping[int, Value], in
         source = carried[value.id]
         maker = code.maker(source)
         if maker is None or maker.index not in inside or loaded(code, source):
-            raise code.refuse(f"{source.name} is handed to the next iteration without being computed in the loop", loop.op)
+            raise code.refuse(f"{source.name} is carried to the next iteration without being computed in the loop", loop.op)
         return Leaf(value, source, 1)
     source = value
     load = loaded(code, value)

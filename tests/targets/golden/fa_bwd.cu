@@ -186,7 +186,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
                 }
-                // cycle 1564, stage 0: put convert.11
+                // cycle 1564, stage 0: store convert.11 to convert_layout_11
                 channel_convert_layout_11.producer_acquire(count_convert_layout_11);
                 {
                     #pragma unroll
@@ -351,7 +351,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
                     }
-                    // cycle 1564, stage 0: put convert.11
+                    // cycle 1564, stage 0: store convert.11 to convert_layout_11
                     channel_convert_layout_11.producer_acquire(count_convert_layout_11 + i);
                     {
                         #pragma unroll

@@ -218,7 +218,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                 }
-                // cycle 1868, stage 0: put convert.15
+                // cycle 1868, stage 0: store convert.15 to convert_layout_15
                 channel_convert_layout_15.producer_acquire(count_convert_layout_15);
                 {
                     #pragma unroll
@@ -364,7 +364,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                 }
-                // cycle 4478, stage 0: put convert.19
+                // cycle 4478, stage 0: store convert.19 to convert_layout_19
                 channel_convert_layout_19.producer_acquire(count_convert_layout_19);
                 {
                     #pragma unroll
@@ -545,7 +545,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                     }
-                    // cycle 1868, stage 0: put convert.15
+                    // cycle 1868, stage 0: store convert.15 to convert_layout_15
                     channel_convert_layout_15.producer_acquire(count_convert_layout_15 + i);
                     {
                         #pragma unroll
@@ -693,7 +693,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                     }
-                    // cycle 4478, stage 0: put convert.19
+                    // cycle 4478, stage 0: store convert.19 to convert_layout_19
                     channel_convert_layout_19.producer_acquire(count_convert_layout_19 + i);
                     {
                         #pragma unroll

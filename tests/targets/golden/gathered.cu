@@ -44,26 +44,44 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // gathered/for.0: 1 stages, an iteration every 896 cycles
+            // gathered/for.0: 2 stages, an iteration every 364474 cycles
             const int32_t n = trips_0;
-            for (int32_t i = 0; i < n; ++i) {
-                channel_x_32.consumer_wait(count_x_32 + i);
-                channel_y_36.consumer_wait(count_y_36 + i);
-                // cycle 158, stage 0: dot.acc_39 (tests/kernels/ttgir/gathered.sm90.ttgir:79:17)
+            if (n >= 1) {
+                channel_x_32.consumer_wait(count_x_32);
+                channel_y_36.consumer_wait(count_y_36);
+                // cycle 182045, stage 0: dot.acc_39 (tests/kernels/ttgir/gathered.sm90.ttgir:79:17)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_36.slot(count_y_36 + i));
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32.slot(count_x_32 + i) + thread.warpgroup * 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_36.slot(count_y_36));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32.slot(count_x_32) + thread.warpgroup * 8192);
                     wgmma_fence();
-                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), i != 0);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_32.consumer_wait(count_x_32 + i);
+                    channel_y_36.consumer_wait(count_y_36 + i);
+                    // cycle 182045, stage 0: dot.acc_39 (tests/kernels/ttgir/gathered.sm90.ttgir:79:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_36.slot(count_y_36 + i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32.slot(count_x_32 + i) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_32.consumer_release(count_x_32 + i - 1);
+                    channel_y_36.consumer_release(count_y_36 + i - 1);
+                }
                 wgmma_wait<0>();
                 registers_fence(acc_23);
-                channel_x_32.consumer_release(count_x_32 + i);
-                channel_y_36.consumer_release(count_y_36 + i);
+                channel_x_32.consumer_release(count_x_32 + n - 1);
+                channel_y_36.consumer_release(count_y_36 + n - 1);
             }
             if (n == 0) {
                 #pragma unroll
@@ -106,27 +124,47 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // gathered/for.0: 1 stages, an iteration every 896 cycles
+                // gathered/for.0: 2 stages, an iteration every 364474 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
-                    // cycle 0, stage 0: put load.y_36
-                    channel_y_36.producer_acquire(count_y_36 + i);
+                if (n >= 1) {
+                    // cycle 0, stage 0: store load.x_32 to x_32
+                    channel_x_32.producer_acquire(count_x_32);
                     {
                         #pragma unroll 4
                         for (int i_ = 0; i_ < 256; ++i_)
-                            shared_at<__half>(channel_y_36.slot(count_y_36 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_10 + int32_t((thread.index + 32 * i_) / 64)) < N) & (((i * 64) + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((b + ((muli_10 + int32_t((thread.index + 32 * i_) / 64)) * K)) + ((i * 64) + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
+                            shared_at<__half>(channel_x_32.slot(count_x_32) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) & ((0 + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((a + ((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) ? *(rows + (muli_1 + int32_t((thread.index + 32 * i_) / 64))) : 0) * K)) + (0 + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
                     }
                     fence_async_shared();
-                    channel_y_36.producer_commit(count_y_36 + i);
-                    // cycle 158, stage 0: put load.x_32
-                    channel_x_32.producer_acquire(count_x_32 + i);
+                    channel_x_32.producer_commit(count_x_32);
+                    // cycle 182045, stage 0: store load.y_36 to y_36
+                    channel_y_36.producer_acquire(count_y_36);
                     {
                         #pragma unroll 4
                         for (int i_ = 0; i_ < 256; ++i_)
-                            shared_at<__half>(channel_x_32.slot(count_x_32 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) & (((i * 64) + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((a + ((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) ? *(rows + (muli_1 + int32_t((thread.index + 32 * i_) / 64))) : 0) * K)) + ((i * 64) + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
+                            shared_at<__half>(channel_y_36.slot(count_y_36) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_10 + int32_t((thread.index + 32 * i_) / 64)) < N) & ((0 + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((b + ((muli_10 + int32_t((thread.index + 32 * i_) / 64)) * K)) + (0 + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
                     }
                     fence_async_shared();
-                    channel_x_32.producer_commit(count_x_32 + i);
+                    channel_y_36.producer_commit(count_y_36);
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: store load.x_32 to x_32
+                        channel_x_32.producer_acquire(count_x_32 + i);
+                        {
+                            #pragma unroll 4
+                            for (int i_ = 0; i_ < 256; ++i_)
+                                shared_at<__half>(channel_x_32.slot(count_x_32 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) & (((i * 64) + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((a + ((((muli_1 + int32_t((thread.index + 32 * i_) / 64)) < M) ? *(rows + (muli_1 + int32_t((thread.index + 32 * i_) / 64))) : 0) * K)) + ((i * 64) + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
+                        }
+                        fence_async_shared();
+                        channel_x_32.producer_commit(count_x_32 + i);
+                        // cycle 182045, stage 0: store load.y_36 to y_36
+                        channel_y_36.producer_acquire(count_y_36 + i);
+                        {
+                            #pragma unroll 4
+                            for (int i_ = 0; i_ < 256; ++i_)
+                                shared_at<__half>(channel_y_36.slot(count_y_36 + i) + int32_t((thread.index + 32 * i_) % 64) * 2 / 128 * 16384 + swizzle<128>(int32_t((thread.index + 32 * i_) / 64) * 128 + int32_t((thread.index + 32 * i_) % 64) * 2 % 128)) = __half(((((muli_10 + int32_t((thread.index + 32 * i_) / 64)) < N) & (((i * 64) + int32_t((thread.index + 32 * i_) % 64)) < K)) ? float(*((b + ((muli_10 + int32_t((thread.index + 32 * i_) / 64)) * K)) + ((i * 64) + int32_t((thread.index + 32 * i_) % 64)))) : 0.0f));
+                        }
+                        fence_async_shared();
+                        channel_y_36.producer_commit(count_y_36 + i);
+                    }
                 }
             }
             count_x_32 += trips_0;

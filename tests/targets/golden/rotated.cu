@@ -119,7 +119,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                 }
-                // cycle 364, stage 0: put convert.acc_25
+                // cycle 364, stage 0: store convert.acc_25 to acc_25
                 channel_acc_25.producer_acquire(count_acc_25);
                 {
                     __half acc_21_[32];
@@ -196,7 +196,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                     }
-                    // cycle 364, stage 0: put convert.acc_25
+                    // cycle 364, stage 0: store convert.acc_25 to acc_25
                     channel_acc_25.producer_acquire(count_acc_25 + i);
                     {
                         __half acc_21_[32];

@@ -114,7 +114,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
                     }
-                    // cycle 124, stage 1: put stage.both_12
+                    // cycle 124, stage 1: store stage.both_12 to both_12
                     channel_both_12.producer_acquire(count_both_12 + i - 1);
                     {
                         __half both_[16];
@@ -178,7 +178,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         for (int i_ = 0; i_ < 16; ++i_) subi_10[i_] = int8_t(andi_9[((i_ & 15))] - 8);
                     }
                 }
-                // cycle 124, stage 1: put stage.both_12
+                // cycle 124, stage 1: store stage.both_12 to both_12
                 channel_both_12.producer_acquire(count_both_12 + n - 1);
                 {
                     __half both_[16];

@@ -79,7 +79,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     for (int i_ = 0; i_ < 32; ++i_) x_8[i_] = (x_6[i_] * read_0);
                 }
                 channel_x.consumer_release(count_x);
-                // cycle 148, stage 0: put convert.x_13
+                // cycle 148, stage 0: store convert.x_13 to x_13
                 channel_x_13.producer_acquire(count_x_13);
                 {
                     uint32_t x_9_[4][4];
@@ -126,7 +126,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         for (int i_ = 0; i_ < 32; ++i_) x_8[i_] = (x_6[i_] * read_0);
                     }
                     channel_x.consumer_release(count_x + i);
-                    // cycle 148, stage 0: put convert.x_13
+                    // cycle 148, stage 0: store convert.x_13 to x_13
                     channel_x_13.producer_acquire(count_x_13 + i);
                     {
                         uint32_t x_9_[4][4];
@@ -222,7 +222,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                             tma_load(channel_x.slot(count_x), &map_a_desc_0, channel_x.full(count_x), 0, muli_1);
                         }
                     }
-                    // cycle 118, stage 0: put load.factor_5
+                    // cycle 118, stage 0: store load.factor_5 to factor_5
                     channel_factor_5.producer_acquire(count_factor_5);
                     {
                         const int32_t factor_ = 0 / 64;
@@ -249,7 +249,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                                 tma_load(channel_x.slot(count_x + i), &map_a_desc_0, channel_x.full(count_x + i), (i * 64), muli_1);
                             }
                         }
-                        // cycle 118, stage 0: put load.factor_5
+                        // cycle 118, stage 0: store load.factor_5 to factor_5
                         channel_factor_5.producer_acquire(count_factor_5 + i);
                         {
                             const int32_t factor_ = (i * 64) / 64;

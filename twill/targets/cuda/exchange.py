@@ -87,7 +87,7 @@ def shared_between(op: Op, name: str, source: Spread, vector: Spread, scratch: s
 
 
 def _combine(op: Op) -> tuple[Op, str]:
-    """The operation that joins two elements, and what a reduction by it starts from. Raises ValueError for more than one."""
+    """The operation that combines two elements, and what a reduction by it starts from. Raises ValueError for more than one."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
     if start is None or len(op.regions[0].blocks[0].ops) != 2 or len(op.results) != 1:

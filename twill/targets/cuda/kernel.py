@@ -23,11 +23,13 @@ from twill.ir.program import (
     WarpProgram,
     walk,
 )
+from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.expressions import bare, literal, plus, times
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
+from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import c_type, declaration
-from twill.targets.cuda.scope import Scope, barrier_name, variable
+from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.statements import STORES_READ, Emitter, MmaPrinter, indented, line_bytes, trips
 from twill.warp.channels import bits
 
@@ -220,7 +222,7 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     """A tensor map from the kernel's arguments, as the function itself computes them."""
     scope = Scope(program, program.groups[0], {})
     for index in ops[:-1]:
-        scope.execute(program.op(index))
+        execute(scope, program.op(index))
     op = program.op(ops[-1])
     kind = op.result.type
     assert isinstance(kind, TensorDesc)

@@ -1,4 +1,4 @@
-"""Names in generated CUDA: the user's and the generator's never meet.
+"""Names in generated CUDA: the user's are never the generator's.
 
 The generator's own names are `RESERVED`: words, and forms such as `count_NAME` or `NAME_`. A user's name (of a value, an
 argument, a channel) that is one of them is changed; two different names stay different.

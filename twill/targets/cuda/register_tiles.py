@@ -56,7 +56,7 @@ class Point:
     layout: Fragment
     register: str
     at: tuple[str, ...] = ()
-    """Row and column (or the position in a vector, twice) where the register alone does not tell."""
+    """Row and column (or the position in a vector, twice) where they do not follow from the register."""
 
     def along(self, axes: tuple[int, ...]) -> "Point":
         """The element of a vector along `axes` that an element of a tile is in. Raises ValueError for one

@@ -40,13 +40,15 @@ from twill.ir.program import (
     Write,
     walk,
 )
+from twill.targets.cuda.elements import iteration, refuse, sequence, variable, written
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import layout, linear
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
+from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.register_tiles import Held, held, packed
-from twill.targets.cuda.scope import Scope, iteration, refuse, sequence, variable, written
+from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import copied, shared, stored
 
 STORES_READ = "if (thread.leader) tma_wait_read<0>();"
@@ -151,7 +153,7 @@ class Emitter:
         scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end))
         scope.deferred = it.deferred
         for index in it.ops:
-            scope.execute(self.program.op(index))
+            execute(scope, self.program.op(index))
         scope.assign(it.writes)
         return [self.comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
 
@@ -189,7 +191,7 @@ class Emitter:
         scope = self.scope(load.reads, at=it.at)
         op = self.program.op(load.ops[-1])
         for index in load.ops[:-1]:
-            scope.execute(self.program.op(index))
+            execute(scope, self.program.op(index))
         tensor = self.program.channel(it.channel).tensors[load.tensor]
         n = sequence(it.channel, it.at.iteration)
         corner = [scope.scalar(value) for value in op.operands[1:]]
@@ -214,7 +216,7 @@ class Emitter:
         scope = self.scope(load.reads, at=it.at)
         op, tensor = self.program.op(load.ops[-1]), self.program.channel(it.channel).tensors[load.tensor]
         for index in load.ops[:-1]:
-            scope.execute(self.program.op(index))
+            execute(scope, self.program.op(index))
         pointers, mask = scope.elements(op.operands[0]), scope.elements(op.operands[1]) if len(op.operands) > 1 else None
         assert isinstance(op.result.type, Tensor)
         try:
@@ -227,13 +229,13 @@ class Emitter:
     def _producer_store(self, it: ProducerStore) -> list[str]:
         n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
         for index in it.ops:
-            scope.execute(self.program.op(index))
+            execute(scope, self.program.op(index))
         for value, tensor in zip(it.values, self.program.channel(it.channel).tensors, strict=True):
             try:
-                scope.put(value, tensor, plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset))
+                write_tile(scope, value, tensor, plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset))
             except ValueError as problem:
                 raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
-        head = f"// cycle {it.at.cycle}, stage {it.at.stage}: put {it.node}"
+        head = f"// cycle {it.at.cycle}, stage {it.at.stage}: store {it.node} to {it.channel}"
         filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{channel_name(it.channel)}.producer_commit({n});"]
         return [head, f"{channel_name(it.channel)}.producer_acquire({n});", *filled]
 
@@ -250,7 +252,7 @@ class Emitter:
         return [f"if (i >= {at.iteration.offset}) {text}" if late else text]
 
     def threads(self, order: str) -> int:
-        """Of the two groups that an order joins."""
+        """Of the two groups of an ordering barrier."""
         one = next(one for one in self.program.orders if one.id == order)
         return sum(32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter))
 
@@ -260,7 +262,7 @@ class Emitter:
         op = self.program.op(it.ops[-1])
         scope = self.scope(it.reads, at=it.at)
         for index in it.ops[:-1]:
-            scope.execute(self.program.op(index))
+            execute(scope, self.program.op(index))
         value = next(value for value in op.operands if isinstance(value.type, Tensor))
         assert isinstance(value.type, Tensor)
         form = scope.elements(value)

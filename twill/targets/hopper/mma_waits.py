@@ -132,7 +132,7 @@ def _at(parts: Parts, key: Key) -> At:
 
 def _merged(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> dict[int, MmaWait]:
     """A wait that only lets slots be released just before a stronger one is left to that, though slots are
-    got between them."""
+    acquired between them."""
     found = dict(waits)
     for position in sorted(found, reverse=True):
         later = position
@@ -205,7 +205,7 @@ def _spent(run: _Run, position: int, now: Time) -> bool:
 
 
 def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> None:
-    """An MMA is issued behind the wait for those of earlier intervals that the schedule has done by then and
+    """An MMA is issued after the wait for those of earlier intervals that the schedule has done by then and
     that arithmetic of the loop touches: see `pipelined_loops.shifted`."""
     reads, writes = _touched(step.statement, i, total)
     issued = isinstance(step.statement, MmaIssue)

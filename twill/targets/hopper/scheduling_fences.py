@@ -2,7 +2,7 @@
 
 Takes the steady state of a group with its waits; gives it with `SchedulingFence`s. The compiler moves
 arithmetic and waits past each other as its own latencies suggest (benchmarks/notebook.md), but keeps
-dependences. So a fence in front of each issue or wait holds the vectors just computed, and one behind it
+dependences. So a fence in front of each issue or wait holds the vectors just computed, and one after it
 those read next.
 """
 

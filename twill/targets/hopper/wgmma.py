@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.program import MmaIssue, Program, Register, Slot, walk
 from twill.ops.table import named
+from twill.targets.cuda.elements import refuse, variable
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
+from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import BITS
-from twill.targets.cuda.scope import refuse, variable
 from twill.targets.cuda.shared_tiles import Shared
 from twill.targets.cuda.statements import Emitter
 
@@ -71,7 +72,7 @@ class WgmmaPrinter:
         for index in it.ops[:-1]:
             op = program.op(index)
             if not isinstance(op.result.type, Tensor):
-                scope.execute(op)
+                execute(scope, op)
         left, right, form = dot.operands[0], dot.operands[1], _form(emitter, dot)
         assert isinstance(left.type, Tensor | MemDesc)
         assert isinstance(right.type, MemDesc)
@@ -109,7 +110,7 @@ class WgmmaPrinter:
         return [*lines, "    wgmma_commit();", "}"]
 
     def wait(self, pending: int) -> list[str]:
-        """Behind the wait, the registers of accumulators that are complete may be used."""
+        """After the wait, the registers of accumulators that are complete may be used."""
         done = self.in_flight[: len(self.in_flight) - pending] if pending else self.in_flight
         self.in_flight = self.in_flight[len(done) :]
         left = set(self.in_flight)

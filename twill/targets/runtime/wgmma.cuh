@@ -97,7 +97,7 @@ __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, uint32_t
 
 /// The descriptor of the same operand `bytes` further on (a k-step, a channel's slot); `bytes` is a multiple
 /// of 16. Added where it stands: the front end would keep one register pair for each step of an operand that
-/// does not change round a loop.
+/// does not change in a loop.
 __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint32_t bytes) {
     uint64_t next;
     asm volatile("add.u64 %0, %1, %2;" : "=l"(next) : "l"(descriptor), "l"(uint64_t(bytes >> 4)));

@@ -1,0 +1,126 @@
+"""Names, iterations and elements of tiles as C: what the texts of all statements share."""
+
+from math import prod
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Op, Scalar, Tensor, Type
+from twill.ir.program import Iteration, Program, Register
+from twill.targets.cuda import linear_tiles
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, each
+from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.fragments import Fragment, holding
+from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.register_tiles import (
+    PACK,
+    AnyPoint,
+    Elements,
+    Held,
+    c_type,
+    packed,
+    point,
+)
+from twill.targets.cuda.shared_tiles import UNROLL
+
+
+def refuse(program: Program, op: Op, what: str) -> TwillError:
+    """An error at the operation's line."""
+    return TwillError(f"{op.name}: {what}", op.location, text=program.module.text.splitlines()[op.location.line - 1])
+
+
+def variable(register: Register) -> str:
+    """The name of an instance: older ones carry their age."""
+    name = c_name(register.variable)
+    return name if register.age == 0 else f"{name}_age{register.age}"
+
+
+def iteration(where: Iteration) -> str:
+    """The iteration as an expression of the loop counter i and the trip count n."""
+    match where.base:
+        case "first":
+            return str(where.offset)
+        case "newest":
+            return plus("i", -where.offset)
+        case "last":
+            return plus("n", -1 - where.offset)
+        case "once":
+            return "0"
+
+
+def sequence(name: str, where: Iteration) -> str:
+    """The sequence number of a slot."""
+    return plus(count(name), iteration(where))
+
+
+def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHOLE) -> list[str]:
+    """Assign some slices of the elements of a tile in registers. Raises ValueError where another thread has
+    them."""
+    form = holding(type)
+    pack = packed(type)
+    if (
+        isinstance(elements, Held)
+        and elements.pack == pack
+        and isinstance(elements.layout, Fragment)
+        and elements.layout.alike(form)
+        and pack
+    ):
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
+    if pack:
+        low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
+    return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
+
+
+def number(type: Type, text: str) -> str:
+    """A C value of an element type, as tiles compute with it."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"float({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def cast(type: Type, text: str) -> str:
+    """The inverse of `number`: as it is stored."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def plain(type: Tensor, address: str, one: AnyPoint) -> str:
+    """An element of a tile that lies row by row in shared memory."""
+    if isinstance(one, linear_tiles.Point):
+        return f"shared_at<{c_type(type)}>({address} + {one.flat()} * sizeof({c_type(type)}))"
+    along = one.layout.axes
+    row, column = (one.along((axis,)).coordinate() for axis in (0, 1)) if along == (0, 1) else ("0", one.coordinate())
+    index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
+    return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
+
+
+def once(form: Fragment | Spread) -> str:
+    """Which of the threads that hold the same element stores it."""
+    if isinstance(form, Spread):
+        return form.owner()
+    if form.threads:
+        count = prod(form.shape)
+        return f"thread.index + {form.threads} * i_ < {count}" if count % form.threads else "true"
+    match form.axes:
+        case (0,):
+            return "thread.lane % 4 == 0" + (f" && thread.row < {16 * form.down}" if form.across > 1 else "")
+        case (1,):
+            return f"thread.row % {16 * form.down} == 0" if form.across > 1 else "thread.row == 0"
+        case _:
+            return "true"
+
+
+def guard(*conditions: str) -> str:
+    """In front of a statement: only where all of them hold."""
+    needed = [one for one in conditions if one != "true"]
+    return f"if ({' && '.join(needed)}) " if needed else ""
+
+
+def constant_type(type: Type) -> str:
+    """Of a scalar that does not change."""
+    name = c_type(type)
+    return f"{name} const" if name.endswith("*") else f"const {name}"
+
+
+def barrier_name(group: int) -> str:
+    """The named barrier of a group's own warps."""
+    return f"group_{group}_barrier"

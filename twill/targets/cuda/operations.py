@@ -1,0 +1,357 @@
+"""TTGIR operations as C: each appends its lines to the scope of its statement, or changes how a value is seen.
+
+Takes a `Scope` and an `Op`. Elementwise operations take their expression from the table of operations.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
+from twill.ir.program import SLICES, Program, SlotTensor
+from twill.ops.table import role
+from twill.ops.values import element
+from twill.targets.cuda import linear_tiles
+from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
+from twill.targets.cuda.elements import cast, guard, number, once, plain, refuse, written
+from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_between
+from twill.targets.cuda.expressions import atom, plus, times
+from twill.targets.cuda.fragments import Fragment, axes, holding, moves
+from twill.targets.cuda.linear_tiles import Spread, literal
+from twill.targets.cuda.register_tiles import (
+    BITS,
+    AnyPoint,
+    Elements,
+    Held,
+    Transposed,
+    c_type,
+    declaration,
+    held,
+    point,
+)
+from twill.targets.cuda.scope import Form, Scope
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, scattered, shared, stored, unrolled
+
+FOLDED = {"add": plus, "multiply": times}
+"""Indices whose terms that change nothing are not printed."""
+
+
+def write_tile(scope: Scope, value: int, tensor: SlotTensor, address: str) -> None:
+    """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be
+    torn."""
+    found, form = scope.program.value(value), scope.values[value]
+    if isinstance(form, str) and not isinstance(found.type, Tensor):
+        scope.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
+        return
+    maker = scope.program.op(found.producer) if found.producer is not None else None
+    kind = maker.operands[0].type if maker is not None and isinstance(found.type, MemDesc) else found.type
+    assert isinstance(kind, Tensor)
+    transposed, elements = isinstance(form, Transposed), scope.elements(found)
+    source = form.source if isinstance(form, Transposed) else elements
+    fragment = source.layout if isinstance(source, Held) else scope.layout(kind)
+    if tensor.encoding is None:
+        one = point(fragment, "i_")
+        body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"
+        scope.lines += [unrolled(fragment), f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)", f"    {body}"]
+        return
+    tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+    tile = replace(tile, transposed=tile.transposed != transposed)
+    if isinstance(source, Held) and isinstance(fragment, Fragment) and not tile.transposed:
+        scope.lines += stored(source, tile)
+    else:
+        scope.lines += scattered(source, fragment, tile, c_type(kind))
+
+
+def execute(scope: Scope, op: Op) -> None:
+    """Append one operation. Raises TwillError, with its line, for what can not be generated."""
+    try:
+        _execute(scope, op)
+    except ValueError as problem:
+        raise refuse(scope.program, op, str(problem)) from problem
+
+
+def _execute(scope: Scope, op: Op) -> None:
+    if op.name in VIEWS:
+        scope.values[op.result.id] = VIEWS[op.name](scope, op)
+    else:
+        _STATEMENTS.get(op.name, _elementwise)(scope, op)
+
+
+def _elementwise(scope: Scope, op: Op) -> None:
+    """Each result has an expression of its own. Raises TwillError where there is none."""
+    probes = expressions(op, ["{}"] * len(op.operands))
+    if not op.results or None in probes:
+        raise refuse(scope.program, op, "can not be generated")
+    index = op.index in indices(scope.program.function)
+    for position, result in enumerate(op.results):
+        if isinstance(result.type, Tensor):
+            scope.values[result.id] = _tile_of(scope, op, position, result, result.type)
+        else:
+            forms = [(value, scope.form(value)) for value in op.operands]
+            given = [number(value.type, form) for value, form in forms if isinstance(form, str)]
+            folded = FOLDED.get(role(op)) if index else None
+            text = folded(*given) if folded else expressions(op, given, index=index)[position] or ""
+            scope.named(result, cast(result.type, text))
+
+
+def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -> Elements:
+    """A tile of numbers is computed now; of indices and conditions, each element where it is used."""
+    operands = [scope.elements(value) for value in op.operands]
+    index = op.index in indices(scope.program.function)
+
+    def elements(point: AnyPoint) -> str:
+        return expressions(op, [one(point) for one in operands], index=index)[position] or ""
+
+    if element(type) not in BITS:
+        return elements
+    if 1 in type.shape or scope.narrow:
+        return lambda point: number(type, cast(type, elements(point)))
+    return scope.kept(result, elements)
+
+
+def _reduce(scope: Scope, op: Op) -> None:
+    source, result = op.operands[0].type, op.result.type
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    name, elements = scope.name(op.result), scope.elements(op.operands[0])
+    if op.result.id not in scope.targets:
+        scope.lines.append(declaration(result, name))
+    form, complete = holding(source), scope.span[1] == SLICES and not scope.deferred
+    if isinstance(form, Spread):
+        index = held(name, result).register(form.point().without(int(str(op.attributes["axis"]))))
+        scope.lines += reduced(op, name, form, index, elements, scope.span)
+        if complete:
+            vector = holding(result)
+            assert isinstance(vector, Spread)
+            scope.lines += shared_between(op, name, form, vector, scope.scratch, scope.group_barrier())
+    else:
+        scope.lines += gathered(op, name, form, elements, scope.span)
+        scope.lines += exchanged(op, name, form, scope.scratch, scope.group_barrier()) if complete else []
+    scope.values[op.result.id] = held(name, result)
+
+
+def _convert(scope: Scope, op: Op) -> None:
+    """Through shared memory where elements change threads."""
+    source, result = op.operands[0].type, op.result.type
+    form = scope.form(op.operands[0])
+    if scope.narrow or isinstance(form, str | Shared | Transposed) or not moves(source, result):
+        scope.values[op.result.id] = form
+        return
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    name, one, fragment = scope.name(op.result), point(holding(source), "i_"), holding(source)
+    scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
+    scope.lines.append(f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};")
+    scope.lines += [scope.group_barrier(), *([] if op.result.id in scope.targets else [declaration(result, name)])]
+    scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
+    scope.values[op.result.id] = held(name, result)
+
+
+def _atomic(scope: Scope, op: Op) -> None:
+    """By one of the threads that hold an element, and with every thread before the fence if others are to
+    see what came before."""
+    kind, (pointers, value, *masks) = str(op.attributes["atomic_rmw_op"]), op.operands
+    word = ATOMICS.get(kind)
+    if word is None or any(result.id in _read(scope.program) for result in op.results):
+        raise refuse(scope.program, op, f"an atomic {kind}, or one whose result is used, can not be generated")
+    if op.attributes.get("sem") != "relaxed":
+        scope.lines.append("__threadfence();")
+    if not isinstance(value.type, Tensor):
+        mask = "".join(f" && {scope.scalar(one)}" for one in masks)
+        scope.lines.append(f"if (thread.leader{mask}) {word}({scope.scalar(pointers)}, {cast(value.type, scope.scalar(value))});")
+        return
+    form = scope.layout(value.type)
+    one = point(form, "i_")
+    masked = [scope.elements(each)(one) for each in masks]
+    target, source = scope.elements(pointers)(one), cast(value.type, scope.elements(value)(one))
+    scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+    scope.lines.append(f"    {guard(once(form), *masked)}{word}({target}, {source});")
+
+
+def _load(scope: Scope, op: Op) -> None:
+    pointers, *rest = op.operands
+    if not isinstance(op.result.type, Tensor):
+        text, forms = f"*{scope.scalar(pointers)}", [scope.scalar(value) for value in rest]
+        scope.named(op.result, f"({forms[0]} ? {text} : {forms[1] if len(forms) > 1 else '0'})" if forms else text)
+        return
+    address, masks = scope.elements(pointers), [scope.elements(value) for value in rest]
+
+    def elements(one: AnyPoint) -> str:
+        text, limits = number(op.result.type, f"*{address(one)}"), [mask(one) for mask in masks]
+        return f"({limits[0]} ? {text} : {limits[1] if len(limits) > 1 else '0'})" if limits else text
+
+    scope.values[op.result.id] = scope.kept(op.result, elements)
+
+
+def _if(scope: Scope, op: Op) -> None:
+    """Both branches write the same new variables."""
+    for result in op.results:
+        scope.lines.append(declaration(result.type, scope.name(result)))
+    for i, (region, head) in enumerate(zip(op.regions, (f"if ({scope.scalar(op.operands[0])}) {{", "} else {"), strict=True)):
+        inner = Scope(scope.program, scope.group, dict(scope.values))
+        *ops, last = region.blocks[0].ops
+        for one in ops:
+            execute(inner, one)
+        for result, value in zip(op.results, last.operands, strict=True):
+            inner.assigned(result, scope.name(result), inner.form(value))
+        scope.lines += [head, *(f"    {line}" for line in inner.lines), *(["}"] if i else [])]
+    for result in op.results:
+        name = scope.name(result)
+        scope.values[result.id] = held(name, result.type) if isinstance(result.type, Tensor) else name
+
+
+def _store(scope: Scope, op: Op) -> None:
+    value = op.operands[1]
+    if not isinstance(value.type, Tensor):
+        scope.lines.append(f"if (thread.leader) *{scope.scalar(op.operands[0])} = {scope.scalar(value)};")
+        return
+    form = scope.layout(value.type)
+    one = point(form, "i_")
+    target, source = scope.elements(op.operands[0])(one), cast(value.type, scope.elements(value)(one))
+    masked = [scope.elements(mask)(one) for mask in op.operands[2:]]
+    scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+    scope.lines.append(f"    {guard(once(form), *masked)}*{target} = {source};")
+
+
+def _read(program: Program) -> frozenset[int]:
+    """The values that any operation reads."""
+    return frozenset(value.id for op in program.function.walk() for value in op.operands)
+
+
+# --- operations that only change how a value is seen --------------------------------------------------------------------
+
+
+def _same(scope: Scope, op: Op) -> Form:
+    return scope.form(op.operands[0])
+
+
+def _map(scope: Scope, op: Op, source: Callable[[linear_tiles.Point], linear_tiles.Point], otherwise: Form | None = None) -> Form:
+    """A view of a tile in a linear layout, by which element of the operand each of its elements is."""
+    form = scope.form(op.operands[0])
+    if not callable(form) or isinstance(form, Transposed) or not any(literal(value.type) for value in (op.operands[0], op.result)):
+        return form if otherwise is None else otherwise
+    elements = form
+
+    def seen(one: AnyPoint) -> str:
+        if isinstance(one, linear_tiles.Point):
+            return elements(source(one))
+        if otherwise is None:
+            return elements(one)
+        assert callable(otherwise)
+        return otherwise(one)
+
+    return seen
+
+
+def _expand(scope: Scope, op: Op) -> Form:
+    axis = int(str(op.attributes["axis"]))
+    return _map(scope, op, lambda one: one.without(axis))
+
+
+def _broadcast(scope: Scope, op: Op) -> Form:
+    source = op.operands[0].type
+    assert isinstance(source, Tensor)
+    return _map(scope, op, lambda one: one.collapsed(source.shape))
+
+
+def _join(scope: Scope, op: Op) -> Form:
+    """The last coordinate chooses."""
+    first, second = (scope.elements(value) for value in op.operands)
+
+    def elements(one: AnyPoint) -> str:
+        if not isinstance(one, linear_tiles.Point):
+            raise ValueError("can not be generated in a group of one warp")
+        last = len(one.shape) - 1
+        return f"({one.coordinate(last)} ? {second(one.without(last))} : {first(one.without(last))})"
+
+    return elements
+
+
+def _split(scope: Scope, op: Op) -> None:
+    source = scope.elements(op.operands[0])
+
+    def half(which: int) -> Elements:
+        def elements(one: AnyPoint) -> str:
+            if not isinstance(one, linear_tiles.Point):
+                raise ValueError("can not be generated in a group of one warp")
+            return source(one.extended(which))
+
+        return elements
+
+    for which, result in enumerate(op.results):
+        scope.values[result.id] = scope.kept(result, half(which))
+
+
+def _splat(scope: Scope, op: Op) -> Form:
+    text = scope.scalar(op.operands[0])
+    return lambda point: text
+
+
+def _range(scope: Scope, op: Op) -> Form:
+    assert isinstance(op.result.type, Tensor)
+    start, along = op.attributes["start"], axes(op.result.type)
+
+    def elements(one: AnyPoint) -> str:
+        place = one.coordinate(0) if isinstance(one, linear_tiles.Point) else one.along(along).coordinate()
+        return atom(plus(str(start), place))
+
+    return elements
+
+
+def _transpose(scope: Scope, op: Op) -> Form:
+    tile = scope.form(op.operands[0])
+    if not isinstance(tile, Shared):
+        raise refuse(scope.program, op, "only a tile in shared memory can be transposed")
+    return replace(tile, transposed=not tile.transposed)
+
+
+def _reshape(scope: Scope, op: Op) -> Form:
+    source, result = op.operands[0].type, op.result.type
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    if tuple(n for n in source.shape if n > 1) == tuple(n for n in result.shape if n > 1):
+        return _map(scope, op, lambda one: one.reshaped(source.shape), scope.form(op.operands[0]))
+    return _map(scope, op, lambda one: one.reshaped(source.shape), _nowhere)
+
+
+def _nowhere(one: AnyPoint) -> str:
+    raise ValueError("its elements lie in other threads")
+
+
+def _transpose_registers(scope: Scope, op: Op) -> Form:
+    form = scope.form(op.operands[0])
+    if isinstance(form, Shared | str):
+        raise refuse(scope.program, op, "can not be generated")
+    if literal(op.result.type):
+        order = tuple(int(str(axis)) for axis in _order(op))
+        return _map(scope, op, lambda one: one.permuted(order), _nowhere)
+    return form.source if isinstance(form, Transposed) else Transposed(form)
+
+
+def _order(op: Op) -> tuple[Attribute, ...]:
+    """Of `tt.trans`; the dimensions exchanged where it names none."""
+    order = op.attributes.get("order")
+    return order if isinstance(order, tuple) else (1, 0)
+
+
+VIEWS = {
+    "tt.reshape": _reshape,
+    "tt.trans": _transpose_registers,
+    "ttg.local_alloc": _same,
+    "tt.broadcast": _broadcast,
+    "tt.splat": _splat,
+    "tt.make_range": _range,
+    "tt.expand_dims": _expand,
+    "tt.join": _join,
+    "ttg.memdesc_trans": _transpose,
+}
+
+_STATEMENTS = {
+    "tt.reduce": _reduce,
+    "tt.split": _split,
+    "tt.store": _store,
+    "tt.load": _load,
+    "ttg.convert_layout": _convert,
+    "tt.atomic_rmw": _atomic,
+    "scf.if": _if,
+}
+"""What computes by more than a formula for each element."""
