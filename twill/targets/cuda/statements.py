@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from twill.ir.loop import Op, Tensor, TensorDesc
+from twill.ir.loop import Op, Scalar, Tensor, TensorDesc
 from twill.ir.program import (
     Advance,
     At,
@@ -330,7 +330,8 @@ class Emitter:
         lines += ["}"] if least else []
         if it.zeroed:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
-        return [f"{name} = {_trip_count(lower, upper, step)};", "{", *indented(lines), "}"]
+        none = "int64_t(0)" if op.operands[0].type in (Scalar("i64"), Scalar("index")) else "0"
+        return [f"{name} = max({none}, {_span(lower, upper, step)});", "{", *indented(lines), "}"]
 
     def _settle(self, steady: Sequence[Statement]) -> None:
         """What is in flight at the back edge of a loop, rather than when it is entered."""
@@ -361,13 +362,13 @@ def trips(program: Program, loop: int) -> str:
     return f"trips_{loops.index(loop)}"
 
 
-def _trip_count(lower: str, upper: str, step: str) -> str:
-    """Iterations of a loop; 0 for an empty range."""
+def _span(lower: str, upper: str, step: str) -> str:
+    """Iterations of a loop; 0 or less for an empty range."""
     span = upper if lower == "0" else f"{atom(upper)} - {atom(lower)}"
     if step == "1":
-        return f"max(0, {span})"
+        return span
     rounding = plus(span, int(step) - 1) if literal(step) is not None else f"{span} + {atom(step)} - 1"
-    return f"max(0, ({rounding}) / {atom(step)})"
+    return f"({rounding}) / {atom(step)}"
 
 
 def map_name(program: Program, op: Op) -> str:

@@ -1,0 +1,183 @@
+"""How far kernels of other projects get, as reports/wild.md.
+
+    python benchmarks/wild.py SNAPSHOTS --out reports/wild.md [--limit 20] [--names NAMES.json] [NAME ...]
+
+SNAPSHOTS is a folder of TTGIR, `NAME.ttgir` or `NAME/**/kernel.ttgir`; the kernels are their projects' and stay outside of the repository.
+NAMES.json may give a kernel's source, `{"NAME": "project: file: kernel"}`. Each kernel is scheduled, generated, built where nvcc is
+installed, and its values are compared on the CPU, in a process of its own with a limit of time.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from measure import machine, table
+
+from twill.diagnostics import TwillError
+from twill.emit.files import write
+from twill.generate import Generated, GenerateOptions, files, generate
+from twill.inputs import Inputs
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.launch.build import build
+from twill.simulate.compare import compare, scalars
+
+SEEDS = 12
+"""Random memories that are tried until a kernel writes something (a loaded size may be zero)."""
+PLACE = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 3, "grid.y": 2, "grid.z": 1}
+HEAD = ("kernel", "interval (lower bound)", "generated", "values", "built", "warnings, or what keeps it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one kernel."""
+
+    name: str
+    interval: str = ""
+    generated: str = ""
+    values: str = ""
+    built: str = ""
+    remarks: str = ""
+
+    def cells(self, sources: Mapping[str, str]) -> tuple[str, ...]:
+        return (sources.get(self.name, self.name), self.interval, self.generated, self.values, self.built, self.remarks)
+
+
+@click.command(help=__doc__)
+@click.argument("snapshots", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("names", nargs=-1)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("reports/wild.md"), show_default=True)
+@click.option("--limit", default=20.0, show_default=True, help="Seconds for the search of each loop.")
+@click.option("--patience", default=300.0, show_default=True, help="Seconds for everything about one kernel.")
+@click.option("--names", "sources", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Sources of the kernels, JSON.")
+@click.option("--one", "single", hidden=True, is_flag=True, help="Try one kernel, print its row as JSON.")
+def main(snapshots: Path, names: tuple[str, ...], out: Path, limit: float, patience: float, sources: Path | None, single: bool) -> None:
+    found = kernels(snapshots)
+    if single:
+        click.echo(json.dumps(asdict(tried(names[0], found[names[0]], limit))))
+        return
+    chosen = names or tuple(sorted(found))
+    rows = [row for name in chosen if (row := apart(snapshots, name, limit, patience))]
+    out.write_text(report(rows, json.loads(sources.read_text()) if sources else {}, limit), encoding="utf-8")
+
+
+def kernels(snapshots: Path) -> dict[str, Path]:
+    """TTGIR by the name of the kernel."""
+    nested = {path.relative_to(snapshots).parts[0]: path for path in sorted(snapshots.rglob("kernel.ttgir"))}
+    return nested | {path.stem: path for path in sorted(snapshots.glob("*.ttgir"))}
+
+
+def apart(snapshots: Path, name: str, limit: float, patience: float) -> Row:
+    """One kernel in a process of its own."""
+    command = [sys.executable, __file__, str(snapshots), name, "--one", "--limit", str(limit)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
+        row = (
+            Row(**json.loads(done.stdout.splitlines()[-1])) if done.returncode == 0 else Row(name, remarks="crashed: " + last(done.stderr))
+        )
+    except subprocess.TimeoutExpired:
+        row = Row(name, remarks=f"not done within {patience:g} s")
+    click.echo(f"{name}: {row.interval} {row.generated} {row.values} {row.built} {row.remarks}", err=True)
+    return row
+
+
+def last(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+# --- one kernel -------------------------------------------------------------------------------------------------------
+
+
+def tried(name: str, path: Path, limit: float) -> Row:
+    try:
+        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=limit))
+    except TwillError as problem:
+        return Row(name, generated="no", remarks=said(problem))
+    built, warnings = compiled(made)
+    intervals = ", ".join(interval(result) for result in made.results.values())
+    return Row(name, intervals, "yes", compared(made.program), built, "; ".join((*made.program.warnings, *warnings)))
+
+
+def interval(result: Result) -> str:
+    """In machine cycles, with the proven lower bound."""
+    assert result.solution is not None
+    scale = result.problem.resolution.cycles_per_unit
+    return f"{round(result.solution.interval * scale)} ({round(result.proved * scale)})"
+
+
+def said(problem: TwillError) -> str:
+    """The first line of an error with the line of the text, without the file."""
+    line = f"line {problem.location.line}: " if problem.location else ""
+    return line + problem.message.splitlines()[0]
+
+
+def compared(program: Program) -> str:
+    """The largest relative error of what the kernel writes, beside its TTGIR executed as it stands."""
+    try:
+        for seed in range(SEEDS):
+            found = [one for one in compare(program, scalars(program.function, {}), PLACE, seed) if one.changed]
+            if found:
+                worst = max(found, key=lambda one: one.error)
+                return f"right ({worst.error:.0e})" if all(one.good for one in found) else f"wrong: {worst.argument} {worst.error:.0e}"
+    except TwillError as problem:
+        return f"not compared: {said(problem)}"
+    return "nothing is written"
+
+
+def compiled(made: Generated) -> tuple[str, tuple[str, ...]]:
+    """What nvcc makes of it, and what ptxas warns of."""
+    if shutil.which("nvcc") is None:
+        return "no nvcc", ()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files(made).items():
+            if name in ("kernel.cu", "kernel.json"):
+                write(Path(folder) / name, text())
+        try:
+            return "yes", build(Path(folder))
+        except TwillError as problem:
+            return "no", (said(problem),)
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str:
+    """Markdown: counts, then a row for each kernel."""
+    counts = [
+        f"{sum(bool(row.generated) for row in rows)} kernels were tried",
+        f"{sum(row.generated == 'yes' for row in rows)} are generated",
+        f"{sum(row.values.startswith('right') for row in rows)} have values that were compared and are right",
+        f"{sum(row.built == 'yes' for row in rows)} are built by nvcc",
+        f"{sum('spilled' in row.remarks or 'serialized' in row.remarks for row in rows)} of these spill registers or serialize MMAs",
+    ]
+    return "\n".join(
+        [
+            "# Kernels of other projects",
+            "",
+            f"Made by `python benchmarks/wild.py SNAPSHOTS`: {machine()}",
+            f"sm_90a, {limit:g} s of search for each loop, no GPU: values are those of the warp programs on the CPU beside the TTGIR",
+            "executed as it stands, for one program of the grid. The kernels are not part of this repository.",
+            "",
+            *(f"- {count}" for count in counts),
+            "",
+            *_rows(rows, sources),
+            "",
+        ]
+    )
+
+
+def _rows(rows: Iterable[Row], sources: Mapping[str, str]) -> list[str]:
+    return table(HEAD, [row.cells(sources) for row in rows]).splitlines()
+
+
+if __name__ == "__main__":
+    main()
