@@ -19,7 +19,6 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import OPTIONS, Instance
 from twill.extract.frontend.cache import Precompiled
 from twill.extract.frontend.capture_file import Captured, kernel_of
-from twill.extract.frontend.descriptors import BASE
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Function, Op, Value
 from twill.launch.load import Kernel, own_arguments
@@ -87,7 +86,7 @@ def stored(function: Function, names: Sequence[str]) -> list[str]:
     """The arguments, among `names`, behind whose addresses the kernel stores."""
     origins = {result.id: op.operands[0] for op in function.walk() if op.operands for result in op.results}
     origins |= {arg.id: init for op in function.walk() if role(op) == "for" for arg, init in _carried(op)}
-    roots = {_root(op.operands[0], origins).name.lstrip("%").removesuffix(BASE) for op in function.walk() if writes_global(op)}
+    roots = {_root(op.operands[0], origins).name.lstrip("%") for op in function.walk() if writes_global(op)}
     return [name for name in names if name in roots]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.extract.frontend.descriptors import BASE, DESCRIPTOR
+from twill.extract.frontend.descriptors import DESCRIPTOR
 from twill.extract.strides import Stride, Term, layouts
 from twill.files.graph import schema
 from twill.files.record import Ranges, decode, encode
@@ -111,7 +111,7 @@ def _argument(
     match value.type:
         case Pointer(Scalar(name)) if isinstance(block, tuple):
             sizes = tuple(size for size in block if isinstance(size, int))
-            return Argument(value.name.lstrip("%").removesuffix(BASE), f"*{name}", divisible, descriptor=sizes)
+            return Argument(value.name.lstrip("%"), f"*{name}", divisible, descriptor=sizes)
         case Pointer(Scalar(name)):
             return Argument(value.name.lstrip("%"), f"*{name}", divisible, strides[value.name.lstrip("%")])
         case Scalar(name):

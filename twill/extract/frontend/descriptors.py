@@ -6,6 +6,7 @@ argument is marked `twill.descriptor` with the shape of its block, those of the 
 are. Raises TwillError, with the line, for descriptor arguments that are not followed by their shape and strides.
 """
 
+import re
 from collections.abc import Iterator
 
 from twill.diagnostics import TwillError
@@ -17,8 +18,8 @@ from twill.ops.table import named
 
 DESCRIPTOR, EXTENT = "twill.descriptor", "twill.extent"
 
-BASE = ".base"
-"""Ends the name of the address that stands for a descriptor."""
+MADE = ".made"
+"""Ends the name of a descriptor that the kernel makes; its argument keeps the name, for the address."""
 
 ALIGNMENT = 16
 """Bytes of which the address and the strides of a tensor map are multiples (CUDA driver API, cuTensorMapEncodeTiled)."""
@@ -56,7 +57,8 @@ def _edits(module: Module, function: Function) -> list[Edit]:
             raise TwillError(f"the descriptor {value.name} is not followed by its shape and strides", function.location)
         at = module.text.index(f"{value.name}: !tt.tensordesc<", begin, end)
         until = _closing(module.text, module.text.index("<", at))
-        edits.append((at, until, f"{value.name}{BASE}: !tt.ptr<{kind.dtype.name}> {_base(module.text, until, kind)}"))
+        edits.append((at, until, f"{value.name}: !tt.ptr<{kind.dtype.name}> {_base(module.text, until, kind)}"))
+        edits += _uses(module.text, value, end)
         edits += [(*_after(module.text, one, begin, end), text) for one, text in _marks(numbers, kind)]
         made.append(_make(module.text[module.text.index("!", at) : until], value, kind, numbers))
     start = function.body.blocks[0].ops[0].span.start
@@ -102,7 +104,15 @@ def _make(written: str, value: Value, kind: TensorDesc, numbers: tuple[Value, ..
     strides = ", ".join([*(one.name for one in numbers[rank:-1]), "%twill_one"])
     inner = written.removeprefix("!tt.tensordesc")
     assert isinstance(kind.dtype, Scalar)
-    return f"{value.name} = {named('descriptor')} {value.name}{BASE}, [{shape}], [{strides}] : <{kind.dtype.name}>, {inner}"
+    return f"{value.name}{MADE} = {named('descriptor')} {value.name}, [{shape}], [{strides}] : <{kind.dtype.name}>, {inner}"
+
+
+def _uses(text: str, value: Value, begin: int) -> Iterator[Edit]:
+    """The descriptor in the body, which begins at `begin`, under its new name."""
+    after = text.find("tt.func", begin)
+    name = re.compile(re.escape(value.name) + r"(?![\w$.-])")
+    for found in name.finditer(text, begin, after if after >= 0 else len(text)):
+        yield found.start(), found.end(), f"{value.name}{MADE}"
 
 
 def _closing(text: str, opening: int) -> int:
