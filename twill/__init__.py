@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from twill.verify import check
 
 _HOMES = {
-    "twill.api": ("annotate", "compile", "draw_graph", "draw_timeline", "report_page", "schedule", "summary"),
+    "twill.api": ("annotate", "compile", "draw_graph", "draw_timeline", "report_page", "schedule", "solve", "summary"),
     "twill.launch.load": ("Kernel",),
     "twill.diagnostics": ("Location", "TwillError"),
     "twill.files": ("read_graph", "read_schedule", "write_graph", "write_schedule"),
@@ -42,7 +42,6 @@ _HOMES = {
     "twill.ir.problem": ("Edge", "Limits", "Operation", "Problem", "Reservation", "Unit", "Use", "Value"),
     "twill.ir.schedule": ("Result", "Solution"),
     "twill.ir.search": ("Options", "Progress"),
-    "twill.pipeline": ("solve",),
     "twill.triton": ("jit",),
     "twill.report.scene": ("png", "svg"),
     "twill.verify": ("check",),

@@ -8,6 +8,7 @@ from twill.emit.ttgir import Dialect
 from twill.inputs import Case, Inputs
 from twill.ir.schedule import Result
 from twill.ir.search import Options
+from twill.pipeline import solve
 from twill.report.scene import Scene
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple
 
     Raises `TwillError` for bad input. A loop without a schedule also gives a `Result`; check `Result.status`.
     """
-    from twill.pipeline import solve
-
     return tuple(solve(case.problem, options) for case in inputs.cases(Inputs(spec, **what_if)))
 
 
@@ -91,3 +90,17 @@ def report_page(result: Result) -> str:
     from twill.report.page import page
 
     return page(result)
+
+
+def _notebook(result: Result) -> str:
+    """How a notebook shows a result: its summary and its timeline."""
+    from html import escape
+
+    from twill.report.scene import svg
+
+    drawing = svg(draw_timeline(result)) if result.solution else ""
+    return f"<pre>{escape(summary(result))}</pre>{drawing}"
+
+
+# twill.ir imports nothing of twill.report, so the drawing is attached here, where every public function of results comes from.
+setattr(Result, "_repr_html_", _notebook)  # noqa: B010
