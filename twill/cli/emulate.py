@@ -42,6 +42,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.option("--block", callback=_triple, default=None, metavar="X,Y,Z", help="Threads of a CTA, where the .ptx or .cu file does not say.")
 @click.option("--cluster", callback=_triple, default=None, metavar="X,Y,Z", help="CTAs of a cluster, for a .ptx or .cu file.")
 @click.option("--shared", type=click.IntRange(min=0), default=0, metavar="BYTES", help="Dynamic shared memory, for a .ptx or .cu file.")
+@click.option("--unfenced-mbarriers", "lenient", is_flag=True, help="Accept mbarrier.init with no fence before copies, as Triton emits.")
 @click.option(
     "--param",
     "parameters",
@@ -110,6 +111,7 @@ def _file(path: Path, options: Mapping[str, Any]) -> None:
             shared=options["shared"],
             seed=schedule,
             ctas=[options["pid"]] if options["pid"] is not None else None,
+            strict=not options["lenient"],
         )
         click.echo(f"{_name(schedule)}  no hazard")
 

@@ -66,10 +66,12 @@ class Kernel:
         seed: int = 0,
         device: Device | None = None,
         ctas: Sequence[Extents] | None = None,
+        strict: bool = True,
     ) -> None:
         """Runs the grid, or of it only the clusters that hold `ctas`. `shared` are bytes of dynamic shared memory; `seed` above 0 chooses
         at random when what is asynchronous happens, 0 does so as late as possible. `device` is memory into which
-        arguments that are integers may point. Raises TwillError."""
+        arguments that are integers may point. With `strict` off, mbarriers need no fence between their initialization and the copies that
+        complete on them, as Triton has it. Raises TwillError."""
         memory = device or Device()
         try:
             parameters = pack(self.function, arguments, memory)
@@ -83,6 +85,7 @@ class Kernel:
                 parameters,
                 memory,
                 symbols,
+                strict=strict,
             )
             self._check(launch)
             origins = list(_origins(launch, ctas))

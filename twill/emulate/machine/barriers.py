@@ -25,6 +25,8 @@ class Mbarrier:
     """Clock of all phases that are complete."""
     writer: int
     """Event of its initialization."""
+    visible: bool = False
+    """To the async proxy."""
     epoch: int = 1
     """Of the phase at work: one more than the phases completed, also by barriers that were here before."""
     phase: int = 0

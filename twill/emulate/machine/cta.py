@@ -39,6 +39,8 @@ class Launch:
     symbols: Mapping[str, int]
     """Addresses of global and constant variables."""
     processors: int = 132
+    strict: bool = True
+    """Copies complete only on mbarriers whose initialization was fenced for the async proxy, as PTX demands and Triton omits."""
 
     @property
     def threads(self) -> int:
@@ -160,10 +162,10 @@ class Cluster:
         for warp in warps:
             for one in warp.fragments:
                 line = warp.code.line(one.pc)
-                waits.setdefault(f"PTX line {line}, for {one.waiting.what if one.waiting else 'nothing'}", []).append(f"{warp.index}")
-        shown = "; ".join(f"warps {', '.join(who)} wait at {what}" for what, who in waits.items())
+                waits.setdefault(f"PTX line {line}, for {one.waiting.what() if one.waiting else 'nothing'}", []).append(f"{warp.index}")
+        shown = "; ".join(f"warp{'s' * (len(who) > 1)} {', '.join(who)} at {what}" for what, who in waits.items())
         self.at_work = warps[0]
-        return Fault(f"deadlock: {shown}")
+        return Fault(f"deadlock: no warp can go on: {shown}")
 
     def cta_at(self, address: int) -> Cta:
         rank = address >> RANK_SHIFT

@@ -96,7 +96,8 @@ class Wait:
     """Why a fragment can not go on."""
 
     ready: Callable[[], bool]
-    what: str
+    what: Callable[[], str]
+    """Describes what is missing when it is called."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,6 +130,10 @@ class Warp:
         self.clock = cta.cluster.clocks.clock()
         self.clock[ORDERED, component] = 1
         self.events = dict[int, tuple[int, int]]()
+        self.met = 0
+        """Epoch in which all lanes were last ordered among themselves."""
+        self.shared_access = False
+        """The whole warp has accessed shared memory since."""
         self.step: Callable[[Warp], None] | None = None
         """What is at work, in a block."""
         self.state = dict[Any, Any]()
@@ -167,8 +172,24 @@ class Warp:
         return int(self.clock[ORDERED, self.component])
 
     def release(self, into: Array) -> None:
-        """What this warp has seen and done happens before whoever acquires `into`."""
-        np.maximum(into, self.clock, out=into)
+        """What this warp has seen and done happens before what acquires `into`."""
+        np.maximum(into, self.seen(), out=into)
+        self.clock[ORDERED, self.component] += 1
+
+    def seen(self) -> Array:
+        """What happens before now for the active lanes. Accesses that the whole warp made since it last met (`meet`) are not among it where
+        lanes are missing: nothing orders the others' before."""
+        if not self.shared_access or not self.alive & ~self.mask:
+            return self.clock
+        found = self.clock.copy()
+        found[ORDERED, self.component] = self.met
+        found[FENCED, self.component] = min(self.met, int(found[FENCED, self.component]))
+        return found
+
+    def meet(self) -> None:
+        """All lanes are ordered: bar.warp.sync, or a barrier of the CTA."""
+        self.met = self.epoch
+        self.shared_access = False
         self.clock[ORDERED, self.component] += 1
 
     def acquire(self, other: Array) -> None:
@@ -184,6 +205,7 @@ class Warp:
     def event(self, line: int, atomic: bool = False) -> int:
         """The event of a generic access of this warp, now."""
         epoch = self.epoch
+        self.shared_access |= not self.alive & ~self.mask
         held = self.events.get(line)
         if held is None or held[0] != epoch:
             held = self.events[line] = (epoch, self.cta.cluster.clocks.event(self.component, epoch, line, True, atomic, True))
@@ -201,17 +223,20 @@ class Warp:
 
     # --- control ------------------------------------------------------------------------------------------------------
 
-    def wait(self, ready: Callable[[], bool], what: str) -> int:
+    def wait(self, ready: Callable[[], bool], what: Callable[[], str]) -> int:
         self.fragment.waiting = Wait(ready, what)
         return BLOCKED
 
     def gather(self, wanted: int, what: str) -> int:
         """Waits until all lanes of `wanted` are at this instruction; BLOCKED, or 0 where they are."""
-        missing = wanted & self.alive & ~self.fragment.mask
-        if not missing:
-            return 0
         fragment = self.fragment
-        return self.wait(lambda: not wanted & self.alive & ~fragment.mask, f"{what}, where lanes {missing:#x} of the warp have not come")
+
+        def missing() -> int:
+            return wanted & self.alive & ~fragment.mask
+
+        if not missing():
+            return 0
+        return self.wait(lambda: not missing(), lambda: f"{what}, where lanes {missing():#x} of the warp have not come")
 
     def branch(self, taken: int, target: int) -> int:
         """Lanes `taken` go to the block `target`, the others on."""

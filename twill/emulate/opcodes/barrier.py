@@ -36,6 +36,7 @@ def _threads(warp: Warp, ref: Ref | None) -> int:
 def _come(warp: Warp, number: Ref, count: Ref | None) -> tuple[Named, int]:
     """The warp arrives; the barrier and the generation."""
     barrier = warp.cta.barrier(uniform(warp, number, "a barrier's number"))
+    warp.meet()
     warp.release(barrier.gathered)
     return barrier, barrier.arrive(_threads(warp, count), 32)
 
@@ -57,7 +58,8 @@ def _sync(number: Ref, count: Ref | None, line: int, done: Callable[[Warp, Named
         if barrier.generation == generation:
             name = uniform(warp, number, "a barrier's number")
             return warp.wait(
-                lambda: barrier.generation > generation, f"barrier {name}, which has {barrier.arrived} of {barrier.threads} threads"
+                lambda: barrier.generation > generation,
+                lambda: f"barrier {name}, which has {barrier.arrived} of {barrier.threads} threads",
             )
         del warp.state[token]
         warp.acquire(barrier.released[generation])
@@ -138,7 +140,8 @@ def _cluster_wait(one: Instruction, decoder: Decoder) -> Control:
             raise Fault("barrier.cluster.wait with no arrive before")
         if barrier.generation == generation:
             return warp.wait(
-                lambda: barrier.generation > generation, f"the cluster's barrier, which has {barrier.arrived} of {barrier.expected} warps"
+                lambda: barrier.generation > generation,
+                lambda: f"the cluster's barrier, which has {barrier.arrived} of {barrier.expected} warps",
             )
         del warp.state["cluster"]
         assert barrier.released is not None
@@ -203,6 +206,17 @@ def find(warp: Warp, place: int) -> Mbarrier:
     return barrier
 
 
+def find_async(warp: Warp, place: int) -> Mbarrier:
+    """The mbarrier that a copy completes on. Raises Fault where its initialization is not visible to the async proxy."""
+    barrier = find(warp, place)
+    if warp.cta.launch.strict and not barrier.visible:
+        raise Fault(
+            "a copy completes on an mbarrier with no fence since its initialization",
+            help="fence.mbarrier_init.release.cluster, or fence.proxy.async, comes behind mbarrier.init",
+        )
+    return barrier
+
+
 def initialize(warp: Warp, cta: Cta, offset: int, count: int, line: int) -> None:
     """A new mbarrier. What arrives on barriers at this offset is one component, whose epochs go on."""
     if not 1 <= count <= MOST_ARRIVALS:
@@ -218,7 +232,7 @@ def initialize(warp: Warp, cta: Cta, offset: int, count: int, line: int) -> None
     clocks = cta.cluster.clocks
     component, epoch = cta.components.get(offset) or (clocks.add(f"copies that arrive on the mbarrier at {offset - 1024:#x}"), 1)
     cta.components[offset] = (component, epoch)
-    cta.mbarriers[offset] = Mbarrier(count, component, clocks.clock(), clocks.clock(), event, epoch, 0, count)
+    cta.mbarriers[offset] = Mbarrier(count, component, clocks.clock(), clocks.clock(), event, False, epoch, 0, count)
 
 
 @step("mbarrier.init")
@@ -262,7 +276,7 @@ def _arrive(one: Instruction, decoder: Decoder) -> Step:
 
     def run(warp: Warp) -> None:
         warp.require(amount.code, amount.index, "the count of an arrival")
-        tokens, clock = np.zeros(32, np.uint64), warp.clock.copy()
+        tokens, clock = np.zeros(32, np.uint64), warp.seen().copy()
         places = each(warp, at)
         for lane, place in places:
             barrier = find(warp, place)
@@ -317,7 +331,7 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
             found[lane] = _complete(warp, place, wanted, parity)
         if tries and not found.any():
             return warp.wait(
-                lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits), _described(warp, waits[0][1])
+                lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits), lambda: _described(warp, waits[0][1])
             )
         for place in {place for lane, place, _ in waits if found[lane]}:
             warp.acquire(find(warp, place).released)
@@ -354,7 +368,21 @@ def _fence(one: Instruction, decoder: Decoder) -> Step:
 
 @step("fence.proxy", "fence.mbarrier_init")
 def _fence_proxy(one: Instruction, decoder: Decoder) -> Step:
-    kind = one.modifiers[1] if one.modifiers[0] == "proxy" else ""
-    if kind != "async":
+    if one.modifiers[0] == "mbarrier_init":
+        return _visible
+    if one.modifiers[1] != "async":
         return lambda warp: None
-    return lambda warp: warp.fence_proxy()
+
+    def run(warp: Warp) -> None:
+        warp.fence_proxy()
+        _visible(warp)
+
+    return run
+
+
+def _visible(warp: Warp) -> None:
+    """The mbarriers that are initialized before are visible to the async proxy."""
+    clocks = warp.cta.cluster.clocks
+    for barrier in warp.cta.mbarriers.values():
+        if not barrier.visible and not clocks.late(np.array([barrier.writer]), warp.clock)[0]:
+            barrier.visible = True

@@ -20,7 +20,7 @@ from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import ORDERED, Array
 from twill.emulate.memory.device import Device
 from twill.emulate.opcodes.atomic import FUNCTIONS, joined
-from twill.emulate.opcodes.barrier import find
+from twill.emulate.opcodes.barrier import find_async
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
 from twill.emulate.opcodes.memory import OFFSET, Where, load, store, where
@@ -239,7 +239,7 @@ def origin(warp: Warp, cta: Cta, first: int, bytes: int, component: int, epoch: 
         raise Fault(f"a copy's place {first - 1024:#x} in shared memory is not a multiple of {align}")
     cta.shared.inside(first, first + bytes)
     place = slice(first, first + bytes)
-    if (cta.shared.check_read(place, warp.clock, proxy=True) <= 0).any():
+    if (cta.shared.check_read(place, warp.seen(), proxy=True) <= 0).any():
         raise Fault("a copy reads shared memory that was never written")
     event = cta.cluster.clocks.event(component, epoch, line, generic=False)
     cta.shared.mark_read(place, component, event)
@@ -286,8 +286,8 @@ def _beside(place: int, target: Cta, cta: Cta, pair: bool, multicast: bool) -> i
 
 
 def load_box(warp: Warp, cta: Cta, first: int, place: int, tensor: TensorMap, coordinates: list[int], line: int) -> None:
-    barrier, where_from = find(warp, place), box(tensor, coordinates)
-    destination(cta, first, tensor.box_bytes, warp.clock, arriving(warp, barrier, line), 128)
+    barrier, where_from = find_async(warp, place), box(tensor, coordinates)
+    destination(cta, first, tensor.box_bytes, warp.seen(), arriving(warp, barrier, line), 128)
     pieces = swizzled(first, tensor.box_bytes // where_from.inner, where_from.inner, tensor.swizzle, tensor.atom)
 
     def act() -> None:
@@ -348,9 +348,9 @@ def _plain_load(one: Instruction, decoder: Decoder) -> Step:
         count = int(get(warp, size)[lane])
         cta, first = shared_address(warp, lane_value(warp, to, lane, "the destination of a copy"))
         at = lane_value(warp, source, lane, "the source of a copy")
-        barrier = find(warp, lane_value(warp, bar, lane, "the address of an mbarrier") & (1 << 48) - 1)
+        barrier = find_async(warp, lane_value(warp, bar, lane, "the address of an mbarrier") & (1 << 48) - 1)
         _multiple(count, at)
-        place = destination(cta, first, count, warp.clock, arriving(warp, barrier, line), 16)
+        place = destination(cta, first, count, warp.seen(), arriving(warp, barrier, line), 16)
         other, offset = shared_address(warp, at) if remote else (cta, 0)
         if remote:
             origin(warp, other, offset, count, barrier.component, barrier.epoch, line, 16)

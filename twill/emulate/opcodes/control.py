@@ -81,8 +81,10 @@ def _setmaxnreg(one: Instruction, decoder: Decoder) -> Control:
         if change and (change > 0) != more:
             raise Fault(f"setmaxnreg.{'inc' if more else 'dec'} to {count} registers of a warp that has {cta.registers[warp.index]}")
         if 32 * change > cta.free_registers:
-            free = f"{count} registers per thread, of which {cta.free_registers // 32} more than now are free"
-            return warp.wait(lambda: 32 * change <= cta.free_registers, free)
+            return warp.wait(
+                lambda: 32 * change <= cta.free_registers,
+                lambda: f"{change} more registers per thread, {cta.free_registers // 32} are free",
+            )
         cta.free_registers -= 32 * change
         cta.registers[warp.index] = count
         return warp.fragment.pc + 1

@@ -199,6 +199,10 @@ def _warp_sync(one: Instruction, decoder: Decoder) -> Control:
 
     def run(warp: Warp) -> int:
         wanted = together(warp, members, "bar.warp.sync")
-        return wanted if wanted < 0 else warp.fragment.pc + 1
+        if wanted < 0:
+            return wanted
+        if not warp.alive & ~warp.mask:
+            warp.meet()
+        return warp.fragment.pc + 1
 
     return run

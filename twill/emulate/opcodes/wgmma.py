@@ -178,6 +178,8 @@ class Own:
     """How many are known to be complete."""
     flying: dict[int, int] = field(default_factory=dict[int, int])
     """The last that writes a register in flight."""
+    fenced: bool = False
+    """There was a wgmma.fence."""
     dirty: set[int] = field(default_factory=set[int])
     """Registers of wgmma that were written otherwise since the last wgmma.fence."""
 
@@ -276,6 +278,8 @@ def issue(warp: Warp, form: Form, a: Ref | None, b: Ref, accumulate: tuple[Ref, 
 def _registers_ready(warp: Warp, mine: Own, form: Form, adds: bool, one: Issued) -> None:
     """Raises Fault where a register of the accumulator or of A is not fit to be read."""
     valid, used = warp.valid[2], form.d + (form.a or ())
+    if not mine.fenced:
+        raise Fault("the first wgmma has no wgmma.fence before it", help="wgmma.fence.sync.aligned comes before the wgmma")
     if mine.dirty and not mine.dirty.isdisjoint(used):
         raise Fault("a register of wgmma was written with no wgmma.fence since", help="wgmma.fence.sync.aligned comes before the wgmma")
     for index in form.d:
@@ -356,7 +360,12 @@ _SUMS: Mapping[str, Any] = {"f32": np.float32, "f16": np.float32, "s32": np.floa
 
 @step("wgmma.fence")
 def _fence(one: Instruction, decoder: Decoder) -> Step:
-    return lambda warp: own(warp).dirty.clear()
+    def run(warp: Warp) -> None:
+        mine = own(warp)
+        mine.fenced = True
+        mine.dirty.clear()
+
+    return run
 
 
 @step("wgmma.commit_group")
@@ -380,7 +389,8 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
         last = mine.commits[complete - 1] if complete > 0 else 0
         if any(len(issued.warps) < 4 for issued in together.issued[together.begun : last]):
             return warp.wait(
-                lambda: all(len(issued.warps) == 4 for issued in together.issued[:last]), "the other warps of a warpgroup to issue wgmma"
+                lambda: all(len(issued.warps) == 4 for issued in together.issued[:last]),
+                lambda: "the other warps of a warpgroup to issue wgmma",
             )
         finish(warp, mine, together, complete, last)
         return warp.fragment.pc + 1
