@@ -4,11 +4,12 @@ import shutil
 
 import pytest
 
-from tests.emulate.builds import build, numbers
+from tests.emulate.builds import OTHERS, build, numbers
 from tests.kernels.programs import EXAMPLES
-from twill.emulate.build import Request, run
+from twill.emulate.build import Request, run, wrong
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+GIVEN = {"gathered": {"M": 100, "N": 120, "K": 200}, "gathered_rows": {"M": 100}}
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 
 
@@ -18,6 +19,14 @@ def test_generated_code_computes_what_its_ttgir_computes(kernel: str) -> None:
     assert all(one.good for one in compared), compared
     wanted = next((names for start, names in RESULTS.items() if kernel.startswith(start)), {"c"})
     assert {one.argument for one in compared if one.values > 1000 or (one.values > 100 and one.argument == "lse")} >= wanted - {"sums"}
+
+
+@pytest.mark.parametrize("kernel", OTHERS)
+def test_code_in_other_forms(kernel: str) -> None:
+    """Element types, swizzles, layouts, masks, atomics, loads by pointers, carried values: a tile of each."""
+    compared = run(build(kernel), Request(GIVEN.get(kernel, {})))
+    assert wrong(build(kernel), compared) is None, compared
+    assert any(one.values > 100 for one in compared)
 
 
 @pytest.mark.parametrize("schedule", [1, 2, 3])

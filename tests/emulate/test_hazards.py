@@ -366,7 +366,7 @@ def test_an_accumulator_that_was_never_written() -> None:
 
 def test_a_wgmma_with_no_fence() -> None:
     refused(ready() + mma() + END, "the first wgmma has no wgmma.fence", threads=128)
-    written = "".join(f"    mov.f32 %f{i}, 0f00000000;\n" for i in range(4))
+    written = "".join(f"    add.f32 %f{i}, 0f00000000, 0f00000000;\n" for i in range(4))
     refused(ready() + START + written + mma(1) + END, "written with no wgmma.fence since", threads=128)
 
 

@@ -71,8 +71,13 @@ def changed(kernel: str, options: Options) -> Program:
 
 
 def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
-    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level: names are made
-    distinct, and what every file begins with is written once."""
+    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level."""
+    return assemble(joined(kernels), folder, level)
+
+
+def joined(kernels: Iterable[str]) -> str:
+    """One file with the CUDA of all these kernels: names are made distinct, KERNEL_kernel and
+    KERNEL_launch, and what every file begins with is written once."""
     instructions, texts = set[str](), list[str]()
     for kernel in kernels:
         lines = source(program(kernel)).splitlines()
@@ -81,7 +86,7 @@ def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
         texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel}_\1", kept))
     head = ["#include <cuda_runtime.h>", '#include "twill.cuh"', *sorted(instructions)]
-    return assemble("\n".join([*head, *texts]), folder, level)
+    return "\n".join([*head, *texts])
 
 
 def assemble(text: str, folder: Path, level: int = 1) -> str:

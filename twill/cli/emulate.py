@@ -83,7 +83,7 @@ def _build(path: Path, options: Mapping[str, Any]) -> None:
         compared = run(build, request)
         shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
         click.echo(f"{_name(schedule)}  relative errors {shown}: no hazard")
-        different = wrong(compared)
+        different = wrong(build, compared)
         if different is not None:
             raise TwillError(
                 f"the generated code computes another {different.argument} than the TTGIR: relative error {different.error:.1e}",

@@ -349,8 +349,9 @@ def decoded(one: Instruction, decoder: Decoder) -> Decoded:
 
 
 def _written(one: Instruction, watched: frozenset[int]) -> list[int]:
-    """Registers of wgmma among an instruction's results."""
-    if not one.operands or one.name in ("st", "red"):
+    """Registers of wgmma among an instruction's results. Moves are left out: compilers put copies of accumulators behind the fence, which
+    ptxas removes."""
+    if not one.operands or one.name in ("st", "red", "mov"):
         return []
     first = one.operands[0]
     items = first.items if isinstance(first, Vector) else (first,)
