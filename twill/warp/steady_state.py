@@ -268,15 +268,28 @@ def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ..
     parts = sorted(enumerate(sequence), key=lambda part: part[1].time, reverse=True)
     firsts = {event.task.id: i for i, event in parts if event.task and event.computes}
     writers = {value.id: task for task in group.own for value in task.writes}
-    return tuple(tuple(_steps(group, sequence, i, firsts, writers)) for i in range(len(sequence)))
+    interval = _Interval(group, sequence, firsts, writers)
+    return tuple(tuple(_steps(interval, i)) for i in range(len(sequence)))
 
 
-def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str, int], writers: Mapping[int, Task]) -> Iterable[Step]:
-    event = sequence[i]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Interval:
+    """The events of one interval of a group."""
+
+    group: Group
+    sequence: Sequence[Event]
+    firsts: Mapping[str, int]
+    """By task: the position of the first event, in time, that computes it."""
+    writers: Mapping[int, Task]
+    """By value id: the group's task that assigns it."""
+
+
+def _steps(interval: _Interval, i: int) -> Iterable[Step]:
+    group, event = interval.group, interval.sequence[i]
     stage, time = group.when(event.time)
     cycle = time if group.flat else event.time % group.scheduled.solution.interval
     at = At(Iteration("newest", stage), round(cycle * group.scale), stage)
-    for step in _statements(group, sequence, i, at, firsts, writers):
+    for step in _statements(interval, i, at):
         if event.task is None:
             yield replace(step, time=time, done=time, through=time)
             continue
@@ -285,18 +298,16 @@ def _steps(group: Group, sequence: Sequence[Event], i: int, firsts: Mapping[str,
         yield replace(step, time=time, done=issued + operation.latency, through=issued + taken)
 
 
-def _statements(
-    group: Group, sequence: Sequence[Event], i: int, at: At, firsts: Mapping[str, int], writers: Mapping[int, Task]
-) -> Iterable[Step]:
-    event, stage = sequence[i], at.stage
+def _statements(interval: _Interval, i: int, at: At) -> Iterable[Step]:
+    group, event, stage = interval.group, interval.sequence[i], at.stage
     if event.task is None:
         assert event.channel is not None
         yield Step(ConsumerRelease(event.channel.id, at), stage)
         return
     yield from _before(group, event, at)
-    yield from _consumer_waits(group, sequence, i, at)
-    yield from _moves(group, event, at, i, sequence, firsts, writers)
-    locations = {leaf.value.id: _location(group, leaf, i, stage, firsts, writers, sequence) for leaf in event.task.leaves}
+    yield from _consumer_waits(interval, i, at)
+    yield from _moves(interval, i, at)
+    locations = {leaf.value.id: _location(interval, i, leaf, stage) for leaf in event.task.leaves}
     copied = _copied(group, event.task)
     if copied is not None and event.span is not None:
         source, _ = locations.pop(copied.id, (None, None))
@@ -307,8 +318,9 @@ def _statements(
     yield from _after(group, event, at)
 
 
-def _consumer_waits(group: Group, sequence: Sequence[Event], i: int, at: At) -> Iterable[Step]:
+def _consumer_waits(interval: _Interval, i: int, at: At) -> Iterable[Step]:
     """Waits for the slots of which an event is the first reader in time."""
+    group, sequence = interval.group, interval.sequence
     for channel in sorted(_acquired(group, sequence[i])):
         readers = [k for k, event in enumerate(sequence) if channel in _acquired(group, event)]
         if i == min(readers, key=lambda k: (sequence[k].time, k)):
@@ -322,16 +334,9 @@ def _acquired(group: Group, event: Event) -> set[str]:
     return {location[0].id for leaf in event.task.leaves if leaf.distance is not None and (location := group.channel(leaf))}
 
 
-def _location(
-    group: Group,
-    leaf: Leaf,
-    position: int,
-    stage: int,
-    firsts: Mapping[str, int],
-    writers: Mapping[int, Task],
-    sequence: Sequence[Event],
-) -> tuple[OperandLocation, tuple[int, int | None]]:
-    """Where a leaf is found by an event of `stage` at `position`, and where it comes from."""
+def _location(interval: _Interval, position: int, leaf: Leaf, stage: int) -> tuple[OperandLocation, tuple[int, int | None]]:
+    """Where an event of `stage` at `position` reads a leaf, and where it comes from."""
+    group = interval.group
     channel = group.channel(leaf)
     if leaf.distance is None:
         location = Slot(channel[0].id, channel[1], ONCE) if channel else Register(group.names[leaf.source.id])
@@ -339,37 +344,35 @@ def _location(
     back = stage + leaf.distance
     if channel is not None:
         return Slot(channel[0].id, channel[1], Iteration("newest", back)), (leaf.source.id, back)
-    writer = writers[leaf.source.id]
-    defined = firsts[writer.id]
-    made, _ = group.when(sequence[defined].time)
+    writer = interval.writers[leaf.source.id]
+    defined = interval.firsts[writer.id]
+    made, _ = group.when(interval.sequence[defined].time)
     age = back - made - (0 if defined < position else 1)
     if age < 0:
         raise group.code.refuse(f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]])
     return Register(group.names[leaf.source.id], age), (leaf.source.id, back)
 
 
-def _moves(
-    group: Group,
-    event: Event,
-    at: At,
-    position: int,
-    sequence: Sequence[Event],
-    firsts: Mapping[str, int],
-    writers: Mapping[int, Task],
-) -> Iterable[Step]:
+def _moves(interval: _Interval, position: int, at: At) -> Iterable[Step]:
     """Moves of older instances, just before the event assigns a variable that has some."""
+    event = interval.sequence[position]
     assert event.task is not None
-    if not event.computes or firsts[event.task.id] != position:
+    if not event.computes or interval.firsts[event.task.id] != position:
         return
     for value in event.task.writes:
-        oldest = 0
-        for i, other in enumerate(sequence):
-            for leaf in other.task.leaves if other.task and other.computes else ():
-                if leaf.source.id == value.id and group.channel(leaf) is None:
-                    stage, _ = group.when(other.time)
-                    location, _ = _location(group, leaf, i, stage, firsts, writers, sequence)
-                    oldest = max(oldest, location.age if isinstance(location, Register) else 0)
-        yield from (Step(Move(group.names[value.id], age, at), at.stage) for age in range(oldest, 0, -1))
+        name = interval.group.names[value.id]
+        yield from (Step(Move(name, age, at), at.stage) for age in range(_oldest(interval, value), 0, -1))
+
+
+def _oldest(interval: _Interval, value: Value) -> int:
+    """The age of the oldest instance of a value that an event reads from a register."""
+    ages, group = [0], interval.group
+    for i, other in enumerate(interval.sequence):
+        for leaf in other.task.leaves if other.task and other.computes else ():
+            if leaf.source.id == value.id and group.channel(leaf) is None:
+                location, _ = _location(interval, i, leaf, group.when(other.time)[0])
+                ages += [location.age] if isinstance(location, Register) else []
+    return max(ages)
 
 
 def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]]) -> Step:

@@ -61,52 +61,22 @@ class WgmmaPrinter:
 
     def issue(self, emitter: Emitter, statement: MmaIssue) -> list[str]:
         """The wgmma of elements `begin` to `end` of K, closed as one commit group."""
-        it = statement
-        program = emitter.program
-        dot = program.op(it.ops[-1])
-        assert isinstance(it.accumulator, Register)
-        scope = emitter.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
-        for read in it.reads:
-            if isinstance(read.location, Slot):
-                scope.values[read.value] = scope.operand(read, read.location)
-        for index in it.ops[:-1]:
-            op = program.op(index)
-            if not isinstance(op.result.type, Tensor):
-                execute(scope, op)
-        left, right, form = dot.operands[0], dot.operands[1], _form(emitter, dot)
-        assert isinstance(left.type, Tensor | MemDesc)
-        assert isinstance(right.type, MemDesc)
-        assert isinstance(left.type.dtype, Scalar)
-        assert isinstance(right.type.dtype, Scalar)
-        step, columns = 256 // BITS[left.type.dtype.name], form.shape[1] // form.across
-        word = f"wgmma_{NAMES[left.type.dtype.name]}_{NAMES[right.type.dtype.name]}_n{columns}"
-        b = scope.form(right)
-        assert isinstance(b, Shared)
-        lines = [emitter.comment(it.at, it.ops, it.node), "{", f"    const uint64_t descriptor_b = {_second(program, dot, b, form)};"]
-        majors = [_major(not b.transposed)]
-        a = scope.values.get(left.id)
-        a = a if isinstance(a, Shared) else None
-        if a is not None:
-            majors = [_major(a.transposed), *majors]
-            lines.append(f"    const uint64_t descriptor_a = {_first(a, form)};")
-        if step != 16 and "MN_MAJOR" in majors:
-            raise refuse(program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
-        choice = f"<{', '.join(majors)}>" if step == 16 else ""
+        program, dot = emitter.program, emitter.program.op(statement.ops[-1])
+        form, (a, b) = _form(emitter, dot), _operands(emitter, statement)
+        lines = [emitter.comment(statement.at, statement.ops, statement.node), "{"]
+        lines.append(f"    const uint64_t descriptor_b = {_second(program, dot, b, form)};")
+        lines += [f"    const uint64_t descriptor_a = {_first(a, form)};"] if isinstance(a, Shared) else []
+        word, step = _instruction_name(program, dot, form, a, b)
+        assert isinstance(statement.accumulator, Register)
+        into = variable(statement.accumulator)
         lines.append("    wgmma_fence();")
-        for k in range(it.begin, it.end, step):
-            add = "1" if k else _accumulates(it, emitter.least)
-            other = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
+        for k in range(statement.begin, statement.end, step):
+            add = "1" if k else _accumulates(statement, emitter.least)
+            right = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
             for band in range(form.bands):
-                into = variable(it.accumulator)
-                into = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
-                if a is not None:
-                    down = band * form.down // 4 * _rows(a)
-                    one = f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
-                else:
-                    per = left.type.shape[1] // step
-                    one = f"{_left_registers(program, it, dot)}[{band * per + k // step}]"
-                lines.append(f"    {word}{choice}({into}, {one}, {other}, {add});")
-        self.in_flight = (*self.in_flight, variable(it.accumulator))
+                part = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
+                lines.append(f"    {word}({part}, {_left(dot, form, a, band, k, step)}, {right}, {add});")
+        self.in_flight = (*self.in_flight, into)
         return [*lines, "    wgmma_commit();", "}"]
 
     def wait(self, pending: int) -> list[str]:
@@ -115,6 +85,44 @@ class WgmmaPrinter:
         self.in_flight = self.in_flight[len(done) :]
         left = set(self.in_flight)
         return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
+
+
+def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
+    """A in shared memory, or the variable that holds it, and B. What comes before the MMA only changes how they are seen."""
+    scope = emitter.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
+    for read in it.reads:
+        if isinstance(read.location, Slot):
+            scope.values[read.value] = scope.operand(read, read.location)
+    for index in it.ops[:-1]:
+        op = emitter.program.op(index)
+        if not isinstance(op.result.type, Tensor):
+            execute(scope, op)
+    dot = emitter.program.op(it.ops[-1])
+    a, b = scope.values.get(dot.operands[0].id), scope.form(dot.operands[1])
+    assert isinstance(b, Shared)
+    return a if isinstance(a, Shared) else _left_registers(emitter.program, it, dot), b
+
+
+def _instruction_name(program: Program, dot: Op, form: Fragment, a: Shared | str, b: Shared) -> tuple[str, int]:
+    """The runtime function, with its template arguments, and K of one instruction."""
+    types = [value.type.dtype for value in dot.operands[:2] if isinstance(value.type, Tensor | MemDesc)]
+    left, right = (one.name for one in types if isinstance(one, Scalar))
+    step = 256 // BITS[left]
+    majors = [*([_major(a.transposed)] if isinstance(a, Shared) else []), _major(not b.transposed)]
+    if step != 16 and "MN_MAJOR" in majors:
+        raise refuse(program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
+    choice = f"<{', '.join(majors)}>" if step == 16 else ""
+    return f"wgmma_{NAMES[left]}_{NAMES[right]}_n{form.shape[1] // form.across}{choice}", step
+
+
+def _left(dot: Op, form: Fragment, a: Shared | str, band: int, k: int, step: int) -> str:
+    """A from element k of K on, of one band of rows."""
+    if isinstance(a, Shared):
+        down = band * form.down // 4 * _rows(a)
+        return f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
+    whole = dot.operands[0].type
+    assert isinstance(whole, Tensor)
+    return f"{a}[{band * (whole.shape[1] // step) + k // step}]"
 
 
 def _accumulates(it: MmaIssue, least: int) -> str:
