@@ -51,7 +51,7 @@ def kernels() -> Any:
         if isinstance(inner, JITFunction):
             inner.device_caches.clear()
         if hasattr(value, "cache") and hasattr(value, "configs"):
-            value.cache.clear()
+            vars(value)["cache"].clear()
     return oneline_kernels
 
 
