@@ -1,10 +1,16 @@
 """`twill check`: verify a schedule file without a solver."""
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from twill.cli.options import Command, input_options, inputs, prepared, what_if_options
+from twill.cli import worker
+from twill.cli.options import Command, Seconds, input_options, inputs, prepared, what_if_options
+
+if TYPE_CHECKING:
+    from twill.files import ScheduleDocument
+    from twill.ir.problem import Problem
 
 
 @click.command(cls=Command, short_help="Verify a schedule independently, with no solver.")
@@ -12,18 +18,21 @@ from twill.cli.options import Command, input_options, inputs, prepared, what_if_
 @click.argument("spec")
 @input_options
 @what_if_options
+@click.option("--prove", is_flag=True, help="Refute the interval below the answer again, with an engine other than the recorded one.")
+@click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For --prove.")
 @click.pass_context
-def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
+def check(ctx: click.Context, schedule: str, spec: str, prove: bool, time_limit: float, **options: Any) -> None:
     """Verify SCHEDULE, a schedule.json, against SPEC, the kernel or graph that it was made from.
 
     The command builds the problem from SPEC again, for the machine named in the schedule unless --machine or --arch names another. It
     checks every rule on the numbers, computes the bounds again, and checks that the status follows from the evidence. Repeat the
-    what-if options that the schedule was made with.
+    what-if options that the schedule was made with. Notes, reasons and times are the writer's and are not checked. A schedule made
+    with --modulo-only is checked against dependences and units alone.
 
     \b
     twill check out/schedule.json kernel.ttgir
 
-    Exit status: 0 all rules hold, 1 a rule is broken, 2 bad input.
+    Exit status: 0 all rules hold, 1 a rule is broken or --prove found a smaller interval, 2 bad input, 4 --prove reached its time limit.
     """
     from twill.files import load, read_schedule
     from twill.verify import check_document
@@ -40,4 +49,29 @@ def check(ctx: click.Context, schedule: str, spec: str, **options: Any) -> None:
     if violations:
         ctx.exit(1)
     held = "every rule holds" if document.result.solution else "no schedule; bounds and evidence hold"
+    if document.options.modulo_only:
+        held += " for dependences and units; the joint rules (groups, registers, memory) were not checked"
     click.echo(f"{problem.name}: {held}; {document.result.status}")
+    if prove:
+        ctx.exit(_proved(document, case.problem, time_limit))
+
+
+def _proved(document: "ScheduleDocument", problem: "Problem", time_limit: float) -> int:
+    """Confirm the proof with another engine, say how that went; the exit status."""
+    from twill.smt.prove import confirm
+
+    joint = not document.options.modulo_only
+    result = replace(document.result, problem=problem)
+    found = worker.alone(lambda: confirm(result, time_limit, joint=joint))
+    if found is None:
+        click.echo("proof: a bound refutes every smaller interval; it was computed again")
+        return 0
+    where = f"interval {found.interval} with up to {found.max_in_flight} iterations in flight, refuted by {found.recorded}"
+    if found.contradicted:
+        click.echo(f"proof: {where}, has a schedule, found by {found.by}: please report this")
+        return 1
+    if found.by is None:
+        click.echo(f"proof: {where}, was not decided by another engine in {time_limit:g} s")
+        return 4
+    click.echo(f"proof: {where}, is refuted by {found.by} too")
+    return 0

@@ -9,6 +9,7 @@ from twill.ir.search import Options
 
 _HOME = {
     "cpsat": "twill.smt.cpsat",
+    "benders": "twill.smt.benders",
     "sat": "twill.smt.sat",
     "yices": "twill.smt.yices",
     "cbc": "twill.modulo.cbc",

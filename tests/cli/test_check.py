@@ -1,0 +1,64 @@
+"""`twill check`: what it says about modulo-only schedules, and `--prove`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from twill.cli import twill
+
+GEMM = "examples/ttgir/gemm.sm90.ttgir"
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(twill, arguments)
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def schedule(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a GEMM, under all rules."""
+    folder = tmp_path_factory.mktemp("schedule")
+    assert run("schedule", GEMM, "--arch", "sm90", "--no-drawings", "--out", str(folder))[0] == 0
+    return folder / "schedule.json"
+
+
+def test_modulo_only_says_what_was_not_checked(tmp_path: Path) -> None:
+    assert run("schedule", GEMM, "--arch", "sm90", "--modulo-only", "--no-drawings", "--out", str(tmp_path))[0] == 0
+    status, text = run("check", str(tmp_path / "schedule.json"), GEMM, "--arch", "sm90")
+    assert status == 0
+    assert "the joint rules (groups, registers, memory) were not checked" in text
+
+
+def test_prove_at_the_lower_bound_needs_no_engine(schedule: Path) -> None:
+    status, text = run("check", str(schedule), GEMM, "--arch", "sm90", "--prove")
+    assert status == 0
+    assert "a bound refutes every smaller interval" in text
+
+
+def test_a_false_infeasible_is_refused(schedule: Path, tmp_path: Path) -> None:
+    """Without a refutation up to the last interval that could matter."""
+    document = json.loads(schedule.read_text())
+    document |= {"status": "infeasible", "refuted": [], "groups": [], "places": [], "notes": [], "reasons": []}
+    document |= dict.fromkeys(("interval", "length", "stages", "copies", "interval_cycles", "length_cycles"))
+    document["bounds"]["proved"] = 1
+    for op in document["ops"]:
+        op |= {"start": None, "stage": None, "group": None}
+    for edge in document["edges"]:
+        edge["cross_group"] = None
+    false = tmp_path / "false.json"
+    false.write_text(json.dumps(document))
+    status, text = run("check", str(false), GEMM, "--arch", "sm90")
+    assert status == 1
+    assert "could work and nothing refutes them" in text
+
+
+def test_an_engine_that_does_not_exist_is_refused(schedule: Path, tmp_path: Path) -> None:
+    document = json.loads(schedule.read_text())
+    document["refuted"].append({"interval": 1023, "copies": 4, "by": "oracle", "seconds": 0, "below": True})
+    false = tmp_path / "false.json"
+    false.write_text(json.dumps(document))
+    status, text = run("check", str(false), GEMM, "--arch", "sm90")
+    assert status == 1
+    assert "'oracle' is no engine" in text

@@ -1,0 +1,42 @@
+"""A proof is confirmed by another engine than the recorded one, and a wrong one is contradicted."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.samples import attention
+from tests.smt.test_in_flight import gemm
+from twill.ir.schedule import Refutation, Result
+from twill.ir.search import Options
+from twill.pipeline import solve
+from twill.smt.prove import confirm
+
+
+def tight() -> Result:
+    """Two slots of shared memory: the bound is out of reach, and an engine proves it."""
+    problem = gemm(900)
+    return solve(replace(problem, limits=replace(problem.limits, shared=16384 * 2)), Options(explain=False))
+
+
+def test_another_engine_refutes_the_interval_below() -> None:
+    result = tight()
+    found = confirm(result, 60.0)
+    recorded = result.refuted[-1].by
+    assert recorded.startswith("capacity of") == (found is None)
+    assert found is None or (found.by not in (None, recorded) and not found.contradicted)
+
+
+def test_a_wrong_record_is_contradicted() -> None:
+    result = attention()
+    assert result.solution is not None
+    interval = result.solution.interval
+    false = replace(result, proved=interval + 1, refuted=(Refutation(interval, 4, "sat", 0.0, below=True),), max_in_flight=4)
+    found = confirm(false, 60.0)
+    assert found is not None
+    assert (found.by, found.contradicted) == ("cpsat", True)
+
+
+@pytest.mark.parametrize("by", ["ResMII tensor", "capacity of shared memory"])
+def test_a_bound_needs_no_engine(by: str) -> None:
+    result = attention()
+    assert confirm(replace(result, refuted=(Refutation(result.proved - 1, None, by, 0.0, below=True),)), 1.0) is None
