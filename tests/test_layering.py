@@ -85,3 +85,11 @@ def test_the_documentation_has_the_same_layers() -> None:
     rows = [line for line in text.split("## Layers")[1].split("## ")[0].splitlines() if line.startswith("| ") and line[2].isdigit()]
     shown = [tuple(sorted(name.strip(" `") for name in row.split("|")[2].split(","))) for row in rows]
     assert shown == [tuple(sorted(names)) for names in LAYERS]
+
+
+def test_the_reader_knows_nothing_of_what_uses_it() -> None:
+    """Within twill.extract: text is read first; dependences, rewrites and the front end build on it."""
+    for path in sorted(Path("twill/extract/reader").glob("*.py")):
+        assert {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.extract.")} <= {"reader"}, path
+    for path in sorted(Path("twill/extract/dependence").glob("*.py")):
+        assert {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.extract.")} <= {"reader", "dependence"}, path

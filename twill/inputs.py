@@ -167,7 +167,7 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
 
 def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
     """The loops with these names, or all loops that can be scheduled. Raises TwillError if a named loop cannot be, or none can."""
-    from twill.extract.reader.ttgir import loops
+    from twill.extract.dependence.loops import loops
 
     found = loops(module)
     if not names:

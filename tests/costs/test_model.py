@@ -16,8 +16,9 @@ from twill.costs.machine import default_machine, load, parse
 from twill.costs.model import Overrides, extremes, price, prices
 from twill.diagnostics import Location, TwillError
 from twill.extract.dependence.build import graph
+from twill.extract.dependence.loops import loops
 from twill.extract.dependence.simplify import ALL_RULES
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.reader.ttgir import read
 from twill.ir.graph import Exchange, Graph, Place, Tile, Work
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem

@@ -10,7 +10,8 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.emit.ttgir import Dialect, annotate, bare, placements
 from twill.extract.dependence.build import graph
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.dependence.loops import loops
+from twill.extract.reader.ttgir import read
 from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Operation, Problem, Resolution, Value

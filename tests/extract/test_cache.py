@@ -15,10 +15,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from twill.diagnostics import TwillError
+from twill.extract.dependence.loops import loops
 from twill.extract.frontend import triton as frontend
 from twill.extract.frontend.source import load
 from twill.extract.frontend.triton import CUTS, capture, resolved, version
-from twill.extract.reader.ttgir import loops
 
 KERNELS = Path(__file__).parent / "kernels.py"
 

@@ -9,8 +9,9 @@ from networkx import DiGraph, is_directed_acyclic_graph
 
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
+from twill.extract.dependence.loops import loops
 from twill.extract.dependence.simplify import ALL_RULES
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.reader.ttgir import read
 from twill.ir.graph import Edge, Graph
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "ttgir").glob("*.ttgir"))

@@ -11,11 +11,12 @@ pytest.importorskip("triton")
 from twill.diagnostics import TwillError
 from twill.emulate.build import Request, run
 from twill.emulate.build import load as load_build
+from twill.extract.dependence.loops import loops
 from twill.extract.frontend.descriptors import DESCRIPTOR, EXTENT, device_descriptors
 from twill.extract.frontend.persistent import persistent
 from twill.extract.frontend.source import load
 from twill.extract.frontend.triton import capture, validate
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.reader.ttgir import read
 from twill.generate import files, generate
 from twill.inputs import Inputs
 from twill.ir.loop import Module, Pointer, Scalar

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twill.diagnostics import TwillError
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.dependence.loops import loops
+from twill.extract.reader.ttgir import read
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [

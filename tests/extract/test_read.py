@@ -3,7 +3,8 @@
 import pytest
 
 from twill.diagnostics import Location, TwillError
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.dependence.loops import loops
+from twill.extract.reader.ttgir import read
 from twill.ir import loop as ir
 
 HEADER = """\

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.dependence.loops import loops
+from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.early_return import structured
 from twill.extract.rewrite.induction import from_iteration
 from twill.ir.loop import Module, Scalar

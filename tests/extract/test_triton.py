@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("triton")
 
+from twill.extract.dependence.loops import loops
 from twill.extract.frontend.triton import capture, capture_kernel, finish, load_file, validate, version
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.reader.ttgir import read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/ttgir/*.ttgir"))

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.dependence.loops import loops
+from twill.extract.reader.ttgir import read
 from twill.ir.loop import Loop, MemDesc, TensorDesc, TensorMemory
 
 FIXTURES = Path(__file__).parent / "fixtures"

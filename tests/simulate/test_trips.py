@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.dependence.loops import loops
+from twill.extract.reader.ttgir import read
 from twill.simulate.trips import trips
 
 MADE_FROM_MEMORY = """

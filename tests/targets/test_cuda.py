@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.programs import EXAMPLES, assembled, loops, program
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.extract.reader.ttgir import loops as found
+from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
 from twill.ir.program import MmaIssue, MmaWait, Pipelined, Register, Write, walk
 from twill.launch import manifest

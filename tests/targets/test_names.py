@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.programs import FORMS, assemble, loops, program
-from twill.extract.reader.ttgir import loops as found
+from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
 from twill.ir.names import identifier, value_names
 from twill.launch.build import RUNTIME as HEADERS

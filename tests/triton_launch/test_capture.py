@@ -17,9 +17,9 @@ from tests.triton_launch import kernels as sources
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
 from twill.bench.captured import Recompiled, _rebuilt, _values, compiled, stored
 from twill.diagnostics import TwillError
+from twill.extract.dependence.loops import loops
 from twill.extract.frontend.capture_file import kernel_of, kernels_in
 from twill.extract.frontend.source import load
-from twill.extract.reader.ttgir import loops
 from twill.triton.capture import Recorder, described, merge
 
 kernels: Any = sources

@@ -244,7 +244,7 @@ def test_what_is_not_supported_is_refused_with_its_line() -> None:
         odd = read(source, module.file)
     except TwillError as problem:
         pytest.skip(f"the reader refuses it: {problem.message}")
-    from twill.extract.reader.ttgir import loops as found
+    from twill.extract.dependence.loops import loops as found
 
     with pytest.raises(TwillError, match="can not be generated") as refused:
         lower(odd, [replace(one, loop=found(odd)[0])], TARGET)

@@ -20,9 +20,10 @@ from twill.bench.contenders import TRITON, TWILL, WAVE, Field, field, one_wave
 from twill.bench.measure import Spread, cycles, times
 from twill.bench.profile_target import Request, Runs
 from twill.diagnostics import TwillError
+from twill.extract.dependence.loops import loops
 from twill.extract.frontend.arguments import from_text
 from twill.extract.frontend.persistent import GRID
-from twill.extract.reader.ttgir import loops, read
+from twill.extract.reader.ttgir import read
 from twill.inputs import Inputs
 from twill.ir.loop import Function, Loop, Module
 from twill.launch.arrays import of_torch

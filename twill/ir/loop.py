@@ -1,6 +1,6 @@
 """What a TTGIR file says: modules, functions, operations, values, types, and the loops found among them.
 
-`extract.ttgir.read` makes these from text and `extract.ttgir.loops` finds the loops; everything after works on them
+`extract.reader.ttgir.read` makes these from text and `extract.dependence.loops` finds the loops; everything after works on them
 alone. All are frozen. Operations, values, blocks and loops are compared by identity (two `%x` of sibling regions are
 two values); types, encodings and locations are plain values. Offsets count characters of `Module.text`.
 """

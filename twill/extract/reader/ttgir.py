@@ -1,11 +1,11 @@
 """TTGIR text to `Module`, without Triton.
 
 Takes the text of a file as Triton 3.5 to 3.9 writes it (printed by a compiler pass, from Triton's cache or by hand);
-gives its functions with every operation, value, type and location, and its loops. Guarantees: the time is linear in the
-text, and text that is truncated, malformed or hostile raises exactly one TwillError that points at its place.
+gives its functions with every operation, value, type and location. Guarantees: the time is linear in the text, and text
+that is truncated, malformed or hostile raises exactly one TwillError that points at its place.
 
     module = read(Path("fa_fwd.sm90.ttgir").read_text(), "fa_fwd.sm90.ttgir")
-    for loop in loops(module):
+    for loop in twill.extract.dependence.loops.loops(module):
         print(loop.path, loop.location, loop.refusal)
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twill.extract.dependence.loops import loops
 from twill.extract.reader.control import READERS, carried_types
 from twill.extract.reader.lexer import Token, Tokens, tokenize
 from twill.extract.reader.locations import Places, PythonLocation
@@ -22,8 +21,6 @@ from twill.extract.reader.operations import Operations, Scope
 from twill.extract.reader.syntax import Cursor, attribute, entry
 from twill.extract.reader.types import Types
 from twill.ir import loop as ir
-
-__all__ = ["loops", "read"]
 
 
 def read(text: str, file: str) -> ir.Module:
