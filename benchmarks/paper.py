@@ -64,7 +64,7 @@ class Asker:
         return Row(answer, command(inputs, *(["--modulo-only"] if modulo else [])) + how)
 
 
-def verdict(answer: Answer, interval: Time | None) -> str:
+def outcome(answer: Answer, interval: Time | None) -> str:
     """What is known about one interval."""
     if interval is None:
         return "not known, because there is no interval to compare with"
@@ -246,14 +246,14 @@ def hopper_forward(asker: Asker) -> Section:
         f"Ping-pong: the sub-tiles are in groups of their own: {yes(apart)}; while one computes its exponentials, the tensor core "
         "works for "
         f"the other during {shares} of the time.",
-        f"Which sub-tile needs pipelining across iterations: with sub-tile 0 in order, {verdict(rows[0].answer, interval)}; "
-        f"with sub-tile 1 in order, {verdict(rows[1].answer, interval)}; with both, {verdict(neither.answer, interval)}. "
+        f"Which sub-tile needs pipelining across iterations: with sub-tile 0 in order, {outcome(rows[0].answer, interval)}; "
+        f"with sub-tile 1 in order, {outcome(rows[1].answer, interval)}; with both, {outcome(neither.answer, interval)}. "
         f"{needed([row.answer for row in rows], neither.answer, interval)}",
-        f"Priced beside an idle tensor core, with both in order: {verdict(relaxed.answer, alone.answer.interval)}. The other prices "
-        "are those beside a tensor core that works (docs/costs.md).",
+        f"Costed with an idle tensor core, with both in order: {outcome(relaxed.answer, alone.answer.interval)}. The other costs "
+        "are those under contention with a tensor core that works (docs/costs.md).",
         f"From first start to last end of an iteration the sub-tiles take {spans} cycles; in order means that the next iteration "
         "of a sub-tile begins when all operations of this one have begun.",
-        f"One group that computes instead of two: {verdict(one.answer, interval)}.",
+        f"One group that computes instead of two: {outcome(one.answer, interval)}.",
     )
     return Section(
         "Hopper forward",
@@ -301,17 +301,17 @@ def blackwell_forward(asker: Asker) -> Section:
     answer = joint.answer
     tight = modulo.answer.result.proved
     found = (
-        f"Timing alone is proven to need {tight}; the joint problem there: {verdict(answer, tight)}.",
+        f"Timing alone is proven to need {tight}; the joint problem there: {outcome(answer, tight)}.",
         f"The joint answer uses {len(answer.solution.groups) if answer.solution else 0} groups, {wide_groups(answer)} of them "
         "wide; hoisted "
         f"first products, by sub-tile: {', '.join(yes(h) for h in hoisted(answer))}.",
-        f"The paper's (and FA4's) partition at the joint answer's interval: {verdict(fa4.answer, interval)}.",
-        f"Four groups: {verdict(four.answer, interval)}. Three groups: {verdict(three.answer, interval)}.",
+        f"The paper's (and FA4's) partition at the joint answer's interval: {outcome(fa4.answer, interval)}.",
+        f"Four groups: {outcome(four.answer, interval)}. Three groups: {outcome(three.answer, interval)}.",
         f"Who does what: {roles(answer)}. Of four groups at most: {roles(four.answer)}.",
-        f"No cross-warp communication (what loads bring excepted): {verdict(alone.answer, interval)}.",
-        f"No sub-tiling, at its own smallest interval with timing alone: {verdict(untiled.answer, single.answer.interval)}"
+        f"No cross-warp communication (what loads bring excepted): {outcome(alone.answer, interval)}.",
+        f"No sub-tiling, at its own smallest interval with timing alone: {outcome(untiled.answer, single.answer.interval)}"
         + _per_tile(untiled.answer, interval),
-        f"Every operation a node of its own, as in the paper's graph: {verdict(printed.answer, interval)}.",
+        f"Every operation a node of its own, as in the paper's graph: {outcome(printed.answer, interval)}.",
         *beside_the_paper(
             (
                 Variant("four groups", four.answer, tight, interval),
@@ -371,9 +371,9 @@ def hopper_backward(asker: Asker) -> Section:
     roomy = asker("128 x 128 tiles, registers without limit", inputs[128], change=more_registers, how="  (and more registers)")
     answer = large.answer
     found = (
-        f"128 x 128 tiles at the smallest interval with timing alone: {verdict(answer, modulo.answer.interval)}; with registers "
+        f"128 x 128 tiles at the smallest interval with timing alone: {outcome(answer, modulo.answer.interval)}; with registers "
         "without limit: "
-        f"{verdict(roomy.answer, modulo.answer.interval)}.",
+        f"{outcome(roomy.answer, modulo.answer.interval)}.",
         f"Pipelining across iterations, 128 x 128: {_across(answer)} With registers without limit: {_across(roomy.answer)}",
         f"With 64 x 128 tiles: {_across(small.answer)}",
     )

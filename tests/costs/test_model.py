@@ -1,4 +1,4 @@
-"""Prices: shapes and element types whose cost is known, and the problems of the examples."""
+"""Costs: shapes and element types whose cost is known, and the problems of the examples."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tests.extract.test_dependence import DOT, LOAD, TOKEN, B, D, T, loop
 from twill.costs.charge import charge
 from twill.costs.listing import listing
 from twill.costs.machine import default_machine, load, parse
-from twill.costs.model import Overrides, extremes, price, prices
+from twill.costs.model import Overrides, costed, costs, extremes
 from twill.diagnostics import Location, TwillError
 from twill.extract.dependence.build import graph
 from twill.extract.dependence.loops import loops
@@ -40,7 +40,7 @@ def machine_of(name: str) -> Machine:
 
 
 def problem(name: str, shared: int | None = None, prefetch: int | None = None, contention: bool = True) -> Problem:
-    return price(example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch, contention=contention))
+    return costed(example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch, contention=contention))
 
 
 def tile(*shape: int, dtype: str = "f32", bits: int = 32, place: Place = "registers", registers: int = 64, held: int = 0) -> Tile:
@@ -104,16 +104,16 @@ def test_an_operation_without_a_cost_names_the_table_to_add() -> None:
 
 def test_a_scan_pays_for_what_triton_makes_of_it() -> None:
     """In PTX for sm_90, 4 elements a thread and row, 32 threads a row: 11 additions, 8 selections, 6 shuffles for each row and thread."""
-    rows, priced = tile(128, 128), load("h200")
+    rows, machine = tile(128, 128), load("h200")
     work = Work("tt.scan", "scan", (rows,), (rows,), exchange=Exchange(4, 5, 0), combine=("arith.addf",))
-    parts, made = 128 * 128 // 4, charge(work, priced)
+    parts, made = 128 * 128 // 4, charge(work, machine)
     assert (made.units["fma"], made.units["alu"], made.units["smem"]) == (11 * parts // 128, 8 * parts // 64, 6 * parts // 32)
-    alone = charge(replace(work, exchange=Exchange(128, 0, 0)), priced)
+    alone = charge(replace(work, exchange=Exchange(128, 0, 0)), machine)
     assert (alone.units["fma"], alone.units["smem"]) == (127, 0), "a thread that holds a row joins its elements once"
     assert "alu" not in alone.units
-    across = charge(replace(work, exchange=Exchange(4, 5, 1)), priced)
+    across = charge(replace(work, exchange=Exchange(4, 5, 1)), machine)
     assert across.units["fma"] == made.units["fma"] + 128 * 128 // 128
-    assert across.latency >= made.latency + priced.handover.barrier
+    assert across.latency >= made.latency + machine.handover.barrier
 
 
 def test_a_running_sum_is_not_taken_for_a_row_sum() -> None:
@@ -188,7 +188,7 @@ def test_the_running_example_of_the_paper() -> None:
     operand = "tensor<64x64xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"
     convert = f"%g = ttg.convert_layout %h : tensor<64x64xf16, #mma> -> {operand}\n"
     update = f"%o = ttng.warp_group_dot %g, %k, %acc {{inputPrecision = 0 : i32}} : {operand} * {B} -> {T}\n"
-    found = price(loop(LOAD + DOT + softmax + convert + update, "%acc = %zero", "%o", T), load("toy"))
+    found = costed(loop(LOAD + DOT + softmax + convert + update, "%acc = %zero", "%o", T), load("toy"))
     work = {op.id: [(r.unit, r.cycles) for r in op.reservations] for op in found.operations if op.reservations}
     assert work == {"dot.d": [("TC", 1)], "exp2.e": [("SFU", 1)], "dot.o": [("TC", 1)]}
     assert {(e.src, e.dst): (e.delay, e.distance) for e in found.edges if e.src != "load.k0"} == {
@@ -209,13 +209,13 @@ def test_every_example_has_a_problem(name: str) -> None:
     assert all(op.variable == (op.name in ("tt.load", "tt.descriptor_load")) for op in found.operations)
     assert all(edge.crossing >= edge.delay >= 0 for edge in found.edges)
     assert bounds(found).value > 1
-    assert len(prices(example(name), machine_of(name))) == len(found.operations)
+    assert len(costs(example(name), machine_of(name))) == len(found.operations)
 
 
 @settings(max_examples=25, deadline=None)
 @given(name=st.sampled_from(NAMES), rules=st.sets(st.sampled_from(ALL_RULES)))
 def test_every_choice_of_rules_can_be_priced(name: str, rules: set[str]) -> None:
-    found = price(example(name, tuple(rule for rule in ALL_RULES if rule in rules)), machine_of(name))
+    found = costed(example(name, tuple(rule for rule in ALL_RULES if rule in rules)), machine_of(name))
     names = {op.id for op in found.operations}
     assert all(v.src in names and {u.op for u in v.uses} <= names and min((u.hold for u in v.uses), default=0) >= 0 for v in found.values)
     assert len({v.id for v in found.values}) == len(found.values)
@@ -245,7 +245,7 @@ def test_a_streamed_consumer_follows_a_chunk_behind_unless_the_rule_is_off() -> 
     chained, whole = (
         {
             (e.src, e.dst): e
-            for e in price(g, machine, Overrides(contention=False)).edges
+            for e in costed(g, machine, Overrides(contention=False)).edges
             if e.src.startswith("ffma") and e.dst.startswith("exp2")
         }
         for g in (found, apart)
@@ -292,43 +292,43 @@ def test_loads_run_ahead_as_far_as_shared_memory_allows() -> None:
 def test_operations_are_priced_beside_a_busy_tensor_core() -> None:
     """Attention's bound is the tensor core's, so it always works; fa_bwd's is shared memory's, so it works 2560 of 3340 cycles."""
     beside = Overrides()
-    found = {op.id: op for op in price(example("fa_fwd_subtiled.sm90"), load("h200"), beside).operations}
+    found = {op.id: op for op in costed(example("fa_fwd_subtiled.sm90"), load("h200"), beside).operations}
     assert found["exp2.weights_20"].issue == ceil(512 * 1.33)
     assert found["dot.scores1"] == problem("fa_fwd_subtiled.sm90", contention=False).operation("dot.scores1"), (
         "it does not slow itself down"
     )
-    partly = price(example("fa_bwd.sm90"), load("h200"), beside).operation("exp2.weights_22")
+    partly = costed(example("fa_bwd.sm90"), load("h200"), beside).operation("exp2.weights_22")
     assert partly.issue == ceil(512 * (1 + 0.33 * 2560 / 3340))
-    assert price(example("fa_fwd.sm100"), load("b200"), beside) == problem("fa_fwd.sm100", contention=False), "nothing is known of it"
+    assert costed(example("fa_fwd.sm100"), load("b200"), beside) == problem("fa_fwd.sm100", contention=False), "nothing is known of it"
 
 
 def test_the_extremes_enclose_a_problem() -> None:
     idle, busy = extremes(example("fa_bwd.sm90"), load("h200"))
-    for op in price(example("fa_bwd.sm90"), load("h200")).operations:
+    for op in costed(example("fa_bwd.sm90"), load("h200")).operations:
         assert idle.operation(op.id).issue <= op.issue <= busy.operation(op.id).issue
 
 
 def test_a_given_latency_changes_the_edges_of_that_operation() -> None:
     found = example("gemm_reduction.sm90")
-    changed = price(found, load("h200"), Overrides(latency={"reduce_sum.total_12": 5000}))
+    changed = costed(found, load("h200"), Overrides(latency={"reduce_sum.total_12": 5000}))
     assert [e.delay for e in changed.edges if e.src == "reduce_sum.total_12"] == [5000]
     with pytest.raises(TwillError, match=r"no operation 'reduce_sum\.total'") as error:
-        price(found, load("h200"), Overrides(latency={"reduce_sum.total": 1}))
+        costed(found, load("h200"), Overrides(latency={"reduce_sum.total": 1}))
     assert "reduce_sum.total_12" in (error.value.help or "")
 
 
 def test_sixteen_warps_are_refused() -> None:
     with pytest.raises(TwillError, match="16 warps"):
-        price(replace(example("gemm.sm90"), warps=16), load("h200"))
+        costed(replace(example("gemm.sm90"), warps=16), load("h200"))
 
 
 def test_a_machine_decides_the_costs() -> None:
     slow = parse((Path(load("h200").file)).read_text(encoding="utf-8").replace("f16 = 2048", "f16 = 1024"), "slow.toml")
-    assert bounds(price(example("gemm.sm90"), slow)).value == 2048
+    assert bounds(costed(example("gemm.sm90"), slow)).value == 2048
 
 
 @pytest.mark.parametrize("name", ["fa_fwd_subtiled.sm90", "fa_fwd_subtiled.sm100", "fa_bwd.sm90"])
 def test_listing(name: str, golden: Callable[[str, str], None]) -> None:
     found = example(name)
-    formulas = {made.node.id: made.charge.formula for made in prices(found, machine_of(name))}
-    golden(f"{name}.txt", listing(price(found, machine_of(name)), formulas))
+    formulas = {made.node.id: made.charge.formula for made in costs(found, machine_of(name))}
+    golden(f"{name}.txt", listing(costed(found, machine_of(name)), formulas))

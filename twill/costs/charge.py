@@ -1,7 +1,7 @@
-"""The price of one operation on one machine.
+"""The cost of one operation on one machine.
 
 Takes a `Work` and a `Machine`; gives a `Charge`: cycles on each unit, latency, issue time, and the formula that made them. Guarantees:
-an operation without a cost is an error that names the table to add, at the operation's place.
+an operation without a cost is an error that names the table to add, at the operation's line.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,12 +35,12 @@ class Charge:
 
 
 def charge(work: Work, machine: Machine) -> Charge:
-    """The price of one operation. Raises TwillError where the machine has no cost for it."""
+    """The cost of one operation. Raises TwillError where the machine has no cost for it."""
     return KINDS[work.kind](work, machine)
 
 
 def cost_of(op: str, work: Work, machine: Machine) -> Cost:
-    """The cost table of an operation, at the place of `work`."""
+    """The cost table of an operation, at the line of `work`."""
     cost = machine.cost(cost_name(op))
     if cost is None:
         raise TwillError(
@@ -125,38 +125,38 @@ def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:
 
 
 def reduction(work: Work, machine: Machine) -> Charge:
-    """Join the elements held by each thread, then pass partial results between lanes, and between warps where rows span them."""
+    """Combine the elements held by each thread, then pass partial results between lanes, and between warps where rows span them."""
     tile, lanes = work.inputs[0], (work.exchange or UNKNOWN).lanes
     return _along_rows(work, machine, [(op, tile.held) for op in work.combine], lanes, work.outputs[0].held)
 
 
 def scan(work: Work, machine: Machine) -> Charge:
-    """Join the elements held by each thread, pass what they come to from lane to lane, and join what comes before a thread's elements to
+    """Combine the elements held by each thread, pass the results from lane to lane, and combine what comes before a thread's elements to
     all but the last; a lane keeps only what is of lanes before it. Between warps once more, for every element."""
     tile, spread = work.inputs[0], work.exchange or UNKNOWN
     ends = tile.held // spread.serial
     within, exchanges = tile.held - ends, spread.lanes + 1 if spread.lanes else 0
     kept = within + spread.lanes * ends if spread.lanes else 0
-    joined = within + kept + (tile.held if spread.warps else 0)
-    return _along_rows(work, machine, [*((op, joined) for op in work.combine), ("arith.select", kept)], exchanges, ends)
+    combined = within + kept + (tile.held if spread.warps else 0)
+    return _along_rows(work, machine, [*((op, combined) for op in work.combine), ("arith.select", kept)], exchanges, ends)
 
 
 def _along_rows(work: Work, machine: Machine, steps: Sequence[tuple[str, int]], exchanges: int, ends: int) -> Charge:
-    """So many of each step, and exchanges of `ends` elements between lanes. One row's elements are joined one after the other, which
+    """So many of each step, and exchanges of `ends` elements between lanes. One row's elements are combined one after the other, which
     delays the result but leaves the units to other rows and groups."""
     steps, spread = [(op, count) for op, count in steps if count], work.exchange or UNKNOWN
-    joins = [counted(replace(work, op=op), machine, count, _widest(work), "elements held") for op, count in steps]
+    combines = [counted(replace(work, op=op), machine, count, _widest(work), "elements held") for op, count in steps]
     passed = counted(work, machine, exchanges * ends, work.inputs[0].dtype, "elements passed between lanes")
     cost = cost_of(work.op, work, machine)
     across = machine.handover.barrier if spread.warps else 0
-    busy = sum(join.issue for join in joins)
+    busy = sum(one.issue for one in combines)
     serial = ceil(spread.serial * cost.step)
-    terms = [f"{op}: {join.formula}" for (op, _), join in zip(steps, joins, strict=True)]
+    terms = [f"{op}: {one.formula}" for (op, _), one in zip(steps, combines, strict=True)]
     terms += [f"{exchanges} exchanges between lanes of {cost.latency}, {exchanges * ends} elements"] if exchanges else []
     terms += [f"{spread.serial} a thread and row, {cost.step:g} apart"] if serial > busy else []
     terms += [f"{across} for a barrier between warps"] if across else []
     return Charge(
-        added(*(join.units for join in joins), passed.units),
+        added(*(one.units for one in combines), passed.units),
         latency=max(busy, serial) + max(passed.issue, exchanges * cost.latency) + across,
         issue=busy + passed.issue + across,
         formula="; ".join(terms),
@@ -176,7 +176,7 @@ def added(*tables: Mapping[str, int]) -> dict[str, int]:
     return total
 
 
-def product(work: Work, machine: Machine) -> Charge:
+def mma(work: Work, machine: Machine) -> Charge:
     """M N K multiply-adds at the rate of the wider operand, M rounded up to the rows of the instruction; operands in shared memory are read
     once per pass over them."""
     cost = cost_of(work.op, work, machine)
@@ -195,7 +195,7 @@ def _width(dtype: str) -> int:
 
 
 def _operand(tile: Tile, extent: int, step: int) -> int:
-    """Bytes read of an operand in shared memory that is read anew for every `step` of the other one's `extent`."""
+    """Bytes read of an operand in shared memory that is read again for every `step` of the other one's `extent`."""
     return tile.bytes * -(-extent // step) if tile.place == "shared" and step else 0
 
 
@@ -225,7 +225,7 @@ KINDS: Mapping[Kind, Callable[[Work, Machine], Charge]] = {
     "load": moved,
     "store": moved,
     "atomic": atomic,
-    "mma": product,
+    "mma": mma,
     "elementwise": elementwise,
     "reduce": reduction,
     "scan": scan,

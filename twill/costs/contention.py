@@ -11,7 +11,7 @@ from twill.ir.machine import Cost, Machine, Rate
 from twill.ir.problem import Operation
 
 
-def beside(machine: Machine, busy: float) -> Machine:
+def under_contention(machine: Machine, busy: float) -> Machine:
     """The machine with its tensor core working a part `busy` (0 to 1) of the time, which it does not slow down itself."""
     if machine.contention is None or not busy:
         return machine
@@ -39,8 +39,8 @@ def load(operations: Iterable[Operation], machine: Machine) -> float:
     """The part of the time that the tensor core works where the busiest unit always does; 0 where nothing is known of contention."""
     if machine.contention is None:
         return 0.0
-    asked = dict.fromkeys(machine.units, 0.0)
+    demand = dict.fromkeys(machine.units, 0.0)
     for taken in (taken for op in operations for taken in op.reservations):
-        asked[taken.unit] += taken.cycles * taken.amount / machine.units[taken.unit].capacity
-    busiest = max(asked.values())
-    return asked[machine.contention.unit] / busiest if busiest else 0.0
+        demand[taken.unit] += taken.cycles * taken.amount / machine.units[taken.unit].capacity
+    busiest = max(demand.values())
+    return demand[machine.contention.unit] / busiest if busiest else 0.0

@@ -17,7 +17,7 @@ def listing(problem: Problem, formulas: Mapping[str, str] | None = None) -> str:
         (("operation", "is", "units", "latency", "issue", "warps", "", "formula"), _operations(problem, formulas or {})),
         (("from", "to", "kind", "distance", "delay", "across groups", ""), map(_edge, problem.edges)),
         (("value", "written by", "registers", "shared", "tensor", "staging", "", "read by"), map(_value, problem.values)),
-        (("unit", "capacity", "asked per iteration", "at least"), _demand(problem)),
+        (("unit", "capacity", "cycles per iteration", "at least"), _demand(problem)),
     )
     tables = [_table(head, rows) for head, rows in parts]
     return "\n".join([f"{problem.name} on {problem.machine}", *tables, *_rest(problem)]) + "\n"
@@ -47,8 +47,8 @@ def _value(value: Value) -> Row:
 def _demand(problem: Problem) -> Iterator[Row]:
     """How much one iteration asks of each unit, and the interval that forces."""
     for unit in problem.units:
-        asked = sum(r.cycles * r.amount for op in problem.operations for r in op.reservations if r.unit == unit.name)
-        yield (unit.name, str(unit.capacity), str(asked), str(-(-asked // unit.capacity)))
+        needed = sum(r.cycles * r.amount for op in problem.operations for r in op.reservations if r.unit == unit.name)
+        yield (unit.name, str(unit.capacity), str(needed), str(-(-needed // unit.capacity)))
 
 
 def _rest(problem: Problem) -> Iterator[str]:

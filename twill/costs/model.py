@@ -1,6 +1,6 @@
 """Dependence graph x machine -> scheduling problem, in machine cycles.
 
-Takes a `Graph`, a `Machine` and what-ifs; gives the `Problem`. `prices` keeps how every number came about. Guarantees: an operation
+Takes a `Graph`, a `Machine` and what-ifs; gives the `Problem`. `costs` keeps how every number came about. Guarantees: an operation
 without a cost is refused with its place; what lies in memory all through the loop (tiles defined before it) is taken off the limits
 for shared and tensor memory, and in registers is a resident value; the room of the code after the loop is not counted.
 """
@@ -34,11 +34,11 @@ class Overrides:
     prefetch: int | None = None
     """How many iterations loads may run ahead; 0: they are waited for."""
     contention: bool = True
-    """Operations are priced as beside a tensor core that works as much as it can at best (`costs.contention`)."""
+    """Operations are costed under contention with a tensor core that works as much as it can at best (`costs.contention`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class OperationCost:
     """One node with all its numbers and where they come from."""
 
     node: Node
@@ -46,30 +46,30 @@ class Price:
     operation: Operation
 
 
-def price(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:
+def costed(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:
     """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and unknown ids."""
-    return _pricing(graph, machine, overrides).problem()
+    return _costing(graph, machine, overrides).problem()
 
 
-def prices(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[Price, ...]:
-    """The price of every node, in the order of the graph."""
-    return tuple(_pricing(graph, machine, overrides).prices.values())
+def costs(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[OperationCost, ...]:
+    """The cost of every node, in the order of the graph."""
+    return tuple(_costing(graph, machine, overrides).costs.values())
 
 
 def extremes(graph: Graph, machine: Machine) -> tuple[Problem, Problem]:
-    """The problem beside a tensor core that never works, and beside one that always does."""
-    idle, busy = (_Pricing(graph, contention.beside(machine, part), Overrides()).problem() for part in (0.0, 1.0))
+    """The problem with a tensor core that never works, and with one that always does."""
+    idle, busy = (_Costing(graph, contention.under_contention(machine, part), Overrides()).problem() for part in (0.0, 1.0))
     return idle, busy
 
 
-def _pricing(graph: Graph, machine: Machine, overrides: Overrides) -> "_Pricing":
-    """How much the tensor core can work at best is found from the prices while it is idle."""
-    idle = _Pricing(graph, machine, overrides)
-    busy = contention.load((made.operation for made in idle.prices.values()), machine) if overrides.contention else 0.0
-    return _Pricing(graph, contention.beside(machine, busy), overrides) if busy else idle
+def _costing(graph: Graph, machine: Machine, overrides: Overrides) -> "_Costing":
+    """How much the tensor core can work at best is found from the costs while it is idle."""
+    idle = _Costing(graph, machine, overrides)
+    busy = contention.load((made.operation for made in idle.costs.values()), machine) if overrides.contention else 0.0
+    return _Costing(graph, contention.under_contention(machine, busy), overrides) if busy else idle
 
 
-class _Pricing:
+class _Costing:
     """One graph on one machine."""
 
     def __init__(self, graph: Graph, machine: Machine, overrides: Overrides) -> None:
@@ -80,7 +80,7 @@ class _Pricing:
         self.charges = {node.id: self._charge(node) for node in graph.nodes}
         self.limits = self._limits()
         self.slots = self._slots()
-        self.prices = {node.id: Price(node, self.charges[node.id], self._operation(node)) for node in graph.nodes}
+        self.costs = {node.id: OperationCost(node, self.charges[node.id], self._operation(node)) for node in graph.nodes}
 
     def problem(self) -> Problem:
         values = (*self._values(), *self._temporaries(), *self._invariants())
@@ -89,7 +89,7 @@ class _Pricing:
             name=self.graph.name,
             machine=self.machine.name,
             units=tuple(self.machine.units.values()),
-            operations=tuple(p.operation for p in self.prices.values()),
+            operations=tuple(p.operation for p in self.costs.values()),
             edges=tuple(self._edge(edge) for edge in self.graph.edges),
             values=values,
             limits=self.limits,
@@ -250,19 +250,19 @@ class _Pricing:
     # --- limits -------------------------------------------------------------------------------------------------------
 
     def _limits(self) -> Limits:
-        own, asked = self.machine.limits, self.overrides
-        shared = own.shared if asked.shared is None else asked.shared
-        tensor = own.tensor if asked.tensor is None else asked.tensor
+        own, given = self.machine.limits, self.overrides
+        shared = own.shared if given.shared is None else given.shared
+        tensor = own.tensor if given.tensor is None else given.tensor
         return replace(
             own,
-            groups=own.groups if asked.groups is None else asked.groups,
-            registers_per_thread=own.registers_per_thread if asked.registers is None else asked.registers,
+            groups=own.groups if given.groups is None else given.groups,
+            registers_per_thread=own.registers_per_thread if given.registers is None else given.registers,
             shared=max(0, shared - sum(i.tile.bytes for i in self.graph.invariants if i.tile.place == "shared")),
             tensor=max(0, tensor - sum(i.tile.columns for i in self.graph.invariants)),
         )
 
     def _slots(self) -> dict[str, int]:
-        """How far each load may run ahead: as asked, or less for the largest tiles where shared memory would not hold one of each."""
+        """How far each load may run ahead: as given, or less for the largest tiles where shared memory would not hold one of each."""
         wanted = self.machine.loads.prefetch if self.overrides.prefetch is None else self.overrides.prefetch
         loads = [v for v in self.graph.values if self.graph.node(v.node).streaming]
         slots = {v.node: wanted for v in loads}

@@ -1,6 +1,6 @@
 """The dependence graph of one loop: what is computed, where its results lie, and what must wait for what. No machine yet.
 
-`extract.dependence.graph` makes a `Graph` from a loop; `costs.model.price` turns it into a `Problem` for a machine.
+`extract.dependence.graph` makes a `Graph` from a loop; `costs.model.costed` turns it into a `Problem` for a machine.
 
 Guarantees: every edge, value and use names nodes of the graph; edges of total distance 0 form no circuit; the order of nodes is
 that of the text, and everything else follows it.

@@ -1,6 +1,6 @@
 """A machine: its units, its limits, and what every operation costs on it.
 
-`costs.machine.load` makes one from a TOML file (docs/costs.md); `costs.model.price` uses it. Guarantees: every unit that a cost
+`costs.machine.load` makes one from a TOML file (docs/costs.md); `costs.model.costed` uses it. Guarantees: every unit that a cost
 names exists, every number is positive where it divides, and every table has a source.
 """
 

@@ -1,7 +1,7 @@
 """Accumulators in registers: which operations update one tile in place.
 
-Takes a `Body` and its folding; gives chains of operations that share their registers, such as rescale -> product -> next
-iteration's rescale. A product writes its accumulator over the one it was given (wgmma has one operand for both); an elementwise
+Takes a `Body` and its folding; gives chains of operations that share their registers, such as rescale -> MMA -> next
+iteration's rescale. An MMA writes its accumulator over the one it was given (wgmma has one operand for both); an elementwise
 operation on the way round can. Guarantees: no operation is in two chains, and no reader of a value comes after its update.
 """
 
@@ -33,11 +33,11 @@ class Chain:
 
 
 def chains(body: Body, folding: Folding) -> tuple[Chain, ...]:
-    """The chains of a body, each through at least one matrix product."""
+    """The chains of a body, each through at least one MMA."""
     found: list[Chain] = []
     taken: set[int] = set()
     for op in body.ops:
-        if not _product(op) or op.index in taken:
+        if not _is_mma(op) or op.index in taken:
             continue
         chain = _circuit(body, folding, op) or _line(body, folding, op)
         if chain and not taken & {o.index for o in chain.ops} and _readers_come_first(body, folding, chain):
@@ -46,14 +46,14 @@ def chains(body: Body, folding: Folding) -> tuple[Chain, ...]:
     return tuple(found)
 
 
-def _product(op: Op) -> bool:
-    """A matrix product with its accumulator in registers."""
+def _is_mma(op: Op) -> bool:
+    """An MMA with its accumulator in registers."""
     return row(op).access == "mma" and isinstance(op.operands[2].type, Tensor)
 
 
 def _given(body: Body, folding: Folding, op: Op) -> Iterator[Origin]:
-    """The results that `op` may write over: a product its accumulator, an elementwise operation an operand like its result."""
-    if _product(op):
+    """The results that `op` may write over: an MMA its accumulator, an elementwise operation an operand like its result."""
+    if _is_mma(op):
         fresh = any(body.always_false(v) for v in body.flags(op)[:1])
         candidates: tuple[Value, ...] = () if fresh else (op.operands[2],)
     else:
@@ -88,7 +88,7 @@ def _carried(path: tuple[Link, ...]) -> Chain:
 
 
 def _line(body: Body, folding: Folding, op: Op) -> Chain | None:
-    """A product that starts from a tile made in the same iteration."""
+    """An MMA that starts from a tile made in the same iteration."""
     origin = next(_given(body, folding, op), None)
     if origin is None or origin.distance or folding.kinds[origin.op.index] not in ("elementwise", "mma"):
         return None

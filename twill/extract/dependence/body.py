@@ -2,7 +2,7 @@
 
 Takes a `Loop` and its `Module`; gives a `Body` that answers, for any value: which operation of the body computes it and how many
 iterations ago, what it was before the loop, who reads it. Guarantees that chains of carried values add up their distances, and
-that a value handed round unchanged counts as one from outside.
+that a value carried unchanged counts as one from outside.
 """
 
 import heapq
@@ -108,7 +108,7 @@ class Body:
         return readers
 
     def names(self, value: Value) -> tuple[Value, ...]:
-        """A value and the arguments of the loop that hand it on, in the next iteration and later ones."""
+        """A value and the arguments of the loop that carry it, in the next iteration and later ones."""
         found = {value.id: value}
         waiting = [value]
         while waiting:

@@ -2,11 +2,11 @@
 
 Takes a module, one of its schedulable loops and the names of the simplifications allowed; gives the `Graph`. Data flow comes from SSA
 values, followed round the loop through its carried arguments; order in memory from `extract.memory`. Guarantees: an operation
-that cannot be scheduled is refused with its place.
+that cannot be scheduled is refused with its line.
 
 Tokens (`!ttg.async.token`) only repeat the order of accesses to one buffer, which is derived from the accesses themselves; a token
 between operations that share no buffer gives an edge of its own. The edge that single buffering of an overwritten buffer would
-demand is left out: such a value is a new one in each iteration, and its room is bounded by capacity.
+demand is left out: such a value is a new one in each iteration, bounded by the capacity of its memory.
 """
 
 from collections import defaultdict

@@ -16,13 +16,13 @@ from twill.ops.table import role, row
 
 FOLDS: Mapping[str, str] = {
     "constant": "constants are part of the instruction that uses them",
-    "scalar": "scalar code (counters, coordinates, flags) runs beside the tiles",
+    "scalar": "scalar code (counters, coordinates, flags) runs in parallel with the tiles",
     "address": "index and pointer arithmetic that only addresses memory, or is the same row of numbers for every thread",
     "view": "views, broadcasts and reshapes move nothing",
     "layout": "a convert_layout after which every thread holds what it held",
     "load": "a local_alloc of a loaded tile: the load puts it in shared memory at once",
     "staging": "a convert_layout before a TMA store: the store passes through shared memory anyway",
-    "operand": "a matrix operand that must change hands between threads is written to shared memory and read there by the tensor core",
+    "operand": "an MMA operand whose elements change threads is written to shared memory and read there by the tensor core",
 }
 """The folding rules by name, and why each is right."""
 
@@ -156,7 +156,7 @@ def _index_type(type: Type) -> bool:
 
 
 def _address_operand(op: Op, value: Value) -> bool:
-    """`value` tells where `op` reads or writes global memory, not what it writes."""
+    """`value` is an address or a mask of `op`, not what it writes."""
     match row(op).access:
         case "load":
             return True

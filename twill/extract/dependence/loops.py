@@ -1,7 +1,7 @@
-"""The loops of a module: found, named, and judged fit for scheduling or not.
+"""The loops of a module: their names, and whether they can be scheduled.
 
 Takes a `Module`; gives every `scf.for` and `scf.while` of every function in the order of the text. A loop that is not
-scheduled says why, with the place of the reason. Raises TwillError where a loop carries values without yielding them.
+scheduled says why, with the line of the reason. Raises TwillError where a loop carries values without yielding them.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
 
 
 def specialization(op: Op, inner: tuple[Op, ...], specialized: bool) -> Refusal | None:
-    """Warps that have been told apart already: around the loop, or by attributes on its operations."""
+    """Warps that are already specialized: around the loop, or by attributes on its operations."""
     if specialized:
         return Refusal("it is already warp-specialized: it stands in a partition of ttg.warp_specialize", op.location, BEFORE)
     marked = next(((inner, name) for inner in (op, *inner) for name in PARTITIONS if name in inner.attributes), None)
@@ -168,7 +168,7 @@ def asynchronous(inner: tuple[Op, ...]) -> Refusal | None:
 
 
 def rotating(inner: tuple[Op, ...]) -> Refusal | None:
-    """A slot, chosen anew in each iteration, of a buffer that outlives the iterations."""
+    """A slot, chosen in each iteration, of a buffer that outlives the iterations."""
     made = {value for op in inner for value in op.results}
     op = next((op for op in inner if role(op) == "buffer_index" and rotates(op, made)), None)
     return op and Refusal("it is already pipelined: it walks through the slots of a buffer", op.location, BEFORE)

@@ -1,8 +1,8 @@
 """What operations do to buffers, and the dependences that follow.
 
-Takes the body of a loop with its folding; gives the edges and the places in memory of one steady-state iteration. It walks the body
+Takes the body of a loop with its folding; gives the edges and the locations in memory of one steady-state iteration. It walks the body
 a few times over and keeps, for every buffer, which operation wrote it last and which read it since. Guarantees: a buffer that is
-overwritten whole starts a fresh place (renaming, no edge), one that is accumulated into or written in part stays where it is, is
+overwritten whole starts a fresh location (renaming, no edge), one that is accumulated into or written in part stays where it is, is
 ordered after every earlier reader (war) and after the earlier writer (raw, or waw where it does not read).
 """
 
@@ -54,7 +54,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """One place in memory and all that happens to it, seen from the iteration that writes it first."""
+    """One location in memory and all that happens to it, seen from the iteration that writes it first."""
 
     root: Value
     writers: tuple[Op, ...]
@@ -75,14 +75,14 @@ class _MemoryLocation:
 class _State:
     """A buffer while the walk goes on."""
 
-    place: _MemoryLocation
+    location: _MemoryLocation
     writer: tuple[Op, int, Mode] | None = None
     readers: list[tuple[Op, int]] = field(default_factory=list[tuple[Op, int]])
 
 
 @dataclass(slots=True)
 class Memory:
-    """The walk. `observed` is the iteration whose edges and places are kept; those before and after show what reaches it and what it
+    """The walk. `observed` is the iteration whose edges and locations are kept; those before and after show what reaches it and what it
     reaches. Buffers allocated in the loop are new ones in every iteration."""
 
     body: Body
@@ -90,10 +90,10 @@ class Memory:
     observed: int = 3
     edges: list[MemoryEdge] = field(default_factory=list[MemoryEdge])
     states: dict[tuple[int, int | None], _State] = field(default_factory=dict[tuple[int, int | None], _State])
-    places: list[tuple[Value, _MemoryLocation]] = field(default_factory=list[tuple[Value, _MemoryLocation]])
+    locations: list[tuple[Value, _MemoryLocation]] = field(default_factory=list[tuple[Value, _MemoryLocation]])
 
     def walk(self) -> tuple[tuple[MemoryEdge, ...], tuple[Storage, ...]]:
-        """Every edge into the observed iteration and every place that is written in the loop."""
+        """Every edge into the observed iteration and every location that is written in the loop."""
         touched = [(op, accesses(self.body, self.folding, op)) for op in self.body.ops]
         for iteration in range(2 * self.observed):
             for op, found in touched:
@@ -107,9 +107,9 @@ class Memory:
         key = root.id, iteration - access.distance if fresh else None
         state = self.states.get(key)
         if state is None or access.mode == "overwrite":
-            place = _MemoryLocation(iteration if fresh or access.mode == "overwrite" else None)
-            self.states[key] = state = _State(place)
-            self.places.append((root, place))
+            location = _MemoryLocation(iteration if fresh or access.mode == "overwrite" else None)
+            self.states[key] = state = _State(location)
+            self.locations.append((root, location))
         if access.mode == "read":
             self._read(op, state, iteration, root)
         else:
@@ -119,18 +119,18 @@ class Memory:
         if state.writer:
             self._edge(state.writer[:2], (op, iteration), "raw", root)
         state.readers.append((op, iteration))
-        state.place.uses.append((op, iteration, False))
+        state.location.uses.append((op, iteration, False))
 
     def _write(self, op: Op, mode: Mode, state: _State, iteration: int, root: Value) -> None:
         if state.writer and not (mode == "reduce" and state.writer[2] == "reduce"):
-            products = mode == "accumulate" and row(op).access == "mma" and row(state.writer[0]).access == "mma"
-            self._edge(state.writer[:2], (op, iteration), "raw" if mode == "accumulate" else "waw", root, products)
+            mmas = mode == "accumulate" and row(op).access == "mma" and row(state.writer[0]).access == "mma"
+            self._edge(state.writer[:2], (op, iteration), "raw" if mode == "accumulate" else "waw", root, mmas)
         for reader in state.readers:
             if reader[0] is not op:
                 self._edge(reader, (op, iteration), "war", root)
         if mode != "overwrite":
-            state.place.uses.append((op, iteration, True))
-        state.place.writers.append((op, iteration))
+            state.location.uses.append((op, iteration, True))
+        state.location.writers.append((op, iteration))
         state.writer, state.readers = (op, iteration, mode), []
 
     def _edge(self, src: tuple[Op, int], dst: tuple[Op, int], kind: EdgeKind, root: Value, accumulates: bool = False) -> None:
@@ -140,16 +140,16 @@ class Memory:
 
     def _storages(self) -> Iterator[Storage]:
         """Places born in the observed iteration, and those carried through it from before the loop."""
-        for root, place in self.places:
-            resident = place.born is None
-            if _global(root) or not place.writers or not (resident or place.born == self.observed):
+        for root, location in self.locations:
+            resident = location.born is None
+            if _global(root) or not location.writers or not (resident or location.born == self.observed):
                 continue
             uses = {
                 (op.index, 0 if resident else when - self.observed): MemoryUse(op, 0 if resident else when - self.observed, updates)
-                for op, when, updates in place.uses
+                for op, when, updates in location.uses
                 if not resident or when == self.observed
             }
-            writers = {op.index: op for op, _ in place.writers}
+            writers = {op.index: op for op, _ in location.writers}
             yield Storage(root, tuple(writers.values()), tuple(uses.values()), resident)
 
 
@@ -172,7 +172,7 @@ def accesses(body: Body, folding: Folding, op: Op) -> tuple[Access, ...]:
             *others, target = [v for v in op.operands if buffer(v)]
             return (*_reads(body, folding, others), _stored(body, folding, op, target))
         case "mma":
-            return tuple(_product(body, folding, op))
+            return tuple(_mma(body, folding, op))
         case _:
             return tuple(_reads(body, folding, op.operands))
 
@@ -196,7 +196,7 @@ def _load(body: Body, op: Op) -> Iterator[Access]:
         yield Access(op.results[0], "overwrite")
 
 
-def _product(body: Body, folding: Folding, op: Op) -> Iterator[Access]:
+def _mma(body: Body, folding: Folding, op: Op) -> Iterator[Access]:
     """D = A B (+ D): `useAcc` false and a true predicate make D a fresh value."""
     operands = [v for v in op.operands if isinstance(v.type, MemDesc | Tensor)]
     *_, target = operands[:3]
@@ -205,32 +205,32 @@ def _product(body: Body, folding: Folding, op: Op) -> Iterator[Access]:
         flags = body.flags(op)
         whole = not _partial(body, target) and all(body.always_true(v) for v in flags[1:2])
         fresh = whole and bool(flags) and body.always_false(flags[0])
-        place, distance = root(body, folding, target)
-        yield Access(place, "overwrite" if fresh else "accumulate", distance)
+        location, distance = root(body, folding, target)
+        yield Access(location, "overwrite" if fresh else "accumulate", distance)
 
 
 def _stored(body: Body, folding: Folding, op: Op, target: Value) -> Access:
-    """A whole tile written is a fresh value, unless it was computed from what the buffer held: then it is an update in place."""
-    place, distance = root(body, folding, target)
+    """A whole tile written is a fresh value, unless it was computed from what the buffer held: then it is an update in location."""
+    location, distance = root(body, folding, target)
     contents = [v for v in op.operands if isinstance(v.type, Tensor) and v.type.dtype != Scalar("i1")]
-    if any(_rescales(body, folding, v, place) for v in contents):
-        return Access(place, "accumulate", distance)
+    if any(_rescales(body, folding, v, location) for v in contents):
+        return Access(location, "accumulate", distance)
     whole = not _partial(body, target) and all(body.always_true(v) for v in body.flags(op))
-    return Access(place, "overwrite" if whole else "modify", distance)
+    return Access(location, "overwrite" if whole else "modify", distance)
 
 
-def _rescales(body: Body, folding: Folding, value: Value, place: Value) -> bool:
-    """`value` is an elementwise function of the tile read from `place` in this iteration."""
+def _rescales(body: Body, folding: Folding, value: Value, location: Value) -> bool:
+    """`value` is an elementwise function of the tile read from `location` in this iteration."""
     origins = body.origins(value, lambda op: folding.kinds[op.index] in ("elementwise", "view", "scalar"))
     loads = [o.op for o in origins if row(o.op).access == "load_buffer" and o.distance == 0]
-    return any(root(body, folding, v) == (place, 0) for op in loads for v in op.operands if buffer(v))
+    return any(root(body, folding, v) == (location, 0) for op in loads for v in op.operands if buffer(v))
 
 
 def _reads(body: Body, folding: Folding, values: tuple[Value, ...] | list[Value]) -> Iterator[Access]:
     for value in values:
         if buffer(value):
-            place, distance = root(body, folding, value)
-            yield Access(place, "read", distance)
+            location, distance = root(body, folding, value)
+            yield Access(location, "read", distance)
 
 
 def root(body: Body, folding: Folding, value: Value) -> tuple[Value, int]:

@@ -16,7 +16,7 @@ REWRITES: Mapping[str, str] = {
     "ffma": "a multiply by a loop invariant followed by one add or subtract is one fused multiply-add",
     "stream_rmw": "an accumulator in tensor memory is loaded, scaled and stored back in chunks, never whole in registers",
     "stream_store": "a conversion read only by a store into shared or tensor memory goes there in chunks, never whole in registers",
-    "partial": "a sum along rows that is only scaled and added to what is carried stays spread over threads, and is joined behind the loop",
+    "partial": "a row sum that is only scaled and added to a carried value stays in each thread; lanes are reduced after the loop",
     "chain": "elementwise tile operations of one group run a chunk behind each other, not after the whole tile",
 }
 """The graph rules by name, and what each says."""
@@ -154,7 +154,7 @@ def _members(*nodes: Node) -> tuple[int, ...]:
 
 
 def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
-    """Put `node` in the place of the nodes of `cluster`, the last of them; unchanged if that would close a false circuit."""
+    """Replace the nodes of `cluster`, the last of them; unchanged if that would close a false circuit."""
     if not convex(graph, cluster):
         return graph
     new = dict.fromkeys(cluster, node.id)
@@ -180,7 +180,7 @@ def _passes_inside(value: Value, cluster: tuple[str, ...]) -> bool:
 
 
 def _moved(value: Value, new: Mapping[str, str], node: Node) -> Value:
-    """The value with its ends renamed, uses that fall together joined; only an elementwise node takes over its operand's place."""
+    """The value with its ends renamed, uses that fall together merged; only an elementwise node takes over its operand's location."""
     if not (value.node in new or any(use.node in new for use in value.uses)):
         return value
     uses: dict[tuple[str, int], Use] = {}

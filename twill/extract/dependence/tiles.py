@@ -60,7 +60,7 @@ def memory_tile(type: MemDesc, shape: tuple[int, ...], dtype: Type, columns: int
 
 
 def padded(type: Type) -> bool:
-    """A buffer of 4-bit floats for a product with 8-bit ones: 16 of them, eight bytes, take sixteen (PTX ISA, .b4x16_p64)."""
+    """A buffer of 4-bit floats for an MMA with 8-bit ones: 16 of them, eight bytes, take sixteen (PTX ISA, .b4x16_p64)."""
     return isinstance(type, MemDesc) and isinstance(type.encoding, NvmmaShared) and type.encoding.fp4_padded
 
 

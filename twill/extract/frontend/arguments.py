@@ -1,6 +1,6 @@
 """What a Triton kernel is compiled for: a type or a value for every argument, and the launch options.
 
-Takes the parameters of a kernel and settings from several places; gives an `Instance`. Settings are, each overriding the
+Takes the parameters of a kernel and settings from several sources; gives an `Instance`. Settings are, each overriding the
 ones before it: annotations and defaults of the parameters, the first configuration of `@triton.autotune`, the entry of the
 kernel in the table `TWILL` of its file, the entry for the architecture inside that one, and `--set`. In the table,
 
@@ -69,7 +69,7 @@ class Instance:
 
 
 def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, object]) -> Instance:
-    """The instance of kernel `name` that `settings` ask for, later ones first."""
+    """The instance of kernel `name` that `settings` name, later ones first."""
     known = {parameter.name: parameter for parameter in parameters}
     merged = {key: value for layer in (defaults(known.values()), *settings) for key, value in layer.items()}
     merged |= {key: dtype(merged[key]) or merged[key] for key, one in known.items() if key in merged and at_run_time(one, merged[key])}

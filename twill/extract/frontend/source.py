@@ -95,7 +95,7 @@ def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str])
 def described(
     kernel: Any, arch: str, settings: Mapping[str, object]
 ) -> tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, object], ...]]:
-    """What a program hands over (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings; for a
+    """What a program passes (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings; for a
     function, its constants too."""
     if not isinstance(kernel, str | Path):
         text, constants = from_function(kernel, arch, settings)

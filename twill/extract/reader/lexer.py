@@ -90,7 +90,7 @@ def tokenize(text: str, file: str) -> Tokens:
 
 
 def scan(text: str) -> list[Token]:
-    """Tokens up to the first character that begins none, then the `end` token at that place."""
+    """Tokens up to the first character that begins none, then the `end` token there."""
     items: list[Token] = []
     at, first = 0, True
     while match := TOKEN.match(text, at):
@@ -110,7 +110,7 @@ def scan(text: str) -> list[Token]:
 
 
 def unreadable(text: str, at: int) -> tuple[str, int]:
-    """What is wrong at `at`, where no token begins, and the place again."""
+    """What is wrong at `at`, where no token begins, and where."""
     if text[at] == '"':
         return "a string begins here that does not end on its line", at
     if text[at].isdecimal() or text[at] == "-":

@@ -1,6 +1,6 @@
 """Whether operations have the operands that the rest relies on: a file written by hand, or cut by a tool, may not.
 
-Takes an operation; raises TwillError at its place where it lacks something. After `check` has passed every operation of a body, the
+Takes an operation; raises TwillError at its line where it lacks something. After `check` has passed every operation of a body, the
 stages behind it index operands and results without looking.
 """
 
@@ -24,7 +24,7 @@ def buffers(values: tuple[Value, ...]) -> tuple[MemDesc, ...]:
     return tuple(v.type for v in values if isinstance(v.type, MemDesc))
 
 
-def _product(op: Op) -> bool:
+def _is_mma(op: Op) -> bool:
     matrices = tiles(op.operands)[:3]
     return len(matrices) == 3 and all(len(m.shape) >= 2 for m in matrices)
 
@@ -54,7 +54,7 @@ def _addressed(op: Op) -> bool:
 
 
 ACCESSES: Mapping[Access, Rule] = {
-    "mma": (_product, "needs A, B and D, tiles of two dimensions or more"),
+    "mma": (_is_mma, "needs A, B and D, tiles of two dimensions or more"),
     "load": (lambda op: _addressed(op) and len(op.results) == 1, "needs an address and one result"),
     "store": (lambda op: _addressed(op) and len(op.operands) >= 2, "needs an address and a value"),
     "reduce": (lambda op: _addressed(op) and len(op.operands) >= 2, "needs an address and a value"),

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Cursor:
-    """A place among the tokens of a file, moved forward as they are read."""
+    """A position among the tokens of a file, moved forward as they are read."""
 
     tokens: Tokens
     at: int = 0
