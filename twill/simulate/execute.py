@@ -6,7 +6,7 @@ waits for them, and until then slot and accumulator hold NaN; so a statement tha
 NaN.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -168,7 +168,7 @@ def _act(group: _Group, action: Action) -> None:
             assert_never(action.statement)
 
 
-def _scope(group: _Group, action: Action | None, reads: Any) -> Scope:
+def _scope(group: _Group, action: Action | None, reads: Iterable[Read]) -> Scope:
     """What a statement finds: its reads, the arguments and the induction variables."""
     values = group.block.scope()
     for read in reads:
@@ -228,7 +228,7 @@ def _value(group: _Group, channel: str, slot: int, tensor: int) -> Any:
     return np.full(shape, np.nan, np.float32) if held is None or callable(held) else held
 
 
-def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Any) -> Scope:
+def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Iterable[Read]) -> Scope:
     values = _scope(group, action, reads)
     for index in ops:
         execute(group.block.program.op(index), values, group.block.memory, group.block.grid)

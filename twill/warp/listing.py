@@ -60,8 +60,8 @@ def lines(statement: Statement, depth: int) -> Iterable[str]:
     indent = "  " * depth
     if isinstance(statement, Pipelined):
         yield f"{indent}pipelined {statement.path}: {statement.stages} stages, interval {statement.interval}"
-        for name in ("prologue", "steady", "epilogue", "short"):
-            part: tuple[Statement, ...] = getattr(statement, name)
+        parts = zip(("prologue", "steady", "epilogue", "short"), inner(statement), strict=True)
+        for name, part in parts:
             if part:
                 yield f"{indent}{name}"
             yield from (line for one in part for line in lines(one, depth + 1))

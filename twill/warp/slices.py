@@ -48,7 +48,8 @@ def _divisible(group: Group, task: Task) -> bool:
         and last.results[0].id in {value.id for value in task.writes}
         and last.index == task.ops[-1]
     )
-    return all(_tile(group, op) for op in rest) and (plain or _tile(group, last)) and len({getattr(tile, "shape") for tile in tiles}) == 1  # noqa: B009
+    shapes = {tile.shape for tile in tiles if isinstance(tile, Tensor)}
+    return all(_tile(group, op) for op in rest) and (plain or _tile(group, last)) and len(shapes) == 1
 
 
 def _tile(group: Group, op: Op) -> bool:
