@@ -88,12 +88,12 @@ class Kernel:
                 strict=strict,
             )
             self._check(launch)
-            origins = list(_origins(launch, ctas))
+            launch.waiting.extend(_origins(launch, ctas))
         except Fault as fault:
             raise TwillError(fault.message, help=fault.help) from fault
         with np.errstate(all="ignore"):
-            for origin in origins:
-                self._cluster(launch, origin, seed)
+            while launch.waiting:
+                self._cluster(launch, launch.waiting.pop(0), seed)
 
     def _check(self, launch: Launch) -> None:
         if launch.shared + self.code.shared > MOST_SHARED:

@@ -9,7 +9,7 @@ from twill.emulate.faults import Fault
 from twill.emulate.machine.asynchronous import Operation, Pending
 from twill.emulate.machine.barriers import ClusterBarrier, Mbarrier, Named
 from twill.emulate.machine.warp import ALL, Warp
-from twill.emulate.memory.clocks import Clocks
+from twill.emulate.memory.clocks import Array, Clocks
 from twill.emulate.memory.device import Device
 from twill.emulate.memory.shared import RESERVED, Shared
 
@@ -39,6 +39,8 @@ class Launch:
     symbols: Mapping[str, int]
     """Addresses of global and constant variables."""
     processors: int = 132
+    waiting: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    """First CTAs of the clusters that have not started."""
     strict: bool = True
     """Copies complete only on mbarriers whose initialization was fenced for the async proxy, as PTX demands and Triton omits."""
 
@@ -118,6 +120,10 @@ class Cluster:
         places = [(i % x, i // x % y, i // (x * y)) for i in range(count)]
         self.ctas = [Cta(self, rank, (origin[0] + a, origin[1] + b, origin[2] + c)) for rank, (a, b, c) in enumerate(places)]
         self.at_work: Warp | None = None
+        self.locations = dict[int, Array]()
+        """Clocks at addresses, of the accesses there that synchronize."""
+        self.refused = False
+        """A request for the work of another cluster failed."""
         for cta in self.ctas:
             for warp in cta.warps:
                 warp.start()

@@ -132,6 +132,8 @@ class Warp:
         self.events = dict[int, tuple[int, int]]()
         self.met = 0
         """Epoch in which all lanes were last ordered among themselves."""
+        self.strong = False
+        """The access at work synchronizes."""
         self.shared_access = False
         """The whole warp has accessed shared memory since."""
         self.step: Callable[[Warp], None] | None = None

@@ -44,10 +44,13 @@ class Shared:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def check_read(self, at: Place, clock: Array, proxy: bool = False) -> Array:
-        """The events that wrote bytes, after a check that they happen before `clock`. Raises Fault for a race or a missing proxy fence."""
+    def check_read(self, at: Place, clock: Array, proxy: bool = False, atomic: bool = False) -> Array:
+        """The events that wrote bytes, after a check that they happen before `clock`. Raises Fault for a race or a missing proxy
+        fence. Accesses that synchronize (`atomic`) do not race with each other."""
         writers = self.writer[at]
         late = self.clocks.late(np.abs(writers), clock, proxy)
+        if atomic:
+            late &= ~self.clocks.atomic[np.abs(writers)]
         if late.any():
             raise self._late_write(*self._first(at, np.abs(writers), late), clock, "read")
         return writers

@@ -1,5 +1,20 @@
 """What instructions do: each module enters its rows into the table of `twill.emulate.decode`."""
 
-from twill.emulate.opcodes import atomic, barrier, bulk, compare, control, convert, copies, integer, matrix, memory, real, warpwide, wgmma
+from twill.emulate.opcodes import (
+    atomic,
+    barrier,
+    bulk,
+    compare,
+    control,
+    convert,
+    copies,
+    integer,
+    matrix,
+    memory,
+    real,
+    scheduling,
+    warpwide,
+    wgmma,
+)
 
-MODULES = (atomic, barrier, bulk, compare, control, convert, copies, integer, matrix, memory, real, warpwide, wgmma)
+MODULES = (atomic, barrier, bulk, compare, control, convert, copies, integer, matrix, memory, real, scheduling, warpwide, wgmma)

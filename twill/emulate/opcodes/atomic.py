@@ -23,6 +23,7 @@ from twill.emulate.opcodes.memory import (
     sources_of,
     space_of,
     spread,
+    synchronizes,
     where,
 )
 from twill.emulate.opcodes.windows import WINDOWS
@@ -100,7 +101,9 @@ def _shared(warp: Warp, at: Array, count: int, line: int) -> list[tuple[Array, i
         shared.check_write(octets, warp.clock, atomic=True)
         if (shared.writer[octets] <= 0).any():
             raise Fault("an atomic operation on shared memory that was never written")
-        shared.mark_write(octets, cta.cluster.clocks.event(warp.component, warp.epoch, line, True, True))
+        event = cta.cluster.clocks.event(warp.component, warp.epoch, line, True, True)
+        shared.mark_write(octets, event)
+        shared.mark_read(octets, warp.component, event)
         for position, place in zip(np.flatnonzero(chosen), offset, strict=True):
             found[int(position)] = (shared.data, int(place))
     return found
@@ -128,7 +131,7 @@ def _atom(one: Instruction, decoder: Decoder) -> Step:
 
 
 def _atomic(one: Instruction, decoder: Decoder, result: Operand | None, operands: tuple[Operand, ...]) -> Step:
-    (name, dtype), space = _form(one), space_of(one)
+    (name, dtype), space, (_, strong) = _form(one), space_of(one), synchronizes(one)
     at, refs = where(operands[0], decoder), sources_of(operands[1], dtype, decoder)
     swapped = sources_of(operands[2], dtype, decoder) if name == "cas" else None
     targets = [into(item, dtype, decoder) for item in items(result)] if result is not None else []
@@ -137,7 +140,7 @@ def _atomic(one: Instruction, decoder: Decoder, result: Operand | None, operands
         warp.require(at.ref.code, at.ref.index, "an address")
         places, new = selected(warp, at.of(warp)), _prepared(warp, refs, dtype)
         other = _prepared(warp, swapped, dtype) if swapped else new
-        meet(warp, places)
+        meet(warp, places, strong)
         cells = Cells(warp, space, places, new.shape[1], one.line)
         old = np.empty_like(new)
         for lane in range(len(places)):

@@ -11,7 +11,7 @@ from twill.emulate.machine.barriers import MOST_ARRIVALS, Mbarrier, Named
 from twill.emulate.machine.cta import RANK_SHIFT, Cta
 from twill.emulate.machine.warp import ALL, LANES, Warp
 from twill.emulate.opcodes.lift import get, put
-from twill.emulate.opcodes.memory import OFFSET, Where, where
+from twill.emulate.opcodes.memory import OFFSET, Where, fence, where
 from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction, Sink
 
@@ -362,8 +362,8 @@ def _pending(one: Instruction, decoder: Decoder) -> Step:
 
 @step("fence", "membar")
 def _fence(one: Instruction, decoder: Decoder) -> Step:
-    """Of threads among themselves: what orders them is found at the accesses that synchronize."""
-    return lambda warp: None
+    """Of threads among themselves."""
+    return fence
 
 
 @step("fence.proxy", "fence.mbarrier_init")

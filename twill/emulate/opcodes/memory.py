@@ -16,7 +16,6 @@ from twill.emulate.opcodes.windows import WINDOWS
 from twill.emulate.ptx.syntax import Address, Instruction, Integer, Operand, Register, Sink, Symbol, Vector
 
 SPACES = ("global", "shared", "local", "param", "const")
-SYNCHRONIZING = ("acquire", "release", "acq_rel", "relaxed", "volatile", "sc", "mmio")
 OFFSET = (1 << RANK_SHIFT) - 1
 
 
@@ -85,8 +84,8 @@ def load_shared(warp: Warp, at: Array, size: int, line: int) -> tuple[Array, Arr
         shared = cta.shared
         shared.inside(int(offset.min()), int(offset.max()) + size)
         octets = reach(offset, size)
-        writers = shared.check_read(octets, warp.clock)
-        shared.mark_read(octets, warp.component, warp.event(line))
+        writers = shared.check_read(octets, warp.clock, atomic=warp.strong)
+        shared.mark_read(octets, warp.component, warp.event(line, warp.strong))
         data[chosen], valid[chosen] = shared.data[octets], (writers > 0).all(axis=1)
     return data, valid
 
@@ -97,8 +96,10 @@ def store_shared(warp: Warp, at: Array, data: Array, valid: Array, line: int) ->
         shared = cta.shared
         shared.inside(int(offset.min()), int(offset.max()) + size)
         octets = reach(offset, size)
-        shared.check_write(octets, warp.clock, data=data[chosen])
-        event = warp.event(line)
+        shared.check_write(octets, warp.clock, warp.strong, data[chosen])
+        event = warp.event(line, warp.strong)
+        if warp.strong:
+            shared.mark_read(octets, warp.component, event)
         shared.mark_write(octets, np.where(valid[chosen], event, -event)[:, None])
         shared.data[octets] = data[chosen]
 
@@ -253,13 +254,14 @@ def _ld(one: Instruction, decoder: Decoder) -> Step:
     size = kind.itemsize * len(refs) * lanes_each
     if space == "param" and isinstance(_pointed(one.operands).base, Symbol):
         decoder.address_of(getattr(_pointed(one.operands).base, "name"))  # noqa: B009
-    synchronizing = bool(set(SYNCHRONIZING) & set(one.modifiers))
+    synchronizing, strong = synchronizes(one)
 
     def run(warp: Warp) -> None:
         warp.require(at.ref.code, at.ref.index, "an address")
         places = selected(warp, at.of(warp))
+        warp.strong = synchronizing
         if synchronizing:
-            meet(warp, places)
+            meet(warp, places, strong)
         data, valid = load(warp, space, places, size, line)
         spread(warp, refs, data.view(kind), valid)
 
@@ -311,14 +313,15 @@ def _st(one: Instruction, decoder: Decoder) -> Step:
     dtype, space, line = one.modifiers[-1], space_of(one), one.line
     kind, at = element(dtype), where(one.operands[0], decoder)
     refs = sources_of(one.operands[1], dtype, decoder)
-    synchronizing = bool(set(SYNCHRONIZING) & set(one.modifiers))
+    synchronizing, strong = synchronizes(one)
 
     def run(warp: Warp) -> None:
         warp.require(at.ref.code, at.ref.index, "an address")
         data, valid = collected(warp, refs, kind)
         places = selected(warp, at.of(warp))
+        warp.strong = synchronizing
         if synchronizing:
-            meet(warp, places)
+            meet(warp, places, strong)
         store(warp, space, places, data, valid, line)
 
     return run
@@ -336,10 +339,45 @@ def register_of(operand: Operand, dtype: str, decoder: Decoder) -> Ref:
     return Ref({"f32": "u32", "f64": "u64"}.get(found.type, found.type), found.code, found.index)
 
 
-def meet(warp: Warp, places: Array) -> None:
-    """An access that synchronizes at its address: what happened before such accesses there happens before what comes after."""
-    known = warp.cta.state.setdefault("locations", {})
+@dataclass(slots=True)
+class Relaxed:
+    """What a warp's fences do for its relaxed accesses (PTX ISA, "Release and Acquire Patterns")."""
+
+    published: Array
+    """What happens before the last fence: relaxed accesses behind it release this."""
+    observed: Array
+    """What relaxed accesses have found: the next fence acquires it."""
+
+
+def relaxed(warp: Warp) -> Relaxed:
+    if "relaxed" not in warp.state:
+        clocks = warp.cta.cluster.clocks
+        warp.state["relaxed"] = Relaxed(clocks.clock(), clocks.clock())
+    return warp.state["relaxed"]
+
+
+def meet(warp: Warp, places: Array, strong: bool) -> None:
+    """An access that synchronizes at its addresses: by itself where it is an acquire or release, else by fences before and behind it."""
+    known = warp.cta.cluster.locations
     for place in sorted(set(map(int, places))):
         clock = known.setdefault(place, warp.cta.cluster.clocks.clock())
-        warp.acquire(clock)
-        warp.release(clock)
+        if strong:
+            warp.acquire(clock)
+            warp.release(clock)
+        else:
+            mine = relaxed(warp)
+            np.maximum(mine.observed, clock, out=mine.observed)
+            np.maximum(clock, mine.published, out=clock)
+
+
+def fence(warp: Warp) -> None:
+    """fence.acq_rel, fence.sc, membar."""
+    mine = relaxed(warp)
+    warp.acquire(mine.observed)
+    warp.release(mine.published)
+
+
+def synchronizes(one: Instruction) -> tuple[bool, bool]:
+    """Whether an access synchronizes, and whether without fences."""
+    strong = bool({"acquire", "release", "acq_rel", "sc"} & set(one.modifiers))
+    return strong or bool({"relaxed", "volatile", "mmio"} & set(one.modifiers)), strong

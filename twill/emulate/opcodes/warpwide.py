@@ -143,9 +143,9 @@ def _real_redux(one: Instruction) -> Callable[[Array], Any]:
     return lambda a: fn.reduce(np.abs(a) if "abs" in one.modifiers else a)
 
 
-@control("match.sync")
+@control("match.any", "match.all")
 def _match(one: Instruction, decoder: Decoder) -> Control:
-    dtype, every = type_of(one), one.modifiers[0 if one.modifiers[0] != "sync" else 1] == "all"
+    dtype, every = type_of(one), one.modifiers[0] == "all"
     first, second = halves(one.operands[0])
     target, same = decoder.target(first, "b32"), decoder.target(second, "pred")
     source, members = decoder.source(one.operands[1], dtype), decoder.source(one.operands[2], "u32")
