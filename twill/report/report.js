@@ -126,7 +126,7 @@
 
   // --- timelines -----------------------------------------------------------------------------------------------------------
 
-  const LEFT = 112, RIGHT = 24, TOP = 26, LANE = 26, THIN = 12, GAP = 10;
+  const MARGIN = 112, RIGHT = 24, TOP = 26, LANE = 26, THIN = 12, GAP = 10;
   const hiddenIterations = new Set(), folded = new Set(), charts = [];
 
   const caption = (op, k, room) => {
@@ -149,6 +149,7 @@
       this.host = host;
       this.chart = chart;
       this.view = [0, chart.span];
+      this.left = Math.max(MARGIN, 40 + 6.8 * Math.max(...chart.rows.map((row) => row.name.length)));
       host.replaceChildren();
       this.tools();
       this.svg = element(host, "svg", { class: "live", "font-family": FONT });
@@ -211,7 +212,7 @@
     gestures() {
       const time = (event) => {
         const box = this.svg.getBoundingClientRect();
-        const part = (event.clientX - box.left - LEFT) / (this.width - LEFT - RIGHT);
+        const part = (event.clientX - box.left - this.left) / (this.width - this.left - RIGHT);
         return this.view[0] + part * (this.view[1] - this.view[0]);
       };
       this.svg.addEventListener("wheel", (event) => {
@@ -227,7 +228,7 @@
       });
       window.addEventListener("pointermove", (event) => {
         if (last === null) return;
-        const by = ((last - event.clientX) / (this.width - LEFT - RIGHT)) * (this.view[1] - this.view[0]);
+        const by = ((last - event.clientX) / (this.width - this.left - RIGHT)) * (this.view[1] - this.view[0]);
         moved += Math.abs(event.clientX - last);
         last = event.clientX;
         if (moved > 3) { this.svg.classList.add("grabbing"); this.show(this.view[0] + by, this.view[1] + by); }
@@ -237,7 +238,7 @@
       this.svg.addEventListener("dblclick", (event) => this.zoom(0.5, time(event)));
     }
 
-    at(time) { return LEFT + ((time - this.view[0]) / (this.view[1] - this.view[0])) * (this.width - LEFT - RIGHT); }
+    at(time) { return this.left + ((time - this.view[0]) / (this.view[1] - this.view[0])) * (this.width - this.left - RIGHT); }
 
     draw() {
       forget(this.svg);
@@ -253,7 +254,7 @@
       let y = TOP;
       for (const row of this.chart.rows) y = this.row(row, y, under, bars, texts, labels);
       this.axis(under, frame, labels, y);
-      element(element(defs, "clipPath", { id: clip }), "rect", { x: LEFT, y: 0, width: this.width - LEFT - RIGHT, height: y + 20 });
+      element(element(defs, "clipPath", { id: clip }), "rect", { x: this.left, y: 0, width: this.width - this.left - RIGHT, height: y + 20 });
       this.svg.setAttribute("width", this.width);
       this.svg.setAttribute("height", y + 24);
       register(this.svg);
@@ -263,10 +264,10 @@
     row(row, y, under, bars, texts, labels) {
       const thin = folded.has(row.name), lane = thin ? THIN : LANE;
       const height = thin ? THIN : LANE * Math.max(1, row.lanes.length);
-      element(under, "rect", { x: LEFT, y: y - 2, width: this.width - LEFT - RIGHT, height, fill: LANE_FILL });
+      element(under, "rect", { x: this.left, y: y - 2, width: this.width - this.left - RIGHT, height, fill: LANE_FILL });
       const label = element(labels, "g", { class: "row-label", "data-row": row.name });
       const middle = y + height / 2;
-      const text = { x: LEFT - 10, "text-anchor": "end", "font-size": 11, "font-weight": "bold", fill: INK };
+      const text = { x: this.left - 10, "text-anchor": "end", "font-size": 11, "font-weight": "bold", fill: INK };
       element(label, "text", { ...text, y: middle + (row.note && !thin ? -3 : 3) }, `${thin ? "▸" : "▾"} ${row.name}`);
       if (row.note && !thin) element(label, "text", { ...text, "font-size": 9, "font-weight": "normal", fill: FAINT, y: middle + 10 }, row.note);
       element(label, "title", {}, thin ? "Unfold" : "Fold");
@@ -293,7 +294,7 @@
       if (last > right) box(left, last - left, ...colors.pale);
       if (right > left) box(left, Math.max(1, right - left), fill, edge);
       if (thin) return;
-      const limit = (a, b) => widest(Math.max(a, LEFT), Math.min(b, this.width - RIGHT), marks);
+      const limit = (a, b) => widest(Math.max(a, this.left), Math.min(b, this.width - RIGHT), marks);
       const begun = limit(left, right), rest = limit(Math.max(left, right), last);
       const options = [[begun, ink], [rest, INK]].map(([[a, b], color]) => {
         const text = waits ? (op.length * 5.2 + 4 <= b - a ? op : "") : caption(op, k, b - a);
@@ -315,11 +316,11 @@
         element(under, "path", { d: `M${x},${TOP - 8}V${bottom + 2}`, stroke: RULE, fill: "none" });
         element(labels, "text", { x, y: bottom + 16, "font-size": 10, "text-anchor": last ? "end" : "middle", fill: FAINT }, Math.round(time));
       }
-      element(labels, "text", { x: LEFT - 10, y: bottom + 16, "font-size": 10, "text-anchor": "end", fill: FAINT }, "cycle");
+      element(labels, "text", { x: this.left - 10, y: bottom + 16, "font-size": 10, "text-anchor": "end", fill: FAINT }, "cycle");
       const [left, right] = this.chart.frame.slice(0, 2).map((time) => this.at(time));
       const shape = { fill: "none", stroke: RED, "stroke-width": 2, "stroke-dasharray": "7 4", "pointer-events": "none" };
       element(frame, "rect", { x: left, y: TOP - 8, width: Math.max(0, right - left), height: bottom - TOP + 4, ...shape });
-      element(frame, "text", { x: Math.max(left, LEFT) + 6, y: TOP - 13, "font-size": 10, "font-weight": "bold", fill: RED }, this.chart.frame[2]);
+      element(frame, "text", { x: Math.max(left, this.left) + 6, y: TOP - 13, "font-size": 10, "font-weight": "bold", fill: RED }, this.chart.frame[2]);
     }
   }
 
