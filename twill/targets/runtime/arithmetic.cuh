@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 namespace twill {
@@ -106,8 +105,11 @@ __device__ __forceinline__ int count_trailing_zeros(T value) {
 /// The nearest value that a shorter integer has.
 template <class To, class From>
 __host__ __device__ __forceinline__ To saturate(From value) {
-    constexpr From low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-    return To(value < low ? low : value > high ? high : value);
+    constexpr From high = From((1u << (bit_width<To> - std::is_signed_v<To>)) - 1);
+    if constexpr (std::is_signed_v<To>) {
+        if (value < -high - 1) return To(-high - 1);
+    }
+    return To(value > high ? high : value);
 }
 
 // ---- floats --------------------------------------------------------------------------------------------------------
