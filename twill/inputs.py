@@ -16,6 +16,9 @@ from twill.ir.loop import Loop, Module
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 
+LONGEST = 200
+"""Bytes of a loop's name, from which names of files are made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -74,6 +77,9 @@ def cases(inputs: Inputs) -> tuple[Case, ...]:
     _refuse_wild_numbers(inputs)
     graph = inputs.spec.endswith(".json") and not is_capture(inputs.spec)
     found = (_from_graph(inputs),) if graph else _from_kernel(inputs)
+    for case in found:
+        if len(case.name.encode()) > LONGEST or not case.name.isprintable():
+            raise TwillError(f"the name of the loop {case.name[:60]}... is too long for files", help=f"{LONGEST} bytes at most")
     return tuple(replace(case, problem=_changed(case.problem, inputs)) for case in found)
 
 

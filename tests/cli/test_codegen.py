@@ -11,6 +11,9 @@ import pytest
 import twill
 from twill import pipeline
 from twill.cli import run
+from twill.diagnostics import TwillError
+from twill.emit import files
+from twill.emit.files import RECORD
 from twill.launch.build import build
 from twill.launch.load import load
 from twill.launch.manifest import read
@@ -27,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_kernel_is_written_from_a_schedule_at_hand(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {
+    assert {path.name for path in folder.iterdir()} - {RECORD} == {
         *("kernel.cu", "kernel.json", "kernel.ttgir", "warps.txt", "trace.json", "gemm.for.0.schedule.json"),
         "report.html",
     }
@@ -117,7 +120,7 @@ def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
     dump = tmp_path / "passes"
     options = ["--schedule", SCHEDULE, "--no-build", "--out", str(tmp_path / "build"), "--dump", str(dump)]
     assert run(["codegen", GEMM, "--arch", "sm90", *options]) == 0
-    names = [path.name for path in sorted(dump.iterdir())]
+    names = [path.name for path in sorted(dump.glob("*.txt"))]
     assert [name.split("-", 1)[1].removesuffix(".txt") for name in names] == [one.name for one in PASSES]
     before, after = ((dump / f"{name}.txt").read_text() for name in ("04-stages", "05-mma-waits"))
     assert "MmaWait" not in before
@@ -160,3 +163,39 @@ def test_what_no_schedule_helps_is_refused_before_the_search(
     monkeypatch.setattr(pipeline, "solve", None)
     assert run([command, str(tmp_path / "k.ttgir")]) == 2
     assert re.search(complaint, capsys.readouterr().err)
+
+
+def test_commands_that_share_a_folder_leave_each_other_alone(tmp_path: Path) -> None:
+    out = ["--out", str(tmp_path)]
+    (tmp_path / "notes.html").write_text("the user's")
+    assert run(["schedule", GEMM, "--arch", "sm90", *out]) == 0
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert {"schedule.json", "timeline.svg", "notes.html"} <= drawn
+    command = ["codegen", GEMM, "--schedule", str(tmp_path / "schedule.json"), "--no-build", "--no-check", *out]
+    assert run(command) == 0
+    assert run(command) == 0
+    assert drawn <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_an_old_library_does_not_stay_beside_a_new_source(folder: Path, tmp_path: Path) -> None:
+    """Not the one that `codegen` wrote; and another one is not loaded."""
+    shutil.copytree(folder, tmp_path / "k")
+    (tmp_path / "k" / "kernel.so").write_bytes(b"twill-source:" + b"0" * 64)
+    with pytest.raises(TwillError, match=r"kernel.so is not built of the kernel.cu beside it"):
+        load(tmp_path / "k")
+    files.record(tmp_path / "k", ["kernel.so"], "codegen")
+    again = ["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-build", "--no-check", "--out", str(tmp_path / "k")]
+    assert run(again) == 0
+    assert not (tmp_path / "k" / "kernel.so").exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\nb", "tab\t"])
+def test_names_that_can_not_be_are_refused_before_the_search(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "solve", None)
+    assert run(["codegen", GEMM, "--out", str(tmp_path / name)]) == 2
+    assert "is no name for a folder" in capsys.readouterr().err
+    (tmp_path / "k.ttgir").write_text(Path(GEMM).read_text().replace("@gemm", f"@{'k' * 250}"))
+    assert run(["codegen", str(tmp_path / "k.ttgir"), "--out", str(tmp_path)]) == 2
+    assert "too long for files" in capsys.readouterr().err

@@ -33,3 +33,47 @@ def test_new_files_have_the_usual_permissions(tmp_path: Path) -> None:
     files.write(tmp_path / "a", "")
     (tmp_path / "b").write_text("")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {files.RECORD}
+
+
+def test_a_set_replaces_what_its_command_wrote_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("the user's")
+    files.write_set(tmp_path, {"a": "1", "b": "1", "c": "1", "d": "1"}, "one")
+    files.write_set(tmp_path, {"e": "1"}, "other")
+    (tmp_path / "c").write_text("changed by the user")
+    files.write_set(tmp_path, {"a": "2"}, "one", [tmp_path / "d"])
+    assert names(tmp_path) == {"own", "a", "c", "d", "e"}
+    assert (tmp_path / "a").read_text() == "2"
+    files.record(tmp_path, ["e"], "one")
+    files.write_set(tmp_path, {"a": "3"}, "one")
+    assert names(tmp_path) == {"own", "a", "c", "d"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"../x": {"command": "one", "sha256": ""}}', '{"own": 3}'])
+def test_a_record_that_is_damaged_deletes_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "x").write_text("")
+    (tmp_path / "d" / "own").write_text("")
+    (tmp_path / "d" / files.RECORD).write_text(text)
+    files.write_set(tmp_path / "d", {"a": "1"}, "one")
+    assert names(tmp_path / "d") == {"own", "a"}
+    assert (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("fails", range(3))
+def test_a_full_disk_leaves_the_old_set(tmp_path: Path, fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write_set(tmp_path, {"a": "1", "b": "1", "c": "1"}, "one")
+    before, written = {path: path.read_text() for path in tmp_path.iterdir()}, list[int]()
+
+    def chmod(*_: object) -> None:
+        written.append(1)
+        if len(written) == fails + 1:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "chmod", chmod)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_set(tmp_path, {"a": "2", "b": "2", "d": "2"}, "one")
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == before

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from twill.diagnostics import TwillError
+from twill.emit.files import RECORD
 from twill.launch import build
 from twill.launch.manifest import Argument, Manifest, Predicted, read, write
 
@@ -50,7 +51,7 @@ def test_a_kernel_is_built_once(tmp_path: Path) -> None:
     assert build.cached("a question", make) == folder
     assert build.cached("another", make) != folder
     assert (len(made), log.read_text()) == (2, "run\nrun\n")
-    assert {path.name for path in folder.iterdir()} == {*FILES, "kernel.so", "ptxas.txt"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, "kernel.so", "ptxas.txt", RECORD}
     assert {path.parent for path in (tmp_path / "cache" / "twill").iterdir()} == {tmp_path / "cache" / "twill"}
 
 
@@ -92,3 +93,63 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     assert read(write(MANIFEST), "kernel.json") == MANIFEST
     with pytest.raises(TwillError, match=r"kernel\.json"):
         read(write(MANIFEST).replace('"threads"', '"thread"'), "kernel.json")
+
+
+@pytest.mark.parametrize("file", ["kernel.so", "kernel.json", "kernel.cu", RECORD])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "foreign"])
+def test_an_entry_that_is_not_whole_is_made_anew(tmp_path: Path, file: str, damage: str) -> None:
+    log = install(tmp_path, "12.4")
+    folder = build.cached("a question", lambda: FILES)
+    path = folder / file
+    text = path.read_text()
+    path.unlink()
+    if damage != "missing":
+        path.write_text(text[:2] if damage == "truncated" else "something else")
+    assert build.cached("a question", lambda: FILES) == folder
+    assert log.read_text() == "run\nrun\n"
+    assert path.read_text() == text
+    assert [one.name for one in folder.parent.iterdir()] == [folder.name]
+
+
+def test_an_entry_that_is_a_file_is_made_anew(tmp_path: Path) -> None:
+    install(tmp_path, "12.4")
+    folder = build.cached("a question", lambda: FILES)
+    for one in folder.iterdir():
+        one.unlink()
+    folder.rmdir()
+    folder.write_text("foreign")
+    assert (build.cached("a question", lambda: FILES) / "kernel.so").exists()
+    assert [one.name for one in folder.parent.iterdir()] == [folder.name]
+
+
+def test_what_is_built_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "12.4")
+    folder = build.cached("a question", lambda: FILES)
+    build.nvcc.cache_clear()
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert build.cached("a question", lambda: FILES) == folder
+    with pytest.raises(TwillError, match="nvcc is not on the PATH"):
+        build.cached("another", lambda: FILES)
+
+
+def test_the_cache_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "12.4")
+    home = build.cached("a question", lambda: FILES).parent
+    assert home.stat().st_mode & 0o777 == 0o700
+    home.chmod(0o777)
+    build.cached("a question", lambda: FILES)
+    assert home.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(build.os, "getuid", lambda: 12345)
+    with pytest.raises(TwillError, match="belongs to another user"):
+        build.cached("a question", lambda: FILES)
+
+
+def test_a_library_that_can_not_be_built_leaves_none(tmp_path: Path) -> None:
+    install(tmp_path, "12.4")
+    (tmp_path / "bin" / "nvcc").write_text('#!/bin/sh\n[ "$1" = --version ] && echo "release 12.4" && exit\nexit 1\n')
+    folder = tmp_path / "k"
+    folder.mkdir()
+    (folder / "kernel.so").write_text("of another source")
+    with pytest.raises(TwillError, match="nvcc can not build"):
+        build.build(folder)
+    assert not list(folder.iterdir())

@@ -34,9 +34,9 @@ def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | 
     \b
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
-    from twill.cli.output import write_all
+    from twill.cli.output import note, write_all
     from twill.generate import files, generate
-    from twill.launch.build import LIBRARY
+    from twill.launch.build import LIBRARY, LOG
     from twill.launch.build import build as built
 
     wanted = replace(generate_options(options), check=check, dump=dump is not None)
@@ -53,10 +53,13 @@ def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | 
         click.echo(f"warning: {warning}", err=True)
     if build or (build is None and shutil.which("nvcc")):
         warnings = built(out)
+        note(out, [out / LIBRARY, out / LOG])
         click.echo(f"wrote {out / LIBRARY}", err=True)
         for warning in warnings:
             click.echo(f"warning: {warning}", err=True)
-    for path in _reports(out, made):
+    reports = _reports(out, made)
+    note(out, reports)
+    for path in reports:
         click.echo(f"wrote {path}", err=True)
 
 

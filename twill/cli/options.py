@@ -74,6 +74,10 @@ class Units(click.ParamType[int | None]):
         return int(value)
 
 
+LONGEST = 255
+"""Bytes of a file's name, on all file systems in use."""
+
+
 class Folder(click.Path):
     """An output folder, created if needed; one that cannot be created or written to is an error before any search starts."""
 
@@ -82,6 +86,8 @@ class Folder(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         folder = Path(str(super().convert(value, param, ctx)))
+        if any(len(os.fsencode(part)) > LONGEST or not part.isprintable() for part in folder.parts):
+            self.fail(f"{str(folder)[:60]!r} is no name for a folder: too long, or with control characters", param, ctx)
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not there.is_dir():
             self.fail(f"cannot create {folder}: {there} is a file", param, ctx)

@@ -3,14 +3,16 @@
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import click
 
 from twill.diagnostics import TwillError
-from twill.emit.files import write
+from twill.emit.files import record, write_set
 from twill.emit.ttgir import Dialect
 from twill.inputs import Case, cost_sources
 from twill.ir.loop import Module
@@ -19,14 +21,6 @@ from twill.ir.search import Options
 
 if TYPE_CHECKING:
     from twill.report.page import Context, Run
-
-WRITTEN = frozenset(
-    {
-        *("schedule.json", "loop.graph.json", "costs.txt", "program.txt", "annotated.ttgir", "report.html"),
-        *("graph.dot", "graph.svg", "graph.png", "timeline.svg", "timeline.png"),
-    }
-)
-"""Every file name that a command may write into a folder."""
 
 Contents = Mapping[str, Callable[[], str | bytes]]
 """By file name."""
@@ -122,13 +116,26 @@ def _version(name: str) -> str | None:
 
 
 def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:
-    """Compute every content, then write every file atomically. Outputs of an earlier run that this run does not write are deleted."""
-    made = {folder / name: content() for name, content in contents.items()}
-    for path, content in made.items():
-        write(path, content)
-    for name in WRITTEN - contents.keys():
-        (folder / name).unlink(missing_ok=True)
-    return tuple(made)
+    """Compute every content, then write all files or none. What the same command wrote there before and does not write now is deleted."""
+    return write_set(folder, {name: content() for name, content in contents.items()}, *_running())
+
+
+def note(folder: Path, paths: Iterable[Path]) -> None:
+    """Record files that the running command wrote by itself."""
+    record(folder, [path.name for path in paths if path.parent == folder], _running()[0])
+
+
+def _running() -> tuple[str, list[Path]]:
+    """The command that runs, and the paths among its arguments."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return "", []
+    words = [
+        str(word)
+        for value in context.params.values()
+        for word in (cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,))
+    ]
+    return context.info_name or "", [Path(path) for word in words for path in (word, word.rpartition(":")[0]) if path]
 
 
 def folder_of(out: Path, case: Case, several: bool) -> Path:

@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from re import MULTILINE, findall, search
 
 from twill.diagnostics import TwillError
-from twill.emit.files import write
+from twill.emit.files import digest, intact, record, write
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
@@ -46,27 +47,48 @@ def nvcc() -> tuple[int, int]:
 def build(folder: Path) -> tuple[str, ...]:
     """Make kernel.so and ptxas.txt of the kernel.cu in a folder; gives what ptxas warned of."""
     nvcc()
-    command = ["nvcc", *FLAGS, f"-I{RUNTIME}", "-o", str(folder / LIBRARY), str(folder / SOURCE)]
+    made = folder / f".{LIBRARY}.{os.getpid()}"
+    mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
+    command = ["nvcc", *FLAGS, mark, f"-I{RUNTIME}", "-o", str(made), str(folder / SOURCE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
+        made.unlink(missing_ok=True)
+        (folder / LIBRARY).unlink(missing_ok=True)
         raise TwillError(f"nvcc can not build {folder / SOURCE}:\n{done.stderr.strip()}", help="please report this")
+    made.replace(folder / LIBRARY)
     write(folder / LOG, done.stdout + done.stderr)
     return complaints(folder)
 
 
 def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
     """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's cache under a name that follows
-    from `key`, which names all that the files depend on, from Twill's own sources and from the compiler."""
-    name = hashlib.sha256(f"{FLAGS}{nvcc()}{sources()}{key}".encode()).hexdigest()[:32]
+    from `key`, which names all that the files depend on, and from Twill's own sources. An entry with a file that is missing or not as it
+    was written is made anew; one that is whole needs no compiler. Raises TwillError for a cache that is another user's."""
+    name = hashlib.sha256(f"{FLAGS}{sources()}{key}".encode()).hexdigest()[:32]
     home = cache_folder()
-    if not (home / name / LIBRARY).exists():
-        home.mkdir(parents=True, exist_ok=True)
+    _own(home)
+    if not intact(home / name):
+        nvcc()
         made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
-        for file, text in make().items():
-            write(made / file, text)
-        build(made)
-        _rename(made, home / name)
+        try:
+            for file, text in make().items():
+                write(made / file, text)
+            build(made)
+            record(made, sorted(path.name for path in made.iterdir()), "compile")
+            _rename(made, home / name)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     return home / name
+
+
+def _own(home: Path) -> None:
+    """Make the cache, for this user alone. What lies in it is executed, so one that others may write to is refused."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = home.stat()
+    if found.st_uid != os.getuid():
+        raise TwillError(f"the cache {home} belongs to another user", help="set XDG_CACHE_HOME to a folder of your own")
+    if found.st_mode & 0o077:
+        home.chmod(0o700)
 
 
 @cache
@@ -78,13 +100,18 @@ def sources() -> str:
 
 
 def _rename(made: Path, final: Path) -> None:
-    """Whoever comes first wins: the contents are the same."""
+    """In place of what is there, if anything; of several processes that make the same entry, any may win."""
+    aside = made.with_name(f"{made.name}.old")
+    with suppress(FileNotFoundError):
+        final.rename(aside)
     try:
         made.rename(final)
     except OSError:
-        if not (final / LIBRARY).exists():
+        if not intact(final):
             raise
-        shutil.rmtree(made)
+    shutil.rmtree(aside, ignore_errors=True)
+    if aside.is_symlink() or aside.is_file():
+        aside.unlink()
 
 
 def cache_folder() -> Path:

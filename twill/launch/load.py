@@ -9,6 +9,7 @@ arguments or by their names. Launches on the current stream of the first array's
 """
 
 import ctypes
+import hashlib
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias
 
 from twill.diagnostics import TwillError
+from twill.emit.files import digest, recorded
 from twill.files.text import load as text_of
 from twill.launch.arrays import Array, current_stream, library, on_device, seen
 from twill.launch.build import LIBRARY, MANIFEST, SOURCE, complaints
@@ -131,8 +133,18 @@ def load(folder: str | Path) -> Kernel:
     path = folder / LIBRARY
     if not path.exists():
         raise TwillError(f"{folder} has no {LIBRARY}", help="run twill codegen with --build, where nvcc is installed")
+    _same_source(folder)
     library = ctypes.CDLL(str(path.resolve()))
     return Kernel(manifest, folder, library[f"{manifest.name}_launch"], Runtime(library))
+
+
+def _same_source(folder: Path) -> None:
+    """Raises TwillError for a library that is not built of the source beside it, or is not as it was written."""
+    source, known = folder / SOURCE, recorded(folder).get(LIBRARY)
+    library = (folder / LIBRARY).read_bytes()
+    marked = not source.exists() or f"twill-source:{digest(source)}".encode() in library
+    if not marked or (known and known[1] != hashlib.sha256(library).hexdigest()):
+        raise TwillError(f"{folder / LIBRARY} is not built of the {SOURCE} beside it", help="run twill codegen with --build again")
 
 
 def _grid(manifest: Manifest, grid: Grid) -> tuple[int, int, int]:

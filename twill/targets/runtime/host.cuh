@@ -79,6 +79,13 @@ inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
 
 }  // namespace twill
 
+#ifdef TWILL_SOURCE
+#define TWILL_TEXT_OF(x) #x
+#define TWILL_TEXT(x) TWILL_TEXT_OF(x)
+/// Of which source a library is built: SHA-256 of the file, as the loader finds it in the library.
+extern "C" __attribute__((weak, used)) const char twill_source[] = "twill-source:" TWILL_TEXT(TWILL_SOURCE);
+#endif
+
 // For callers that have no CUDA runtime of their own. Weak: a program may link several kernels.
 
 /// CUDA's name and description of a cudaError_t.
