@@ -6,7 +6,7 @@ on the schedule (which group holds a value, how many registers are left) is refu
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from twill.diagnostics import Location, TwillError
+from twill.diagnostics import TwillError
 from twill.inputs import Case
 from twill.ir.loop import Loop, Op
 from twill.ops.table import lookup, role
@@ -45,19 +45,9 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     found = [*non_loop_code.refusals(code, plain, around)]
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
     found += _without_text(code)
-    found += _clusters(code)
     found += _by_the_target(code, cases)
     parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
     yield from (_explained(error, code) for error in found if error.location not in parts)
-
-
-def _clusters(code: Code) -> Iterator[TwillError]:
-    """A module compiled for several thread blocks together."""
-    module = code.module
-    if module.num_ctas > 1:
-        at, text = next((i, line) for i, line in enumerate(module.text.splitlines(), 1) if "num-ctas" in line)
-        what = f"the module is compiled for clusters of {module.num_ctas} thread blocks, which can not be generated"
-        yield TwillError(what, Location(module.file, at, text.index("num-ctas") + 1), text=text, help="compile it with num_ctas=1")
 
 
 def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:

@@ -11,6 +11,8 @@ from uuid import uuid4
 
 import pytest
 
+from twill.emit.files import RECORD
+
 TOLD = """
 import sys, twill.cli, twill.cli.progress as progress, twill.costs.normalize as normalize
 progress.PATIENCE = 0.0
@@ -24,6 +26,37 @@ twill.cli.main()
 """The command, which says every event of its search, and when a solver begins to normalize, as it comes."""
 
 HARD = ["examples/ttgir/fa_fwd_subtiled.sm100.ttgir", "--no-drawings", "--time-limit", "100"]
+
+
+STARTED = """
+import os, sys, time
+from twill.engine import subprocess_engine
+with subprocess_engine._process("/tmp") as process:
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+"""A process that dies as soon as it has started a solver's, which has imported nothing yet."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the signal is Linux's")
+def test_a_solver_process_never_outlives_its_parent() -> None:
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=False)
+        gone = time.monotonic() + 0.2
+        child = Path(f"/proc/{int(done.stdout)}/stat")
+        while time.monotonic() < gone and child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+        assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3])
+def test_an_interruption_at_start_up_shows_no_traceback(delay: float) -> None:
+    """Of the command line: what Python imports before it is Python's."""
+    process = subprocess.Popen([sys.executable, "-m", "twill", "machines"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert "twill/cli" not in said, said
 
 
 def alive(marker: str) -> list[str]:
@@ -71,5 +104,5 @@ def test_an_interruption_leaves_nothing_half_done(
     while alive(marker) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert alive(marker) == []
-    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+    assert not [path for path in tmp_path.rglob(".*") if path.name != RECORD]
     assert written or not (tmp_path / "out").exists()

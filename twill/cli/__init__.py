@@ -95,6 +95,8 @@ def twill() -> None:
     twill schedule kernel.ttgir --arch sm100
     twill schedule kernels.py:fa_fwd --arch sm90 --set BLOCK_N=128 --out out/
     twill schedule loop.graph.json --machine h200 --json
+
+    FILE.py:FUNCTION executes FILE.py, as importing it would: name only files that you trust.
     """
 
 

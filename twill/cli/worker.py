@@ -34,8 +34,10 @@ def run(work: Callable[[Callable[[Event], None]], Result], on_event: Callable[[E
     receiver, sender = get_context("fork").Pipe(duplex=False)
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        end_with_parent(parent)
         receiver.close()
         _serve(work, sender)
     sender.close()
@@ -80,7 +82,6 @@ def _died(status: int) -> TwillError:
 def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> None:
     """The child: do the work, send the result, and exit without the parent's clean-up handlers."""
     try:
-        end_with_parent()
         os.setpgid(0, 0)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
+from functools import cache
 from typing import Protocol
 
 from twill.diagnostics import TwillError
@@ -81,6 +82,9 @@ def _opened(answer: bytes) -> object:
 def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
     """A process with this one's packages, and a folder for temporary files that it need not live to clear."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TMPDIR": scratch}
+    parent = os.getpid()
+    if sys.platform == "linux":
+        _library()
     process = subprocess.Popen(
         [sys.executable, "-m", "twill.engine.subprocess_engine"],
         stdin=subprocess.PIPE,
@@ -88,6 +92,7 @@ def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
         stderr=subprocess.PIPE,
         env=environment,
         start_new_session=True,
+        preexec_fn=lambda: end_with_parent(parent),  # before anything is imported; one call of the C library
     )
 
     def end() -> None:
@@ -104,16 +109,26 @@ def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-def end_with_parent() -> None:
-    """Have Linux kill this process when the one that waits for it is gone."""
+_SET_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2): kept across exec."""
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The C library, loaded before there is a child that needs it."""
+    return ctypes.CDLL(None)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have Linux kill this process when `parent` is gone, or end it at once if it is gone already."""
     if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        _library().prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def main() -> None:
     """Serve one request; solvers may print, so standard output is reserved for the result."""
-    end_with_parent()
     gc.disable()  # one answer leaves little to collect, and millions of clauses to look through
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
