@@ -1,9 +1,13 @@
 """Machine files: those that come with Twill, and mistakes in others."""
 
+from dataclasses import replace
+
 import pytest
 
 from twill.costs import machine as machines
+from twill.costs.charge import charge
 from twill.diagnostics import TwillError
+from twill.ir.graph import Tile, Work
 from twill.ops.table import TABLE, cost_name
 
 TOY = (machines.folder() / "toy.toml").read_text(encoding="utf-8")
@@ -101,3 +105,13 @@ def test_mistakes_about_contention_are_found_too() -> None:
 def test_one_mistake(old: str, new: str, message: str) -> None:
     assert old in TOY
     assert message in mistakes(TOY.replace(old, new))
+
+
+def test_an_operation_costs_as_another_one_unless_it_has_a_cost_of_its_own() -> None:
+    tile = Tile((128, 128), "f32", 32, "registers", 128, 128 * 128)
+    work = Work("math.asin", "elementwise", (tile,), (tile,))
+    base = machines.load("h200")
+    assert charge(work, base).units == charge(replace(work, op="math.erf"), base).units
+    own = '[costs.mine]\nops = ["math.asin"]\nrate = { alu = 1 }\nlatency = 1\nsource = "estimate"\n'
+    mine = machines.parse(f'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n{own}', "mine.toml")
+    assert charge(work, mine).units["alu"] == 128 * 128

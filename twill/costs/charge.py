@@ -40,8 +40,8 @@ def charge(work: Work, machine: Machine) -> Charge:
 
 
 def cost_of(op: str, work: Work, machine: Machine) -> Cost:
-    """The cost table of an operation, at the line of `work`."""
-    cost = machine.cost(cost_name(op))
+    """The cost table of an operation: its own, else that of the one it costs as. Raises TwillError, at the line of `work`, for none."""
+    cost = machine.cost(op) or machine.cost(cost_name(op))
     if cost is None:
         raise TwillError(
             f"no cost for {op} on machine {machine.name!r}",
