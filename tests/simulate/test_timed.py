@@ -123,3 +123,9 @@ def test_a_deadlock_is_reported() -> None:
     shallow = replace(made, channels=tuple(replace(channel, depth=1) for channel in made.channels))
     with pytest.raises(HazardError, match="deadlock"):
         simulate(shallow, scheduled, same(4), COSTS)
+
+
+def test_the_branch_with_the_loop_is_timed() -> None:
+    """A kernel whose first branch returns early: the loop stands in the other one."""
+    found = predict(program("branching"), loops("branching")[1])
+    assert found.loops["branching/for.0"].interval > 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from twill.ir.effects import at
 from twill.ir.program import Advance, For, If, Iteration, Pipelined, Statement
+from twill.ir.program import walk as every
 
 Trips = Callable[[Pipelined | For], int]
 """How often a loop runs; called when it is reached."""
@@ -56,7 +57,13 @@ class _Walk:
     """Trip count of the latest run of each pipelined loop."""
 
 
-def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken = lambda branch: True) -> Iterator[Action]:
+def toward_loops(branch: If) -> bool:
+    """Where no values decide: the branch with a pipelined loop, the first one if both have one or neither."""
+    first, second = (any(isinstance(inner, Pipelined) for inner in every(part)) for part in (branch.then, branch.otherwise))
+    return first or not second
+
+
+def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken = toward_loops) -> Iterator[Action]:
     """The actions of a group, in order; trip counts are evaluated as late as possible, when values computed
     before are known."""
     yield from _list(_Walk(trips, taken, {}, {}), statements, Action(statements[0]) if statements else None)
