@@ -3,9 +3,9 @@
     python benchmarks/paper.py                                # all of it, under twelve minutes on two cores
     python benchmarks/paper.py --only "Blackwell forward" --time-limit 5 --out part.md
 
-Every row is one question, with the command that asks it again; what is said under a table is worked out from the rows, nothing is known in
+Every row is one query, with the command that reproduces it; what is said under a table is worked out from the rows, nothing is known in
 advance. Questions that the command line has no switch for (one dependence more, a larger register file) are asked through the Python API. A
-question that its time limit cuts short says so, and is not counted for or against a finding.
+query that its time limit cuts short says so, and is not counted for or against a finding.
 """
 
 import sys
@@ -31,7 +31,7 @@ FA_BACKWARD = "examples/kernels.py:fa_bwd"
 AS_PRINTED = ("ffma", "stream_rmw", "stream_store", "chain")
 """Simplifications that the paper's dependence graphs do not have."""
 
-HEAD = ("question", "I", "proven I >=", "L", "n", "groups", "status", "s")
+HEAD = ("query", "I", "proven I >=", "L", "n", "groups", "status", "s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One finding: what the paper says, the questions, and what they show."""
+    """One finding: what the paper says, the queries, and what they show."""
 
     title: str
     paper: str
@@ -54,7 +54,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks with one time limit for every question."""
+    """Asks with one time limit for every query."""
 
     limit: float
 
@@ -258,7 +258,7 @@ def hopper_forward(asker: Asker) -> Section:
     return Section(
         "Hopper forward",
         "Two sub-tiles of 64 rows: I is the tensor core's time; the first product is hoisted into the prologue; the sub-tiles "
-        "take turns on "
+        "alternate on "
         "two groups (ping-pong); pipelining across iterations is applied to one of them only, which is enough. 28 s.",
         (modulo, joint, *rows, neither, one, alone, relaxed),
         (*found, *reasons(answer)),
@@ -293,7 +293,7 @@ def blackwell_forward(asker: Asker) -> Section:
     interval = joint.answer.interval
     pins = fa4_partition(joint.answer.problem)
     fa4 = asker("loads / products / two softmax / rescaling", replace(inputs, pins=pins), how=" --pin FILE")
-    four, three = (asker(f"{n} groups, the loads' included", replace(inputs, groups=n)) for n in (4, 3))
+    four, three = (asker(f"{n} groups, including the load group", replace(inputs, groups=n)) for n in (4, 3))
     alone = asker("nothing computed passes between groups", replace(inputs, cross_group=False))
     single = asker("no sub-tiling (128 rows), timing alone", whole, modulo=True)
     untiled = asker("no sub-tiling (128 rows)", whole)
@@ -410,7 +410,7 @@ def blackwell_backward(asker: Asker) -> Section:
     )
     return Section(
         "Blackwell backward",
-        "Two groups that take turns, in 269 s, which in practice spill registers; with fewer registers per thread a third group, "
+        "Two groups that alternate, in 269 s, which in practice spill registers; with fewer registers per thread a third group, "
         "as in FA4, "
         "in 64 s.",
         (modulo, joint, *fewer),
@@ -456,26 +456,26 @@ def text(section: Section) -> Iterator[str]:
     yield f"The paper: {section.paper}\n"
     yield table(HEAD, map(cells, section.rows))
     yield from (f"* {line}" for line in section.found)
-    yield "\nAsked by\n\n```\n" + "\n".join(row.how for row in section.rows) + "\n```\n"
+    yield "\nCommands\n\n```\n" + "\n".join(row.how for row in section.rows) + "\n```\n"
 
 
 def page(sections: list[Section], limit: float) -> str:
     """The whole report."""
     intro = (
-        "Made by `python benchmarks/paper.py`. Each table lists questions with the answer's interval I and length L in cycles of "
+        "Made by `python benchmarks/paper.py`. Each table lists queries with their interval I and length L in cycles of "
         "the machine "
-        "model (docs/costs.md), the bound that is proven, iterations in flight n, warp groups (the loads' included) and the "
+        "model (docs/costs.md), the bound that is proven, iterations in flight n, warp groups (including the load group) and the "
         "seconds that the "
-        f"search took (limit {limit:g} s a question). The paper's seconds are for normalized costs of at most 300 units a loop, "
+        f"search took (limit {limit:g} s a query). The paper's seconds are for normalized costs of at most 300 units a loop, "
         "on one core "
         "of a Xeon Platinum 8570; all times here are exact cycles. The paper's measured speeds are no matter of this page.\n"
     )
-    return "\n".join(["# The paper's findings, asked again\n", intro, machine() + "\n", *(line for s in sections for line in text(s))])
+    return "\n".join(["# The paper's findings, reproduced\n", intro, machine() + "\n", *(line for s in sections for line in text(s))])
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
 @click.option("--only", multiple=True, type=click.Choice([name for name, _ in SECTIONS]), help="Sections to ask; all of them by default.")
-@click.option("--time-limit", type=float, default=25.0, show_default=True, help="Seconds for each question.")
+@click.option("--time-limit", type=float, default=25.0, show_default=True, help="Seconds for each query.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("reports/paper.md"), show_default=True)
 def main(only: tuple[str, ...], time_limit: float, out: Path) -> None:
     sections: list[Section] = []

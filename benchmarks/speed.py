@@ -121,8 +121,8 @@ def variants(limit: float) -> str:
     whole = twill.Inputs("examples/ttgir/fa_fwd.sm100.ttgir")
     alone = ask("one tile, timing alone", whole, Options(time_limit=limit, modulo_only=True))
     asked = (
-        ("4 groups, the loads' included", replace(inputs, groups=4), base.result.proved),
-        ("3 groups, the loads' included", replace(inputs, groups=3), base.result.proved),
+        ("4 groups, including the load group", replace(inputs, groups=4), base.result.proved),
+        ("3 groups, including the load group", replace(inputs, groups=3), base.result.proved),
         ("nothing passes between groups", replace(inputs, cross_group=False), base.result.proved),
         ("no sub-tiling", whole, alone.result.proved),
     )
