@@ -14,6 +14,7 @@ INLINE = TABLE["tt.elementwise_inline_asm"]
 TEXTS = (
     Case(INLINE, ("f32",), ("i32",), {"asm_string": "cvt.rna.tf32.f32 $0, $1;", "constraints": "=r,f", "packed_element": 1}),
     Case(INLINE, ("f32", "f32"), ("f32",), {"asm_string": "{\n add.f32 $0, $1, $2;\n}", "constraints": "=f,f,f", "packed_element": 1}),
+    Case(INLINE, ("f16", "f16"), ("f16",), {"asm_string": "max.NaN.f16 $0, $1, $2;", "constraints": "=h,h,h", "packed_element": 1}),
     Case(INLINE, ("i32",), ("i32",), {"asm_string": "mov.u32 $0, %laneid; // $1", "constraints": "=r,r", "packed_element": 1}),
 )
 
@@ -34,3 +35,5 @@ def test_nvcc_takes_every_expression(tmp_path: Path) -> None:
 def test_inline_text_for_several_elements_is_refused() -> None:
     packed = Case(INLINE, ("i8",), ("i8",), {"asm_string": "mov.b32 $0, $1;", "constraints": "=r,r", "packed_element": 4})
     assert packed.texts() is None
+    narrow = Case(INLINE, ("f16",), ("f32",), {"asm_string": "cvt.f32.f16 $0, $1;", "constraints": "=f,r", "packed_element": 1})
+    assert narrow.texts() is None

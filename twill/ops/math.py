@@ -15,7 +15,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Op
 from twill.ops import rules
 from twill.ops.arith import larger, operation, smaller
-from twill.ops.c import floats, written
+from twill.ops.c import C_TYPES, NARROW, WIDTHS, computed, floats, written
 from twill.ops.meaning import each, integers, unsigned
 from twill.ops.row import Environment, Row, Syntax, Values
 from twill.ops.rules import ruled
@@ -217,22 +217,33 @@ def _assembled(op: Op, operands: Sequence[Any], environment: Environment) -> Val
     raise TwillError("inline PTX can not be simulated", op.location, span=len(op.name))
 
 
+_REGISTER_BITS = {"f": 32, "r": 32, "h": 16, "l": 64, "d": 64}
+_SIZES: Mapping[str, int] = {**WIDTHS, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 _REGISTERS = {"f": "float", "r": "uint32_t", "h": "uint16_t", "l": "uint64_t", "d": "double"}
 
 
 def _assembled_c(op: Op, operands: Sequence[str]) -> str | None:
-    """A call of a function without a name that holds the text; None where one register holds several elements or there is more than one
-    result."""
+    """A call of a function without a name that holds the text; None where one register holds several elements, an element has another
+    size than its register, or there is more than one result."""
     constraints = [one.strip() for one in str(op.attributes.get("constraints", "")).split(",")]
     kinds = [one.lstrip("=") for one in constraints]
     if op.attributes.get("packed_element") != 1 or len(op.results) != 1 or len(kinds) != 1 + len(operands):
         return None
     if not constraints[0].startswith("=") or any(kind not in _REGISTERS for kind in kinds):
         return None
+    if any(_SIZES.get(element(value.type)) != _REGISTER_BITS[kind] for kind, value in zip(kinds, (*op.results, *op.operands), strict=True)):
+        return None
     text = _placeholders(str(op.attributes.get("asm_string", "")))
-    inputs = ", ".join(f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], operands, strict=True))
+    stored = [_stored(element(value.type), one) for value, one in zip(op.operands, operands, strict=True)]
+    inputs = ", ".join(f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], stored, strict=True))
     made = f'{_REGISTERS[kinds[0]]} made_; asm volatile("{text}" : "={kinds[0]}"(made_) : {inputs});'
-    return written(f"[&] {{{{ {made.replace('{', '{{').replace('}', '}}')} return bitcast<{{r}}>(made_); }}}}()", op, operands)
+    result = C_TYPES[element(op.results[0].type)]
+    return f"{computed(op.results[0].type)}([&] {{ {made} return bitcast<{result}>(made_); }}())"
+
+
+def _stored(name: str, text: str) -> str:
+    """An element with the bits of its type."""
+    return f"{C_TYPES[name]}({text})" if name in NARROW else text
 
 
 def _placeholders(text: str) -> str:
