@@ -22,6 +22,7 @@ LAYERS = (
     ("generate", "sweep"),
     ("api", "triton"),
     ("cli", "twill"),
+    ("__main__",),
 )
 """Packages and modules of `twill`, lowest layer first; `targets` itself only chooses one of its packages."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
