@@ -59,7 +59,7 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
 def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
     """Values of each trial, beside the TTGIR executed as it stands."""
     for trial in trials(program):
-        shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items())
+        shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
         report(f"checking values, {shown}")
         try:
             found = compare(program, trial.numbers, trial.grid)
