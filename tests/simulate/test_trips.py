@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.programs import program
 from twill.diagnostics import TwillError
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
+from twill.simulate.actions import unfold
 from twill.simulate.trips import trips
 
 MADE_FROM_MEMORY = """
@@ -55,3 +57,9 @@ def test_bounds_from_memory_are_not_known() -> None:
     (loop,) = loops(module)
     with pytest.raises(TwillError, match="not known"):
         trips(loop.function, loop.op, {}, {})
+
+
+def test_a_branch_with_a_loop_is_followed_wherever_it_stands() -> None:
+    """`branching` stores zeros and returns where a size in memory is zero; its loop stands in the other branch."""
+    for group in program("branching").groups:
+        assert any(action.loop is not None for action in unfold(group.body, lambda loop: 3)), group.id

@@ -120,8 +120,8 @@ def _left(dot: Op, form: Fragment, a: Shared | str, band: int, k: int, step: int
     if isinstance(a, Shared):
         down = band * form.down // 4 * _rows(a)
         return f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
-    whole = dot.operands[0].type
-    assert isinstance(whole, Tensor)
+    whole = dot.operands[0].type  # a buffer that is not used where its tile is kept in registers
+    assert isinstance(whole, Tensor | MemDesc)
     return f"{a}[{band * (whole.shape[1] // step) + k // step}]"
 
 
