@@ -66,7 +66,8 @@ def main(snapshots: Path, names: tuple[str, ...], out: Path, limit: float, patie
         click.echo(json.dumps(asdict(tried(names[0], found[names[0]], limit))))
         return
     chosen = names or tuple(sorted(found))
-    named, rows = json.loads(sources.read_text()) if sources else {}, list[Row]()
+    named: dict[str, str] = json.loads(sources.read_text()) if sources else {}
+    rows = list[Row]()
     for name in chosen:
         rows.append(apart(snapshots, name, limit, patience))
         out.write_text(report(rows, named, limit), encoding="utf-8")
