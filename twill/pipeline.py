@@ -1,6 +1,6 @@
 """The pipeline as functions: a problem in, a checked result out.
 
-`solve` is the one place where an answer is checked before anybody sees it: every result of an engine passes `twill.verify` first.
+`solve` checks every answer before anybody sees it: every result of an engine passes `twill.verify` first.
 """
 
 from twill.diagnostics import TwillError

@@ -35,9 +35,9 @@ TIGHTER: tuple[tuple[str, Callable[[Problem], Problem], str], ...] = (
         lambda problem: replace(problem, operations=tuple(replace(op, issue=3) if op.id == "qk" else op for op in problem.operations)),
         "blocking waits stop other issue of their group: pv while qk issues",
     ),
-    ("given partition", lambda problem: replace(problem, together=(("qk", "exp"),)), "the groups asked for: qk, exp would be split"),
-    ("given partition", lambda problem: replace(problem, apart=(("qk", "pv"),)), "the groups asked for: qk and pv would share a group"),
-    ("pinned starts", lambda problem: replace(problem, starts=(("exp", 2),)), "the starts asked for: exp at 3, not 2"),
+    ("given partition", lambda problem: replace(problem, together=(("qk", "exp"),)), "the given groups: qk, exp would be split"),
+    ("given partition", lambda problem: replace(problem, apart=(("qk", "pv"),)), "the given groups: qk and pv would share a group"),
+    ("pinned starts", lambda problem: replace(problem, starts=(("exp", 2),)), "the given starts: exp at 3, not 2"),
 )
 
 

@@ -17,7 +17,7 @@ class Clusters:
     variable: tuple[bool, ...]
     apart: frozenset[tuple[int, int]]
     contradiction: str | None
-    """Why no assignment exists at all, in words."""
+    """Why no assignment exists at all, as text."""
 
 
 def clusters(problem: Problem) -> Clusters:

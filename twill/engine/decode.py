@@ -1,6 +1,6 @@
 """From an engine's raw answer to a `Solution` in canonical form, the same for every engine.
 
-Takes starts, a group label per operation and an address per place; gives first start 0, groups numbered by first operation (the loads'
+Takes starts, a group label per operation and an address per allocation; gives first start 0, groups numbered by first operation (the loads'
 first), the grants that the held registers need, and allocations with as many slots as the live ranges need.
 """
 
@@ -20,7 +20,7 @@ def solution(problem: Problem, interval: Time, start: Sequence[Time], label: Seq
     starts = tuple(s - earliest for s in start)
     group = _number(problem, label)
     grants = tuple(_grant(problem, interval, starts, group, g) for g in sorted(set(group)))
-    return Solution(interval, starts, group, grants, tuple(_places(problem, interval, starts, group, address)))
+    return Solution(interval, starts, group, grants, tuple(_allocations(problem, interval, starts, group, address)))
 
 
 def modulo(problem: Problem, interval: Time, start: Sequence[Time]) -> Solution:
@@ -103,18 +103,18 @@ def live_range(problem: Problem, interval: Time, start: Sequence[Time], group: S
     return max(0, max(ends, default=start[src]) - start[src])
 
 
-def _places(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], address: Address) -> list[Allocation]:
+def _allocations(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], address: Address) -> list[Allocation]:
     found: list[Allocation] = []
     for value in problem.values:
-        for memory, size, staging in _rooms(value):
+        for memory, size, staging in _buffers(value):
             length = live_range(problem, interval, start, group, value, staging)
             periods = 1 if value.resident and not staging else -(-length // interval)
             slots = periods + (0 if staging else value.slots)
             if size and slots:
                 found.append(Allocation(value.id, memory, address[value.id, memory, staging], size, slots, staging))
-    return sorted(found, key=lambda place: (place.memory, place.address, place.value, place.staging))
+    return sorted(found, key=lambda a: (a.memory, a.address, a.value, a.staging))
 
 
-def _rooms(value: Value) -> tuple[tuple[Literal["shared", "tensor"], int, bool], ...]:
-    """(memory, size of one place, staging) for each kind of place a value may take."""
+def _buffers(value: Value) -> tuple[tuple[Literal["shared", "tensor"], int, bool], ...]:
+    """(memory, size of one slot, staging) for each kind of storage a value may take."""
     return ("shared", value.shared, False), ("tensor", value.tensor, False), ("shared", value.staging, True)

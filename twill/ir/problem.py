@@ -2,7 +2,7 @@
 
 A `Problem` is one loop with all costs included: operations with reservation tables, latencies and issue times; dependence edges;
 values with footprints and live ranges; the machine's units and limits. Times are integers in one unit, `Resolution.cycles_per_unit`
-machine cycles long. It is self-contained: no stage below it looks at TTGIR or a machine file again.
+machine cycles long. It is self-contained: no stage below it reads TTGIR or a machine file again.
 
 The meaning of a solution (`twill.ir.schedule.Solution`: interval I, a start s(v) >= 0 and a group g(v) for every operation v) is defined
 by the docstrings here; `twill.verify` checks exactly these rules and every engine encodes exactly these rules.

@@ -11,7 +11,7 @@ Engine = Literal["auto", "cpsat", "sat", "yices", "cbc", "scip"]
 
 
 IN_FLIGHT = 4
-"""The most iterations in flight, unless more are asked for or help."""
+"""The most iterations in flight, unless more are given or help."""
 
 
 @dataclass(frozen=True, slots=True)

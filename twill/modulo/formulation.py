@@ -36,7 +36,7 @@ class LinearProgram:
 
 
 def modulo_program(problem: Problem, interval: Time, in_flight: int) -> LinearProgram | None:
-    """The program; None where the dependences alone leave an operation no room within in_flight * interval."""
+    """The program; None where the dependences alone leave an operation no start within in_flight * interval."""
     formula = Formula()
     starts = within(formula, problem, interval, in_flight * interval)
     if starts is None:

@@ -16,15 +16,15 @@ Refuted = Callable[[Problem, Time, int], bool]
 """Whether a problem is proven, in a share of work, to have no schedule of so many iterations in flight at an interval."""
 
 STEPS = 32
-"""So many steps of more are looked at."""
+"""The most steps of more that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One number of `Limits`, and the words for it."""
+    """One number of `Limits`, and its text."""
 
     field: str
-    words: str
+    text: str
     step: Callable[[Limits], int]
     """A meaningful difference."""
 
@@ -55,15 +55,15 @@ def cause(projection: Projection, worst: Time, target: Time, in_flight: int, ref
         least = _least(small, target, amount, in_flight, refuted)
         if least:
             more = amount.has(amount.more(small, least).limits)
-            return Reason(projection.name, f"{alone}: {target} needs at least {more} {amount.words}, has {amount.has(limits)}")
-    has = " or ".join(f"the {amount.has(limits)} {amount.words}" for amount in AMOUNTS[projection.name])
+            return Reason(projection.name, f"{alone}: {target} needs at least {more} {amount.text}, has {amount.has(limits)}")
+    has = " or ".join(f"the {amount.has(limits)} {amount.text}" for amount in AMOUNTS[projection.name])
     return Reason(projection.name, f"{alone}; a little more than {has} would not be enough for {target}")
 
 
 def _least(small: Problem, target: Time, amount: Amount, in_flight: int, refuted: Refuted) -> int | None:
     """Steps more, one less than which is refuted; None where all within reach are.
 
-    Few iterations in flight, which are soon asked about, tell where to ask for all.
+    Few iterations in flight, which are decided soon, locate the probe for all.
     """
 
     def below(high: int, flights: int) -> int:

@@ -1,8 +1,8 @@
 """Why a partition has no schedule: few operations whose groups alone exclude one.
 
 Takes a `Problem` and the labels of a partition without a schedule at some interval; gives the operations that matter. Of the others only
-that is asked which holds in any group: when they may start, which units they take, what they keep in the memories. So where no schedule is
-left, none has these operations in these groups, wherever the others are: one refutation speaks of thousands of partitions.
+the rules that hold in any group are kept: when they may start, which units they take, what they keep in the memories. So where no
+schedule is left, none has these operations in these groups, wherever the others are: one refutation speaks of thousands of partitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ def _certain_waits(problem: Problem, known: set[str]) -> Sequence[Edge]:
 
 
 def _split(value: Value, known: set[str]) -> Sequence[Value]:
-    """Its room in memories, which does not depend on groups, and what known groups hold of it."""
+    """Its storage in memories, which does not depend on groups, and what known groups hold of it."""
     uses = tuple(use for use in value.uses if use.op in known)
     staging = value.staging if value.src in known else 0
     held = replace(value, id=f"{value.id} held", uses=uses, shared=0, tensor=0, slots=0, staging=staging)

@@ -1,4 +1,4 @@
-"""Why the interval is above its lower bound: which constraint families stand in the way, in words with numbers.
+"""Why the interval is above its lower bound: which constraint families stand in the way, as text with numbers.
 
 Takes a finished `Result`; gives `Reason`s. A family is relaxed by changing the problem (more registers, no cross-group delay, ...), so that
 the same engines answer; a small set of families whose relaxation together lets the bound be reached is what causes the gap: every one
@@ -31,13 +31,13 @@ class Family:
     """Limits from little to much, where the family has an amount."""
 
     def sparing(self, problem: Problem, target: Time, decide: Decide) -> Solution | None:
-        """A schedule with as little of the family's amount as a bisection finds, so that the number in words means something."""
+        """A schedule with as little of the family's amount as a bisection finds, so that the number in the text means something."""
         choices, found = self.amounts(problem), None
         low, high = 0, len(choices)
         while low < high:
             middle = (low + high) // 2
-            word = decide(replace(problem, limits=choices[middle]), target)
-            low, high, found = (low, middle, word) if word else (middle + 1, high, found)
+            probe = decide(replace(problem, limits=choices[middle]), target)
+            low, high, found = (low, middle, probe) if probe else (middle + 1, high, found)
         return found
 
 
@@ -135,7 +135,7 @@ def _shared_amounts(problem: Problem) -> tuple[Limits, ...]:
     return tuple(replace(problem.limits, shared=has + has * parts // 16) for parts in range(1, 17))
 
 
-# --- in words -----------------------------------------------------------------------------------------------------------
+# --- as text -------------------------------------------------------------------------------------------------------------
 
 
 def _granted(problem: Problem, found: Solution) -> int:
@@ -159,34 +159,34 @@ def _registers_in_words(problem: Problem, found: Solution) -> str:
     return f"needs {_granted(problem, found)} registers per SM for {len(wide)} wide groups, has {limits.registers_total}"
 
 
-def _room(memory: str) -> Callable[[Problem, Solution], tuple[int, int]]:
+def _usage(memory: str) -> Callable[[Problem, Solution], tuple[int, int]]:
     """What a schedule takes of a memory, and what there is."""
 
-    def room(problem: Problem, found: Solution) -> tuple[int, int]:
+    def usage(problem: Problem, found: Solution) -> tuple[int, int]:
         top = max((p.address + p.size * p.slots for p in found.allocations if p.memory == memory), default=0)
         return top, problem.limits.shared if memory == "shared" else problem.limits.tensor
 
-    return room
+    return usage
 
 
 def _too_large(memory: str) -> Callable[[Problem, Solution], bool]:
-    room = _room(memory)
+    usage = _usage(memory)
 
     def broken(problem: Problem, found: Solution) -> bool:
-        top, has = room(problem, found)
+        top, has = usage(problem, found)
         return top > has
 
     return broken
 
 
 def _memory_in_words(memory: str, unit: str) -> Callable[[Problem, Solution], str]:
-    room = _room(memory)
+    usage = _usage(memory)
 
-    def words(problem: Problem, found: Solution) -> str:
-        top, has = room(problem, found)
+    def text(problem: Problem, found: Solution) -> str:
+        top, has = usage(problem, found)
         return f"needs {top} {unit} in the least allocation found, has {has}"
 
-    return words
+    return text
 
 
 def _too_many_groups(problem: Problem, found: Solution) -> bool:
@@ -228,7 +228,7 @@ def _moved(problem: Problem, found: Solution) -> list[str]:
 
 
 def _listed(begin: str, listed: Callable[[Problem, Solution], list[str]]) -> Callable[[Problem, Solution], str]:
-    """The first few in words."""
+    """The first few as text."""
     return lambda problem, found: begin + "; ".join(listed(problem, found)[:4])
 
 
@@ -239,8 +239,8 @@ def _any(listed: Callable[[Problem, Solution], list[str]]) -> Callable[[Problem,
 SHARED, TENSOR = _memory_in_words("shared", "bytes of shared memory"), _memory_in_words("tensor", "columns of tensor memory")
 
 FAMILIES = (
-    Family("pinned starts", _unpinned, _any(_moved), _listed("the starts asked for: ", _moved)),
-    Family("given partition", _free_partition, _any(_regrouped), _listed("the groups asked for: ", _regrouped)),
+    Family("pinned starts", _unpinned, _any(_moved), _listed("the given starts: ", _moved)),
+    Family("given partition", _free_partition, _any(_regrouped), _listed("the given groups: ", _regrouped)),
     Family("cross-group delay", _free_crossing, _any(_late), _listed("values passed between groups arrive late: ", _late)),
     Family("synchronization", _no_waits, _any(_clashes), _listed("blocking waits stop other issue of their group: ", _clashes)),
     Family("groups", _more_groups, _too_many_groups, _groups_in_words),

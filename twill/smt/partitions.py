@@ -1,4 +1,4 @@
-"""Natural partitions: where to look first.
+"""Natural partitions, which are tried first.
 
 Takes a `Problem`; gives group labels per operation, simplest first: everything together, one group per independent sub-tile, issuers
 of asynchronous work apart, tile-sized pieces apart or joined with their like. They only order the search: a schedule found under one is

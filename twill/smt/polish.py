@@ -5,7 +5,7 @@ Groups and channels come first because they cost warps, registers and barriers i
 values are kept apart in the steady state, and one more copy of the loop's code before it and after it. In order: no group issues two
 operations at once, which the rules allow and warps do not do, so that one of them is late (attention forward on an H200: a tenth of the
 time, benchmarks/notebook.md); where no schedule of this partition is, the latest starts are taken. Length costs only the time of the
-prologue and the epilogue. Latest starts last: what need not be early then takes its room no sooner than it must.
+prologue and the epilogue. Latest starts last: what need not be early then takes its storage no sooner than it must.
 """
 
 from dataclasses import dataclass, replace

@@ -21,7 +21,7 @@ SMALL = 12_000
 
 
 def complete_engines(problem: Problem, options: Options, interval: Time) -> list[Callable[..., Probe]]:
-    """The engine asked for; or CP-SAT, with SAT beside it where times are small."""
+    """The engine chosen by name; or CP-SAT, with SAT beside it where times are small."""
     if options.engine != "auto":
         return [engine(options.engine)]
     names = ["cpsat"]

@@ -1,7 +1,7 @@
 """The lower end raised by projections (`twill.smt.relax`), for monotone problems.
 
 With few iterations in flight the smallest interval that a projection allows is found in a hundredth of the time, and most often more of
-them make no difference: so few tell where to look for an answer, and one refutation just below, for all of them, is the proof.
+them make no difference: so few locate the answer, and one refutation just below, for all of them, is the proof.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -27,6 +27,9 @@ QUICK = 4
 WHOLE = 2.0
 """Shares for the complete model."""
 
+PROOF = 4.0
+"""The same where the proof just below the answer is to settle it."""
+
 PATIENCE = 10.0
 """Shares for `twill.smt.benders`."""
 
@@ -107,12 +110,14 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
 
 
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
-    most = race.setting.in_flight
+    """Projections, the complete model at each level of linearization (no level is best for all), partitions, other engines."""
+    most, brief = race.setting.in_flight, race.deferred and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
     if race.searches and race.small:
-        yield from (_whole(race, most, level) for level in (2, 0, 1))
-    if race.deferred and few_refuted:
+        levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
+        yield from (_whole(race, most, level, WHOLE if race.deferred else PROOF) for level in levels)
+    if brief:
         return
     if race.setting.decomposes:
         yield _split(race, most)
@@ -130,10 +135,10 @@ def _hunts(race: Race, flights: Iterable[int], work: float) -> Iterator[Step]:
             yield _finding(_cpsat(race, problem, in_flight, work, tactics))
 
 
-def _whole(race: Race, in_flight: int, linearization: Literal[0, 1, 2]) -> Step:
+def _whole(race: Race, in_flight: int, linearization: Literal[0, 1, 2], shares: float = WHOLE) -> Step:
     """The complete model."""
     tactics = Tactics(linearization=linearization, hint=race.best)
-    return _cpsat(race, race.problem, in_flight, WHOLE * race.work, tactics)
+    return _cpsat(race, race.problem, in_flight, shares * race.work, tactics)
 
 
 def _cpsat(race: Race, problem: Problem, in_flight: int, work: float, tactics: Tactics) -> Step:

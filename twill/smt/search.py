@@ -5,6 +5,7 @@ both sides, each interval decided by a `twill.smt.race`. Where the problem is mo
 below, so projections raise the lower end and the gap is bisected; elsewhere every interval is decided in turn.
 """
 
+import time
 from dataclasses import dataclass, replace
 
 from twill.ir.problem import Problem, Time
@@ -32,6 +33,9 @@ FEW_OPERATIONS = 32
 
 FINDING = Tactics(linearization=0)
 
+ANALYSED = 300
+"""Operations up to which natural partitions and sub-tiles are computed: that takes seconds beyond."""
+
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -52,7 +56,7 @@ def search(problem: Problem, options: Options, report: Report, begin: Start | No
 
 
 def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
-    """Twice as many iterations in flight, while they help: one probe just below the answer tells."""
+    """Twice as many iterations in flight, while they help: one probe just below the answer decides."""
     best = evidence.best
     if best is None or evidence.open or best.interval == begin.low or not _deepens(setting):
         return setting, evidence
@@ -78,8 +82,9 @@ def _deepens(setting: Setting) -> bool:
 def _setting(problem: Problem, options: Options, report: Report, in_flight: int) -> Setting:
     joint = not options.modulo_only
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
-    candidates = partitions(problem) if joint else ()
-    return Setting(problem, options, in_flight, report, candidates, families(problem), WORK * size)
+    began, analysed = time.monotonic(), len(problem.operations) <= ANALYSED
+    candidates = partitions(problem) if joint and analysed else ()
+    return Setting(problem, options, in_flight, report, candidates, families(problem) if analysed else (), WORK * size, began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +241,8 @@ def _reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reas
 def _quick(setting: Setting, problem: Problem, interval: Time) -> Solution | None:
     """A schedule found in a share of work: under natural partitions, then freely."""
     problems = [under(problem, labels) for labels in partitions(problem)]
-    looks = [(one, in_flight, WORK / 8) for in_flight in range(setting.few, setting.in_flight + 1) for one in problems]
-    for one, in_flight, work in (*looks, (problem, setting.in_flight, WORK)):
+    probes = [(one, in_flight, WORK / 8) for in_flight in range(setting.few, setting.in_flight + 1) for one in problems]
+    for one, in_flight, work in (*probes, (problem, setting.in_flight, WORK)):
         found = cpsat.attempt(one, interval, in_flight, budget=setting.budget(work)).solution
         if found:
             return found

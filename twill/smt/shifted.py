@@ -17,7 +17,7 @@ GRAIN = 64
 """It ends where the gap is less than this part of the interval."""
 
 REACH = 4
-"""Times the lowest interval: further up it does not look."""
+"""Times the lowest interval: it does not try larger ones."""
 
 SHARES = 24
 """Shares of work for all of it."""

@@ -46,7 +46,7 @@ def mirrors(problem: Problem) -> tuple[tuple[int, ...], ...]:
 
 
 def _exchanged(problem: Problem, known: tuple[Family, ...], a: int, b: int) -> tuple[int, ...]:
-    """Sub-tiles a and b of every family that has them change places."""
+    """Sub-tiles a and b of every family that has them are exchanged."""
     image = dict(enumerate(range(len(problem.operations))))
     for family in known:
         if b < len(family):
@@ -69,7 +69,7 @@ def _facts(problem: Problem, image: Sequence[int]) -> Counter[object]:
 
 
 def _colours(problem: Problem) -> list[int]:
-    """Colours of the operations: equal only for those that no walk along edges and values tells apart."""
+    """Colours of the operations: equal only for those that no walk along edges and values distinguishes."""
     links: list[list[tuple[str, int]]] = [[] for _ in problem.operations]
     for edge in problem.edges:
         _join(links, problem, edge.src, edge.dst, _link(edge))

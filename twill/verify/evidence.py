@@ -1,6 +1,6 @@
 """The evidence of a `Result`: bounds computed again, and a status that its refutations carry.
 
-Takes a `Result`; yields BOUNDS and STATUS violations. A refutation itself is an engine's word; what is checked is that the words cover
+Takes a `Result`; yields BOUNDS and STATUS violations. A refutation itself is an engine's claim; what is checked is that the claims cover
 every interval that the status speaks of, for schedules at least as long as the answer.
 """
 

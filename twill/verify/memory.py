@@ -25,7 +25,7 @@ def allocations(n: Numbers, claimed: Sequence[Allocation]) -> Iterator[Violation
     """SHARED and TENSOR: capacity, an allocation for everything that needs one, and no address used twice at once."""
     for memory, capacity in (("shared", n.problem.limits.shared), ("tensor", n.problem.limits.tensor)):
         needed = [buffer for buffer in buffers(n) if buffer.memory == memory]
-        stated = [place for place in claimed if place.memory == memory]
+        stated = [allocation for allocation in claimed if allocation.memory == memory]
         yield from _capacity(memory, needed, capacity, n.interval)
         wrong = list(_accounts(needed, stated))
         yield from wrong or _laid(needed, stated, capacity, n.interval)
@@ -41,7 +41,7 @@ def _capacity(memory: str, needed: Sequence[Buffer], capacity: int, interval: Ti
 
 def _laid(needed: Sequence[Buffer], stated: Sequence[Allocation], capacity: int, interval: Time) -> Iterator[Violation]:
     """Every buffer at its address."""
-    by_key = {_key(place): place for place in stated}
+    by_key = {_key(allocation): allocation for allocation in stated}
     laid = [(buffer, by_key[buffer.value, buffer.memory, buffer.staging]) for buffer in needed]
     yield from _bounds(stated, capacity)
     yield from _owned(laid)
@@ -49,29 +49,33 @@ def _laid(needed: Sequence[Buffer], stated: Sequence[Allocation], capacity: int,
 
 
 def _accounts(needed: Sequence[Buffer], claimed: Sequence[Allocation]) -> Iterator[Violation]:
-    """Every buffer has exactly one place of its size and copies, and no place is without a buffer."""
-    count = Counter(_key(place) for place in claimed)
+    """Every buffer has exactly one allocation, of its size and slots, and every allocation has a buffer."""
+    count = Counter(_key(allocation) for allocation in claimed)
     buffer_of = {(buffer.value, buffer.memory, buffer.staging): buffer for buffer in needed}
     for key, buffer in buffer_of.items():
         if count[key] != 1:
             text = f"{buffer.name} needs one allocation and has {count[key]}"
             yield Violation(buffer.memory.upper(), text, values=(buffer.value,), needs=1, has=count[key])
-    for place in claimed:
-        buffer = buffer_of.get(_key(place))
+    for allocation in claimed:
+        buffer = buffer_of.get(_key(allocation))
         if buffer is None:
-            yield Violation(place.memory.upper(), f"{place.value} has a place and takes no buffer", values=(place.value,))
-        elif (buffer.size, buffer.slots) != (place.size, place.slots):
-            text = f"{buffer.name} needs {buffer.slots} x {buffer.size} and has {place.slots} x {place.size}"
+            yield Violation(allocation.memory.upper(), f"{allocation.value} is allocated and takes no storage", values=(allocation.value,))
+        elif (buffer.size, buffer.slots) != (allocation.size, allocation.slots):
+            text = f"{buffer.name} needs {buffer.slots} x {buffer.size} and has {allocation.slots} x {allocation.size}"
             yield Violation(
-                place.memory.upper(), text, values=(place.value,), needs=buffer.size * buffer.slots, has=place.size * place.slots
+                allocation.memory.upper(),
+                text,
+                values=(allocation.value,),
+                needs=buffer.size * buffer.slots,
+                has=allocation.size * allocation.slots,
             )
 
 
 def _bounds(stated: Sequence[Allocation], capacity: int) -> Iterator[Violation]:
-    for place in stated:
-        if place.address < 0 or _top(place) > capacity:
-            text = f"{place.value} lies at [{place.address}, {_top(place)}), outside the memory"
-            yield Violation(place.memory.upper(), text, values=(place.value,), needs=_top(place), has=capacity)
+    for allocation in stated:
+        if allocation.address < 0 or _top(allocation) > capacity:
+            text = f"{allocation.value} lies at [{allocation.address}, {_top(allocation)}), outside the memory"
+            yield Violation(allocation.memory.upper(), text, values=(allocation.value,), needs=_top(allocation), has=capacity)
 
 
 def _owned(laid: Sequence[tuple[Buffer, Allocation]]) -> Iterator[Violation]:
@@ -103,7 +107,7 @@ def _collisions(laid: Sequence[tuple[Buffer, Allocation]], interval: Time) -> It
 
     Values of several slots are left out: nothing overlaps them, and one slot per period begun separates their instances.
     """
-    instances = [x for buffer, place in laid if not buffer.own for x in _instances(buffer, place, interval)]
+    instances = [x for buffer, allocation in laid if not buffer.own for x in _instances(buffer, allocation, interval)]
     alive: list[_Instance] = []
     seen: set[tuple[str, str]] = set()
     for new in sorted(instances, key=lambda x: (x.start, x.name, x.number)):
@@ -116,20 +120,22 @@ def _collisions(laid: Sequence[tuple[Buffer, Allocation]], interval: Time) -> It
         alive.append(new)
 
 
-def _instances(buffer: Buffer, place: Allocation, interval: Time) -> Iterator[_Instance]:
+def _instances(buffer: Buffer, allocation: Allocation, interval: Time) -> Iterator[_Instance]:
     """The instances that exist at some time of [0, PERIODS * I)."""
     first = -(buffer.end // interval)
     last = (PERIODS * interval - buffer.start - 1) // interval
     for k in range(first, last + 1):
-        yield _Instance(buffer.value, buffer.name, k, buffer.start + k * interval, buffer.end + k * interval, place.address, _top(place))
+        yield _Instance(
+            buffer.value, buffer.name, k, buffer.start + k * interval, buffer.end + k * interval, allocation.address, _top(allocation)
+        )
 
 
-def _key(place: Allocation) -> Key:
-    return place.value, place.memory, place.staging
+def _key(allocation: Allocation) -> Key:
+    return allocation.value, allocation.memory, allocation.staging
 
 
-def _top(place: Allocation) -> int:
-    return place.address + place.size * place.slots
+def _top(allocation: Allocation) -> int:
+    return allocation.address + allocation.size * allocation.slots
 
 
 def _overlap(a: Allocation, b: Allocation) -> bool:

@@ -19,7 +19,7 @@ Span = tuple[Time, Time]
 
 
 class TooLargeError(Exception):
-    """The search looked at more partial schedules than it was allowed to."""
+    """The search visited more partial schedules than it was allowed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ def _boxes(case: _Case, start: Starts) -> dict[Key, "Box"]:
 
 
 def _box(case: _Case, size: int, span: Span, slots: int) -> Box:
-    """One place shared where it is dead; or as many as iterations meet, plus its extra slots, at all residues."""
+    """One slot shared where it is dead; or as many as iterations meet, plus its extra slots, at all residues."""
     iterations = -(-(span[1] - span[0]) // case.interval) + slots
     if iterations == 1 and not slots:
         return Box(size, 1, frozenset(time % case.interval for time in range(*span)))

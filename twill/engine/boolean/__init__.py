@@ -39,16 +39,16 @@ class Model:
     """None where the formula says nothing of addresses."""
 
     def solution(self, truth: NDArray[np.bool_]) -> Solution | None:
-        """The schedule that an assignment means; None where places were left to first fit, which did not find any."""
+        """The schedule that an assignment means; None where addresses were left to first fit, which found none."""
         begins = self.starts.read(truth)
         if not self.joint:
             return decode.modulo(self.problem, self.interval, begins)
         labels = self.groups.read(truth)
         if self.addresses is None:
-            places = addresses.first_fit(self.problem, self.interval, begins, labels)
+            chosen = addresses.first_fit(self.problem, self.interval, begins, labels)
         else:
-            places = addresses.read(self.addresses, truth)
-        return None if places is None else decode.solution(self.problem, self.interval, begins, labels, places)
+            chosen = addresses.read(self.addresses, truth)
+        return None if chosen is None else decode.solution(self.problem, self.interval, begins, labels, chosen)
 
 
 def formulate(problem: Problem, interval: Time, in_flight: int, *, joint: bool, addressed: bool, grace: Time = 0) -> Model | None:
@@ -65,13 +65,13 @@ def formulate(problem: Problem, interval: Time, in_flight: int, *, joint: bool, 
     table = timing.Timetable(formula, begins)
     timing.dependences(formula, problem, begins, assigned)
     timing.units(formula, problem, table)
-    places: tuple[addresses.Address, ...] | None = None
+    chosen: tuple[addresses.Address, ...] | None = None
     if joint and problem.operations:
         concurrency.state(formula, problem, table, assigned, grace)
         registers.state(formula, problem, begins, assigned)
         lodgings = memory.state(formula, problem, begins, assigned)
-        places = addresses.state(formula, lodgings) if addressed else None
-    return Model(problem, interval, joint, formula, begins, assigned, places)
+        chosen = addresses.state(formula, lodgings) if addressed else None
+    return Model(problem, interval, joint, formula, begins, assigned, chosen)
 
 
 def decide(satisfy: Satisfy, problem: Problem, interval: Time, in_flight: int, *, joint: bool) -> Outcome:

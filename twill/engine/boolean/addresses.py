@@ -46,8 +46,8 @@ def _line(formula: Formula, tenant: Tenant, capacity: int) -> Lane:
     highest = capacity - tenant.size * tenant.always
     line = np.concatenate(([TRUE], formula.fresh(highest), [FALSE])).astype(np.int32)
     formula.clause(-line[1:], line[:-1])
-    for places, literal in enumerate(tenant.extra, 1):
-        formula.imply([literal], int(-line[highest - tenant.size * places + 1]))
+    for slots, literal in enumerate(tenant.extra, 1):
+        formula.imply([literal], int(-line[highest - tenant.size * slots + 1]))
     return line
 
 
@@ -64,16 +64,16 @@ def _disjoint(formula: Formula, one: Address, other: Address) -> None:
 
 
 def _below(formula: Formula, low: Address, high: Address, condition: int) -> None:
-    """All places of `low` end where those of `high` begin, or sooner."""
+    """All slots of `low` end where those of `high` begin, or sooner."""
     top = np.arange(len(low.line) - 1)
-    for places, taken in enumerate((TRUE, *low.tenant.extra), low.tenant.always):
-        clear = np.minimum(top + low.tenant.size * places, len(high.line) - 1)
+    for slots, taken in enumerate((TRUE, *low.tenant.extra), low.tenant.always):
+        clear = np.minimum(top + low.tenant.size * slots, len(high.line) - 1)
         formula.imply([condition, taken, low.line[top]], high.line[clear])
 
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Something to place: `size` for all its places together, live in [begin, begin + length) modulo I, always where `alone`."""
+    """Something to allocate: `size` for all its slots together, live in [begin, begin + length) modulo I, always where `alone`."""
 
     key: Key
     size: int

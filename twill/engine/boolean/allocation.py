@@ -23,21 +23,21 @@ Key: TypeAlias = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One thing to place: a value, or the staging through which it passes to another group."""
+    """One thing to allocate: a value, or the staging through which it passes to another group."""
 
     key: Key
     size: int
-    """Of one place, in units of the `grain` of its memory."""
+    """Of one slot, in units of the `grain` of its memory."""
     always: int
     """Places it takes whatever the schedule."""
     alive: int
-    """Literal: it takes room at all."""
+    """Literal: it takes storage at all."""
     alone: int
-    """Literal: nothing shares its places."""
+    """Literal: nothing shares its slots."""
     live: Lane | None
     """Residues at which it is live; None where it is alone anyway."""
     extra: tuple[int, ...]
-    """Chain: places beyond `always`."""
+    """Chain: slots beyond `always`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def state(formula: Formula, problem: Problem, starts: Starts, groups: Groups) ->
 
 
 def wanted(problem: Problem, memory: Memory) -> Iterator[tuple[Value, int, bool]]:
-    """Values that may take room there, with the size of one place, and whether it is for their staging."""
+    """Values that may take storage there, with the size of one slot, and whether it is for their staging."""
     for value in problem.values:
         if size := value.shared if memory == "shared" else value.tensor:
             yield value, size, False
@@ -78,7 +78,7 @@ def _lodging(formula: Formula, problem: Problem, starts: Starts, groups: Groups,
 
 @dataclass(frozen=True, slots=True)
 class _Applicant:
-    """A value, or its staging, of which it is open how many places it takes."""
+    """A value, or its staging, of which it is open how many slots it takes."""
 
     formula: Formula
     problem: Problem
@@ -93,11 +93,11 @@ class _Applicant:
 
     @property
     def pinned(self) -> bool:
-        """Takes room whatever the schedule, and shares it with nothing."""
+        """Takes storage whatever the schedule, and shares it with nothing."""
         return not self.staging and (self.value.resident or self.value.slots > 0)
 
     def admit(self, key: Key, size: int, capacity: int) -> Tenant | None:
-        """The tenant; None where there is no room for it, so that it must not be live."""
+        """The tenant; None where it does not fit, so that it must not be live."""
         ends = self.ends()
         longer = self.periods(ends)
         alive = TRUE if self.pinned else longer[0]
@@ -121,11 +121,11 @@ class _Applicant:
         ]
 
     def periods(self, ends: list[Event]) -> list[int]:
-        """Chain: the range is longer than 0, 1, 2, ... periods; a resident value's place is one all the same."""
+        """Chain: the range is longer than 0, 1, 2, ... periods; a resident value has one slot all the same."""
         if self.pinned and not self.value.slots:
             return []
         most = -(-latest_span(self.starts, [Event(self.src)], ends) // self.starts.interval)
-        chain = [exceeds(self.formula, self.starts, self.src, ends, turn * self.starts.interval) for turn in range(most)] or [FALSE]
+        chain = [exceeds(self.formula, self.starts, self.src, ends, period * self.starts.interval) for period in range(most)] or [FALSE]
         for more, less in zip(chain[1:], chain, strict=False):
             self.formula.imply([more], less)
         return chain

@@ -58,8 +58,8 @@ def _narrow_warpgroups(pool: Pool) -> Addend:
     taken = [formula.literal() for _ in range(-(-len(narrow) // 4))]
     for more, less in zip(taken[1:], taken, strict=False):
         formula.imply([more], less)
-    room = [Addend((4,) * len(taken), tuple(-literal for literal in reversed(taken)))]
-    formula.at_most([Addend((1,), (literal,)) for literal in narrow] + room, 4 * len(taken))
+    free = [Addend((4,) * len(taken), tuple(-literal for literal in reversed(taken)))]
+    formula.at_most([Addend((1,), (literal,)) for literal in narrow] + free, 4 * len(taken))
     return Addend((1,) * len(taken), tuple(taken))
 
 

@@ -53,7 +53,7 @@ class Starts:
 
 
 def state(formula: Formula, problem: Problem, interval: Time, in_flight: int) -> Starts | None:
-    """Start times within in_flight * interval; None where the windows alone leave an operation no room."""
+    """Start times within in_flight * interval; None where the windows alone leave an operation no start."""
     if problem.starts or not problem.operations:
         return within(formula, problem, interval, in_flight * interval)
     starts = within(formula, problem, interval, in_flight * interval, slack=interval - 1)
@@ -64,7 +64,7 @@ def state(formula: Formula, problem: Problem, interval: Time, in_flight: int) ->
 
 
 def within(formula: Formula, problem: Problem, interval: Time, end: Time, slack: Time = 0) -> Starts | None:
-    """Start times from 0 on, everything over at end + slack; None where the windows alone leave an operation no room."""
+    """Start times from 0 on, everything over at end + slack; None where the windows alone leave an operation no start."""
     windows = _windows(problem, interval, end + slack)
     if windows is None or any(window.high - window.low < slack for window in windows):
         return None

@@ -76,15 +76,17 @@ def _clear_of(v: Variables, op: int, other: int, conditions: list[Literal]) -> N
 
 
 def in_order(v: Variables) -> None:
-    """No rule, a wish: operations that must share a group do not issue at the same time. A warp issues in order, so that what a schedule
-    has it issue at once is late by as much."""
+    """Not a rule but a preference: operations that must share a group do not issue at the same time.
+
+    A warp issues in order, so that what a schedule has it issue at once is late by as much.
+    """
     for members in v.clusters.members:
         issues = [(op, Reservation("issue", v.problem.operations[op].issue)) for op in members]
         v.model.add_no_overlap([part for op, issue in issues if issue.cycles for part in rectangles(v, op, issue)])
 
 
 def widths(problem: Problem) -> list[int]:
-    """The widths above one warp that operations ask for, narrowest first."""
+    """The widths above one warp of operations, narrowest first."""
     return sorted({op.warps for op in problem.operations if op.warps > 1})
 
 

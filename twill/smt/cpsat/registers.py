@@ -2,7 +2,7 @@
 """Rules REGISTERS and THREADS: what each group holds at every residue, and how the register file is split.
 
 What a group holds is largest where it takes something up: at the start of an operation that makes a value or reads one, so it is enough
-to look there. When operation `at` starts, an instance of a value that began D before (modulo I) and k periods more is still held if its
+to count there. When operation `at` starts, an instance of a value that began D before (modulo I) and k periods more is still held if its
 range is longer than D + k * I. So the number n of instances held then satisfies n * I >= (length of the range) - D, one inequality for
 every range that the value may have in `at`'s group: from its birth to each of its uses there where that group makes it, between any two
 of its uses there where another does. Attention's forward loop is found 5 to 100 times sooner than with cumulative constraints over

@@ -57,7 +57,7 @@ class Tactics:
     hint: Solution | None = None
     """A schedule to start from, perhaps of another interval."""
     shifted: tuple[Family, ...] = ()
-    """Only schedules in which the parts of these families are shifted copies of each other, so that `Refuted` speaks of those alone."""
+    """Only schedules in which the parts of these families are shifted copies of each other, so that `Refuted` holds for those alone."""
     in_order: bool = False
     """Only schedules in which no group issues two operations at once; as above."""
 

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Rules DEPENDENCE, UNITS, PINNED and the length: what plain modulo scheduling asks."""
+"""Rules DEPENDENCE, UNITS, PINNED and the length: the rules of plain modulo scheduling."""
 
 from itertools import combinations
 
@@ -49,7 +49,7 @@ def occupancy(v: Variables, unit: Unit) -> None:
     parts = [(part, use.amount) for i, use in uses for part in rectangles(v, i, use)]
     if unit.capacity == 1:
         v.model.add_no_overlap([interval for interval, _ in parts])
-        _in_turn(v, uses)
+        _alternating(v, uses)
     elif parts:
         v.model.add_cumulative([interval for interval, _ in parts], [amount for _, amount in parts], unit.capacity)
     for whole, amount in ((use.cycles // v.interval, use.amount) for _, use in uses):
@@ -57,7 +57,7 @@ def occupancy(v: Variables, unit: Unit) -> None:
             v.model.add_bool_or([])  # overlaps itself too often at this interval
 
 
-def _in_turn(v: Variables, uses: list[tuple[int, Reservation]]) -> None:
+def _alternating(v: Variables, uses: list[tuple[int, Reservation]]) -> None:
     """Implied, by the order literals that waits and registers share: of two reservations each starts when the other is over."""
     plain = [(op, use.cycles) for op, use in uses if use.offset == 0]
     for (a, long), (b, other) in combinations(plain, 2):
@@ -96,7 +96,7 @@ def pins(v: Variables) -> None:
 
 
 def shifted(v: Variables, families: tuple[Family, ...]) -> None:
-    """No rule, a narrower question: every part of a family is the first one, some time later."""
+    """Not a rule but a restriction: every part of a family is the first one, some time later."""
     for family in families:
         for part, shift in zip(family[1:], shifts(family, v.interval)[1:], strict=True):
             for op, first in zip(part, family[0], strict=True):

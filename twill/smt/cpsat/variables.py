@@ -33,7 +33,7 @@ class Variables:
     in_flight: int
     joint: bool
     late: Callable[[], bool] = lambda: False
-    """Whether to give up; looked at once for every operation and family of rules, as large models take seconds to state."""
+    """Whether to give up; checked once for every operation and family of rules, as large models take seconds to state."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
