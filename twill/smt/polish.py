@@ -77,15 +77,23 @@ class Polish:
         return cpsat.attempt(problem, self.best.interval, in_flight, budget=self.setting.budget(SHARE))
 
     def _channels(self) -> bool:
-        """With few iterations in flight first, which is quick, then with all, which proves it."""
+        """With as many iterations in flight as the answer has first, which is quick, then with all, which proves it."""
         if not decode.channels(self.problem, self.best.group):
             return True
-        setting = self.setting
-        if self.best.in_flight(self.problem) <= setting.few < setting.in_flight:
-            self.setting = replace(setting, in_flight=setting.few)
-            self._improve("channels", self._as_few_groups())
+        setting, own = self.setting, self.best.in_flight(self.problem)
+        if own < setting.in_flight:
+            self.setting = replace(setting, in_flight=own)
+            self._fewer_channels()
             self.setting = setting
-        return self._improve("channels", self._as_few_groups())
+        return self._fewer_channels()
+
+    def _fewer_channels(self) -> bool:
+        """Keeps the answer where there are no fewer: another one may be longer."""
+        before = self.best
+        sure = self._improve("channels", self._as_few_groups())
+        if len(decode.channels(self.problem, self.best.group)) >= len(decode.channels(self.problem, before.group)):
+            self.best = before
+        return sure
 
     def _put_in_order(self) -> None:
         """In no more stages, sub-tiles in turn first, which is quick."""
