@@ -79,4 +79,4 @@ def test_a_build_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "as late as possible  relative errors c 0.0e+00: no hazard\n"
     (tmp_path / "kernel.cu").write_text(source(made).replace("__syncthreads();", ""))
     assert run(["emulate", str(tmp_path), "--arg", "K=128"]) == 2
-    assert "an mbarrier is used with no order after its initialization" in capsys.readouterr().err
+    assert "an mbarrier is used without synchronization after its initialization" in capsys.readouterr().err

@@ -97,16 +97,16 @@ def test_a_barrier_orders_a_store_and_a_load() -> None:
 
 
 def test_a_load_with_no_barrier_after_the_store() -> None:
-    refused(PASS.format(sync=""), "read with no order after its write by warp 0")
+    refused(PASS.format(sync=""), "read without synchronization after its write by warp 0")
 
 
 def test_a_store_with_no_barrier_after_the_load() -> None:
     body = PASS.format(sync="bar.sync 0;") + "    @%p2 st.shared.u32 [%r6], %r1;\n    @%p2 st.shared.u32 [%r6], 99;\n"
-    refused(body, "overwritten with no order after it is read by warp 1")
+    refused(body, "overwritten without synchronization after it is read by warp 1")
 
 
 def test_two_stores_with_no_barrier_between() -> None:
-    refused("    st.shared.u32 [%r6], %r1;\n", "overwritten with no order after its write by warp 0")
+    refused("    st.shared.u32 [%r6], %r1;\n", "overwritten without synchronization after its write by warp 0")
 
 
 def test_two_stores_of_the_same_value_are_harmless() -> None:
@@ -128,7 +128,7 @@ def test_a_lane_does_not_arrive_for_the_others() -> None:
         + "    @%p3 ld.shared.u32 %r20, [%r6];\n"
     )
     run(BARRIER + body.format(sync="bar.warp.sync -1;"))
-    refused(BARRIER + body.format(sync=""), "read with no order after its write by warp 0")
+    refused(BARRIER + body.format(sync=""), "read without synchronization after its write by warp 0")
 
 
 # --- barriers ---------------------------------------------------------------------------------------------------------
@@ -151,7 +151,9 @@ def test_more_barriers_than_there_are() -> None:
 
 
 def test_lanes_that_do_not_come_to_a_barrier() -> None:
-    refused("    setp.lt.u32 %p7, %r3, 5;\n    @%p7 bra A;\n    bar.sync 0;\nA:\n    bar.sync 1;\n", "lanes 0x1f of the warp have not come")
+    refused(
+        "    setp.lt.u32 %p7, %r3, 5;\n    @%p7 bra A;\n    bar.sync 0;\nA:\n    bar.sync 1;\n", "lanes 0x1f of the warp have not arrived"
+    )
 
 
 def test_a_membermask_that_leaves_a_lane_out() -> None:
@@ -176,7 +178,7 @@ def test_an_mbarrier_that_other_warps_can_not_know_of() -> None:
 
 
 def test_too_many_arrivals() -> None:
-    refused(BARRIER + "    @%p2 mbarrier.arrive.shared.b64 _, [%r10], 2;\n", "2 arrivals on an mbarrier that awaits 1 of 1")
+    refused(BARRIER + "    @%p2 mbarrier.arrive.shared.b64 _, [%r10], 2;\n", "2 arrivals on an mbarrier with 1 of 1 arrivals pending")
 
 
 def test_an_mbarrier_that_is_initialized_twice() -> None:
@@ -196,7 +198,7 @@ def test_an_mbarrier_that_the_async_proxy_can_not_know_of() -> None:
 
 
 def test_a_phase_that_nobody_completes() -> None:
-    refused(BARRIER + WAIT, "deadlock: .* warps 0, 1 at .* phase 0 of the mbarrier at byte 0x1000, which awaits 1 of 1 arrivals")
+    refused(BARRIER + WAIT, "deadlock: .* warps 0, 1 at .* phase 0 of the mbarrier at byte 0x1000, with 1 of 1 arrivals pending")
 
 
 # --- TMA --------------------------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def test_a_load_arrives(seed: int) -> None:
 
 def test_a_load_that_is_not_waited_for() -> None:
     body = BARRIER + LOAD + "    @%p2 ld.shared.u32 %r20, [%r6];\n"
-    refused(body, "read with no order after its write by copies that arrive on the mbarrier")
+    refused(body, "read without synchronization after its write by copies that arrive on the mbarrier")
 
 
 def test_a_load_that_is_in_flight_at_the_exit() -> None:
@@ -232,7 +234,7 @@ def test_more_bytes_than_arrive() -> None:
 def test_a_load_over_what_is_still_read() -> None:
     fill = "    st.shared.u32 [%r6], 1;\n    bar.sync 0;\n    ld.shared.u32 %r20, [%r6];\n"
     run(BARRIER + fill + "    bar.sync 0;\n" + LOAD + WAIT)
-    refused(BARRIER + fill + LOAD + WAIT, "overwritten with no order after it is read by warp")
+    refused(BARRIER + fill + LOAD + WAIT, "overwritten without synchronization after it is read by warp")
 
 
 def test_a_store() -> None:
@@ -246,7 +248,7 @@ def test_a_store() -> None:
 
 
 def test_a_store_of_what_the_async_proxy_does_not_see() -> None:
-    refused(FILL + "    bar.sync 0;\n" + STORE + DONE, "wrote with no proxy fence since")
+    refused(FILL + "    bar.sync 0;\n" + STORE + DONE, "written without a proxy fence since")
 
 
 def test_a_store_of_what_was_never_written() -> None:
@@ -258,7 +260,7 @@ def test_an_overwrite_of_what_a_store_reads() -> None:
     run(ready + "    @%p1 cp.async.bulk.wait_group.read 0;\n    bar.sync 0;\n" + FILL.replace("FILL", "AGAIN"))
     refused(
         ready + FILL.replace("FILL", "AGAIN").replace("%r20, 0;", "%r20, 3;") + DONE,
-        "with no order after",
+        "without synchronization after",
     )
 
 
@@ -289,20 +291,20 @@ COPY = "    cp.async.ca.shared.global [%r6], [%d1], 4;\n    cp.async.commit_grou
 
 def test_a_copy_is_waited_for() -> None:
     run(COPY + "    cp.async.wait_group 0;\n" + READ, threads=32)
-    refused(COPY + READ, "read with no order after its write by cp.async of warp 0", threads=32)
+    refused(COPY + READ, "read without synchronization after its write by cp.async of warp 0", threads=32)
 
 
 def test_a_copy_is_known_to_other_warps_by_a_barrier() -> None:
     copy = "    @%p2 cp.async.ca.shared.global [%r6], [%d1], 4;\n    cp.async.wait_all;\n"
     run(copy + "    bar.sync 0;\n" + READ)
-    refused(copy + READ, "read with no order after its write by cp.async of warp 0")
+    refused(copy + READ, "read without synchronization after its write by cp.async of warp 0")
 
 
 def test_an_mbarrier_waits_for_copies() -> None:
     arrive = "    @%p1 cp.async.ca.shared.global [%r6], [%d1], 4;\n    @%p1 cp.async.mbarrier.arrive.noinc.shared.b64 [%r10];\n"
     only = READ.replace("ld.shared.u32 %r20, [%r6]", "ld.shared.u32 %r20, [tile]")
     run(BARRIER + arrive + WAIT + only)
-    refused(BARRIER + arrive + "    @%p1 ld.shared.u32 %r20, [tile];\n", "read with no order after its write by cp.async")
+    refused(BARRIER + arrive + "    @%p1 ld.shared.u32 %r20, [tile];\n", "read without synchronization after its write by cp.async")
 
 
 # --- wgmma ------------------------------------------------------------------------------------------------------------
@@ -357,7 +359,7 @@ def test_a_result_that_is_not_waited_for() -> None:
 
 
 def test_operands_that_the_async_proxy_does_not_see() -> None:
-    refused(ready("") + START + mma() + END, "wrote with no proxy fence since", threads=128)
+    refused(ready("") + START + mma() + END, "written without a proxy fence since", threads=128)
 
 
 def test_an_accumulator_that_was_never_written() -> None:
@@ -377,7 +379,7 @@ def test_an_accumulator_written_in_flight() -> None:
 def test_operands_overwritten_in_flight() -> None:
     over = "    @%p2 st.shared.u32 [%r6], 1;\n"
     run(ready() + START + mma() + END + "    bar.sync 0;\n    @%p2 st.shared.u32 [%r6], 1;\n", threads=128)
-    refused(ready() + START + mma() + over + END, "with no order after", threads=128)
+    refused(ready() + START + mma() + over + END, "without synchronization after", threads=128)
 
 
 def test_a_in_registers_overwritten_in_flight() -> None:

@@ -100,7 +100,7 @@ def test_compare_and_swap() -> None:
 
 def test_a_store_beside_atomic_operations() -> None:
     body = "    @%p1 st.shared.u32 [tile], 7;\n    bar.sync 0;\n    red.shared.add.u32 [tile], 2;\n    @%p1 st.shared.u32 [tile], 8;\n"
-    with pytest.raises(HazardError, match="with no order after"):
+    with pytest.raises(HazardError, match="without synchronization after"):
         run(body, threads=64, shared=16)
 
 
@@ -127,7 +127,7 @@ def test_ctas_exchange_their_shared_memory(seed: int) -> None:
 
 def test_a_cluster_that_does_not_meet() -> None:
     body = EXCHANGE + "    st.shared::cluster.u32 [%r9], %r2;\n    ld.shared.u32 %r11, [%r10];\n"
-    with pytest.raises(HazardError, match="with no order after"):
+    with pytest.raises(HazardError, match="without synchronization after"):
         run(body, ctas=2, cluster=2, shared=128)
 
 
@@ -343,5 +343,5 @@ def test_a_flag_hands_over(how: tuple[str, str], fence: str, seed: int) -> None:
 
 def test_a_flag_with_no_fence() -> None:
     store, load = "@%p1 st.relaxed.cta.shared.u32 [tile+4], 1;", "ld.relaxed.cta.shared.u32 %r6, [tile+4];"
-    with pytest.raises(HazardError, match="with no order after"):
+    with pytest.raises(HazardError, match="without synchronization after"):
         run(FLAG.replace("{release}", store).replace("{acquire}", load).replace("{behind}", ""), threads=64, shared=8)

@@ -336,9 +336,9 @@ def decoded(one: Instruction, decoder: Decoder) -> Decoded:
     except (KeyError, ValueError, IndexError, AttributeError) as problem:
         raise decoder.fail(one, str(problem)) from problem
     if made.step and decoder.watched and (written := _written(one, decoder.watched)):
-        from twill.emulate.opcodes.wgmma import soiling
+        from twill.emulate.opcodes.wgmma import noting_writes
 
-        made = Decoded(step=soiling(made.step, written))
+        made = Decoded(step=noting_writes(made.step, written))
     if one.guard is None or name == "bra":
         return made
     guard = decoder.source(one.guard, "pred")

@@ -14,7 +14,7 @@ class Fault(Exception):  # noqa: N818
     """Something that the PTX ISA forbids or leaves undefined."""
 
     def __init__(self, message: str, *, line: int | None = None, help: str | None = None) -> None:
-        """`line` of the PTX text, where it is not that of the instruction at work."""
+        """`line` of the PTX text, where it is not that of the current instruction."""
         super().__init__(message)
         self.message, self.line, self.help = message, line, help
 

@@ -116,8 +116,8 @@ class Kernel:
 
 
 def _at_work(cluster: Cluster | None) -> tuple[Instruction | None, str]:
-    """The instruction at which a fault was noticed, and whose it is."""
-    warp = cluster.at_work if cluster else None
+    """The instruction at which a fault was noticed, and the warp that executed it."""
+    warp = cluster.current if cluster else None
     if warp is None:
         return None, "after all warps have exited"
     block = warp.code.blocks[warp.fragment.pc]

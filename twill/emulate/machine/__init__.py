@@ -1,1 +1,1 @@
-"""Warps, CTAs and clusters at work, and what they wait for."""
+"""Warps, CTAs and clusters, and what they wait for."""

@@ -1,7 +1,7 @@
-"""What happens apart from the warps: copies and MMAs that were issued and have not come to pass.
+"""Asynchronous operations: copies and MMAs that were issued and have not completed.
 
-An operation is carried out when something that waits for it needs it, when nothing else can go on, or, by seed, at any time before: each is
-a moment that the memory model allows. What it reads is read then.
+An operation completes when a wait requires it, when no warp can progress, or, by seed, at any time before: the memory model allows each of
+these moments. It reads its operands at that moment.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Pending:
-    """Operations of a cluster that are in flight and need nobody to wait for them."""
+    """Operations of a cluster that are in flight and complete without a wait."""
 
     operations: list[Operation] = field(default_factory=list[Operation])
 

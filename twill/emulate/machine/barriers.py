@@ -28,7 +28,7 @@ class Mbarrier:
     visible: bool = False
     """To the async proxy."""
     epoch: int = 1
-    """Of the phase at work: one more than the phases completed, also by barriers that were here before."""
+    """Of the current phase: one more than the phases completed, also by barriers that were here before."""
     phase: int = 0
     """Phases completed since the initialization."""
     pending: int = 0
@@ -39,9 +39,9 @@ class Mbarrier:
 
     def arrive(self, count: int) -> None:
         if count > self.pending:
-            raise Fault(f"{count} arrivals on an mbarrier that awaits {self.pending} of {self.expected} in this phase")
+            raise Fault(f"{count} arrivals on an mbarrier with {self.pending} of {self.expected} arrivals pending")
         self.pending -= count
-        self.turn()
+        self.advance()
 
     def expect(self, bytes: int) -> None:
         self.bytes += bytes
@@ -50,14 +50,14 @@ class Mbarrier:
     def complete(self, bytes: int) -> None:
         self.bytes -= bytes
         self._limit()
-        self.turn()
+        self.advance()
 
     def _limit(self) -> None:
         if abs(self.bytes) > MOST_BYTES:
             raise Fault(f"the tx-count of an mbarrier is {self.bytes}, beyond {MOST_BYTES}")
 
-    def turn(self) -> None:
-        """The phase ends when nothing is awaited any more."""
+    def advance(self) -> None:
+        """Completes the phase when no arrival and no byte is pending."""
         if self.pending or self.bytes:
             return
         self.flying = [one for one in self.flying if not one.done]
@@ -84,7 +84,7 @@ class Named:
 
     gathered: Array
     threads: int | None = None
-    """Expected in this generation; None where nobody has come."""
+    """Expected in this generation; None before the first arrival."""
     arrived: int = 0
     generation: int = 0
     released: dict[int, Array] = field(default_factory=dict[int, "Array"])
@@ -117,7 +117,7 @@ class ClusterBarrier:
     generation: int = 0
     released: Array | None = None
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         if self.arrived >= self.expected:
             self.released = self.gathered.copy()
             self.arrived = 0

@@ -83,7 +83,7 @@ class Cta:
 
 @dataclass(slots=True)
 class Adversary:
-    """Chooses who goes first. Seed 0 lets each warp run until it waits and everything asynchronous happen as late as possible; others
+    """Chooses which warp runs next. Seed 0 lets each warp run until it waits and everything asynchronous happen as late as possible; others
     choose at random."""
 
     seed: int
@@ -119,7 +119,7 @@ class Cluster:
         self.barrier = ClusterBarrier(self.clocks.clock(), warps)
         places = [(i % x, i // x % y, i // (x * y)) for i in range(count)]
         self.ctas = [Cta(self, rank, (origin[0] + a, origin[1] + b, origin[2] + c)) for rank, (a, b, c) in enumerate(places)]
-        self.at_work: Warp | None = None
+        self.current: Warp | None = None
         self.locations = dict[int, Array]()
         """Clocks at addresses, of the accesses there that synchronize."""
         self.refused = False
@@ -140,7 +140,7 @@ class Cluster:
                 idle = 0
             elif warps and (not moved or idle > IDLE_ROUNDS):
                 raise self._deadlock(warps)
-        self.at_work = None
+        self.current = None
         self.pending.tidy()
         for one in self.pending.operations:
             raise Fault(f"a CTA exits while {one.what}, issued here, uses its shared memory", line=one.line, help="wait for it")
@@ -148,7 +148,7 @@ class Cluster:
     def _round(self, warps: Sequence[Warp]) -> tuple[bool, bool]:
         moved = solid = False
         for warp in self.adversary.order(warps):
-            self.at_work = warp
+            self.current = warp
             came, really = warp.run(self.adversary.budget())
             moved, solid = moved | came, solid | really
             if self.adversary.early():
@@ -156,7 +156,7 @@ class Cluster:
         return moved, solid
 
     def _complete(self) -> bool:
-        """One operation that is in flight comes to pass."""
+        """Completes one operation in flight, if there is one."""
         self.pending.tidy()
         if not self.pending.operations:
             return False
@@ -170,8 +170,8 @@ class Cluster:
                 line = warp.code.line(one.pc)
                 waits.setdefault(f"PTX line {line}, for {one.waiting.what() if one.waiting else 'nothing'}", []).append(f"{warp.index}")
         shown = "; ".join(f"warp{'s' * (len(who) > 1)} {', '.join(who)} at {what}" for what, who in waits.items())
-        self.at_work = warps[0]
-        return Fault(f"deadlock: no warp can go on: {shown}")
+        self.current = warps[0]
+        return Fault(f"deadlock: no warp can progress: {shown}")
 
     def cta_at(self, address: int) -> Cta:
         rank = address >> RANK_SHIFT

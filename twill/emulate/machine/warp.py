@@ -3,8 +3,8 @@
 Registers of one size are the rows of one array, a column for each lane; `views` gives rows by type. `valid` has a bit for each lane whose
 value is defined; an undefined value may be moved and computed with, and is an error where it matters (`require`).
 
-Lanes that branched apart are fragments. The fragment that is furthest behind goes first, so that lanes meet again where their paths join;
-one that waits lets the others go on.
+Lanes that diverged are fragments. The fragment with the lowest program counter runs first, so that lanes reconverge where their paths
+join; a fragment that waits lets the others run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +93,7 @@ class Views(dict[str, list[Array]]):
 
 @dataclass(slots=True)
 class Wait:
-    """Why a fragment can not go on."""
+    """Why a fragment cannot progress."""
 
     ready: Callable[[], bool]
     what: Callable[[], str]
@@ -130,14 +130,14 @@ class Warp:
         self.clock = cta.cluster.clocks.clock()
         self.clock[ORDERED, component] = 1
         self.events = dict[int, tuple[int, int]]()
-        self.met = 0
+        self.synchronized = 0
         """Epoch in which all lanes were last ordered among themselves."""
         self.strong = False
-        """The access at work synchronizes."""
+        """The current access synchronizes."""
         self.shared_access = False
         """The whole warp has accessed shared memory since."""
         self.step: Callable[[Warp], None] | None = None
-        """What is at work, in a block."""
+        """The current step of a block."""
         self.state = dict[Any, Any]()
         """What instruction families keep for a warp: groups of copies, accumulators in flight."""
 
@@ -179,18 +179,18 @@ class Warp:
         self.clock[ORDERED, self.component] += 1
 
     def seen(self) -> Array:
-        """What happens before now for the active lanes. Accesses that the whole warp made since it last met (`meet`) are not among it where
-        lanes are missing: nothing orders the others' before."""
+        """What happens before now for the active lanes. Where lanes are missing, accesses that the whole warp made since its lanes were
+        last synchronized are left out: nothing orders those of the missing lanes."""
         if not self.shared_access or not self.alive & ~self.mask:
             return self.clock
         found = self.clock.copy()
-        found[ORDERED, self.component] = self.met
-        found[FENCED, self.component] = min(self.met, int(found[FENCED, self.component]))
+        found[ORDERED, self.component] = self.synchronized
+        found[FENCED, self.component] = min(self.synchronized, int(found[FENCED, self.component]))
         return found
 
-    def meet(self) -> None:
+    def synchronize_lanes(self) -> None:
         """All lanes are ordered: bar.warp.sync, or a barrier of the CTA."""
-        self.met = self.epoch
+        self.synchronized = self.epoch
         self.shared_access = False
         self.clock[ORDERED, self.component] += 1
 
@@ -215,7 +215,7 @@ class Warp:
 
     @property
     def at(self) -> int:
-        """Position in the block of what is at work."""
+        """Position of the current step in its block."""
         steps = self.code.blocks[self.fragment.pc].steps
         return next((i for i, step in enumerate(steps) if step is self.step), len(steps))
 
@@ -238,7 +238,7 @@ class Warp:
 
         if not missing():
             return 0
-        return self.wait(lambda: not missing(), lambda: f"{what}, where lanes {missing():#x} of the warp have not come")
+        return self.wait(lambda: not missing(), lambda: f"{what}, where lanes {missing():#x} of the warp have not arrived")
 
     def branch(self, taken: int, target: int) -> int:
         """Lanes `taken` go to the block `target`, the others on."""

@@ -60,5 +60,5 @@ class Clocks:
             found |= self.generic[events] & (clock[FENCED][component] < epoch)
         return found
 
-    def tell(self, event: int) -> str:
+    def describe(self, event: int) -> str:
         return f"{self.names[int(self.component[event])]} at PTX line {int(self.line[event])}"

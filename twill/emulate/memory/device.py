@@ -1,6 +1,6 @@
 """Global memory: NumPy arrays at device addresses.
 
-Addresses are the machine's own; an array keeps its own bytes, so that what a kernel writes is seen by whoever launched it. Between two
+Addresses are the machine's own; an array keeps its own bytes, so that what a kernel writes is visible to the caller. Between two
 arrays lies room that no access may touch.
 """
 

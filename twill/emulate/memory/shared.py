@@ -66,11 +66,11 @@ class Shared:
         component, epoch = clocks.component[event], clocks.epoch[event]
         if clock[ORDERED][component] >= epoch > clock[FENCED][component]:
             return Fault(
-                f"the async proxy reads byte {offset:#x} of shared memory, which {clocks.tell(event)} wrote with no proxy fence since",
+                f"the async proxy reads byte {offset:#x} of shared memory, written without a proxy fence since by {clocks.describe(event)}",
                 help="fence.proxy.async between the writes and what reads them asynchronously",
             )
         return Fault(
-            f"byte {offset:#x} of shared memory is {verb} with no order after its write by {clocks.tell(event)}",
+            f"byte {offset:#x} of shared memory is {verb} without synchronization after its write by {clocks.describe(event)}",
             help="a barrier, a wait or a completed group must lie between the two",
         )
 
@@ -95,7 +95,7 @@ class Shared:
             return
         event, offset = self._first(at, events, late)
         raise Fault(
-            f"byte {offset:#x} of shared memory is overwritten with no order after it is read by {self.clocks.tell(event)}",
+            f"byte {offset:#x} of shared memory is overwritten without synchronization after it is read by {self.clocks.describe(event)}",
             help="a barrier, a wait or a completed group must lie between the two",
         )
 

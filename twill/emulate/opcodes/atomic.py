@@ -16,13 +16,13 @@ from twill.emulate.opcodes.memory import (
     element,
     into,
     items,
-    meet,
     reach,
     selected,
     shared_parts,
     sources_of,
     space_of,
     spread,
+    synchronize_at,
     synchronizes,
     where,
 )
@@ -140,7 +140,7 @@ def _atomic(one: Instruction, decoder: Decoder, result: Operand | None, operands
         warp.require(at.ref.code, at.ref.index, "an address")
         places, new = selected(warp, at.of(warp)), _prepared(warp, refs, dtype)
         other = _prepared(warp, swapped, dtype) if swapped else new
-        meet(warp, places, strong)
+        synchronize_at(warp, places, strong)
         cells = Cells(warp, space, places, new.shape[1], one.line)
         old = np.empty_like(new)
         for lane in range(len(places)):

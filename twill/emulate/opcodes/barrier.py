@@ -36,7 +36,7 @@ def _threads(warp: Warp, ref: Ref | None) -> int:
 def _come(warp: Warp, number: Ref, count: Ref | None) -> tuple[Named, int]:
     """The warp arrives; the barrier and the generation."""
     barrier = warp.cta.barrier(uniform(warp, number, "a barrier's number"))
-    warp.meet()
+    warp.synchronize_lanes()
     warp.release(barrier.gathered)
     return barrier, barrier.arrive(_threads(warp, count), 32)
 
@@ -124,7 +124,7 @@ def _cluster_arrive(one: Instruction, decoder: Decoder) -> Control:
             warp.release(barrier.gathered)
         warp.state["cluster"] = barrier.generation
         barrier.arrived += 1
-        barrier.turn()
+        barrier.advance()
         return warp.fragment.pc + 1
 
     return run
@@ -200,7 +200,7 @@ def find(warp: Warp, place: int) -> Mbarrier:
         raise Fault(f"there is no initialized mbarrier at byte {offset - 1024:#x} of shared memory")
     if cta.cluster.clocks.late(np.array([barrier.writer]), warp.clock)[0]:
         raise Fault(
-            f"an mbarrier is used with no order after its initialization by {cta.cluster.clocks.tell(barrier.writer)}",
+            f"an mbarrier is used without synchronization after its initialization by {cta.cluster.clocks.describe(barrier.writer)}",
             help="a barrier of the CTA or cluster must lie between the two",
         )
     return barrier
@@ -348,8 +348,8 @@ def _complete(warp: Warp, place: int, wanted: int, parity: bool) -> bool:
 
 def _described(warp: Warp, place: int) -> str:
     barrier = find(warp, place)
-    awaited = f"{barrier.pending} of {barrier.expected} arrivals" + (f" and {barrier.bytes} bytes" if barrier.bytes else "")
-    return f"phase {barrier.phase} of the mbarrier at byte {(place & OFFSET) - 1024:#x}, which awaits {awaited}"
+    pending = f"{barrier.pending} of {barrier.expected} arrivals pending" + (f" and {barrier.bytes} bytes" if barrier.bytes else "")
+    return f"phase {barrier.phase} of the mbarrier at byte {(place & OFFSET) - 1024:#x}, with {pending}"
 
 
 @step("mbarrier.pending_count")

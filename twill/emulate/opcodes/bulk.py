@@ -223,7 +223,7 @@ def launched(warp: Warp, barrier: Mbarrier, operation: Operation) -> None:
 
 
 def destination(cta: Cta, first: int, bytes: int, clock: Array, event: int, align: int) -> slice:
-    """Notes that bytes of shared memory will be written. Raises Fault where somebody else uses them."""
+    """Notes that bytes of shared memory will be written. Raises Fault where the bytes are in use."""
     if first % align:
         raise Fault(f"a copy's place {first - 1024:#x} in shared memory is not a multiple of {align}")
     cta.shared.inside(first, first + bytes)

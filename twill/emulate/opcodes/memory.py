@@ -261,7 +261,7 @@ def _ld(one: Instruction, decoder: Decoder) -> Step:
         places = selected(warp, at.of(warp))
         warp.strong = synchronizing
         if synchronizing:
-            meet(warp, places, strong)
+            synchronize_at(warp, places, strong)
         data, valid = load(warp, space, places, size, line)
         spread(warp, refs, data.view(kind), valid)
 
@@ -321,7 +321,7 @@ def _st(one: Instruction, decoder: Decoder) -> Step:
         places = selected(warp, at.of(warp))
         warp.strong = synchronizing
         if synchronizing:
-            meet(warp, places, strong)
+            synchronize_at(warp, places, strong)
         store(warp, space, places, data, valid, line)
 
     return run
@@ -356,7 +356,7 @@ def relaxed(warp: Warp) -> Relaxed:
     return warp.state["relaxed"]
 
 
-def meet(warp: Warp, places: Array, strong: bool) -> None:
+def synchronize_at(warp: Warp, places: Array, strong: bool) -> None:
     """An access that synchronizes at its addresses: by itself where it is an acquire or release, else by fences before and behind it."""
     known = warp.cta.cluster.locations
     for place in sorted(set(map(int, places))):

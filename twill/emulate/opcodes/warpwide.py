@@ -202,7 +202,7 @@ def _warp_sync(one: Instruction, decoder: Decoder) -> Control:
         if wanted < 0:
             return wanted
         if not warp.alive & ~warp.mask:
-            warp.meet()
+            warp.synchronize_lanes()
         return warp.fragment.pc + 1
 
     return run

@@ -180,7 +180,7 @@ class Own:
     """The last that writes a register in flight."""
     fenced: bool = False
     """There was a wgmma.fence."""
-    dirty: set[int] = field(default_factory=set[int])
+    unfenced: set[int] = field(default_factory=set[int])
     """Registers of wgmma that were written otherwise since the last wgmma.fence."""
 
 
@@ -280,7 +280,7 @@ def _registers_ready(warp: Warp, mine: Own, form: Form, adds: bool, one: Issued)
     valid, used = warp.valid[2], form.d + (form.a or ())
     if not mine.fenced:
         raise Fault("the first wgmma has no wgmma.fence before it", help="wgmma.fence.sync.aligned comes before the wgmma")
-    if mine.dirty and not mine.dirty.isdisjoint(used):
+    if mine.unfenced and not mine.unfenced.isdisjoint(used):
         raise Fault("a register of wgmma was written with no wgmma.fence since", help="wgmma.fence.sync.aligned comes before the wgmma")
     for index in form.d:
         flies = index in mine.flying
@@ -314,7 +314,7 @@ def _operands(one: Issued) -> list[tuple[Descriptor, int, bool]]:
     return [(one.a, 64, one.form.a_transposed), *found] if one.a else found
 
 
-# --- when it comes to pass --------------------------------------------------------------------------------------------
+# --- completion -------------------------------------------------------------------------------------------------------
 
 
 def compute(one: Issued) -> None:
@@ -363,7 +363,7 @@ def _fence(one: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         mine = own(warp)
         mine.fenced = True
-        mine.dirty.clear()
+        mine.unfenced.clear()
 
     return run
 
@@ -425,12 +425,12 @@ def watched(instructions: Sequence[Instruction]) -> set[int]:
     return {item.index for vector in vectors for item in vector.items if isinstance(item, Register)}
 
 
-def soiling(inner: Step, written: Sequence[int]) -> Step:
+def noting_writes(inner: Step, written: Sequence[int]) -> Step:
     """A step that writes registers of wgmma."""
     indices = tuple(written)
 
     def run(warp: Warp) -> None:
         inner(warp)
-        own(warp).dirty.update(indices)
+        own(warp).unfenced.update(indices)
 
     return run
