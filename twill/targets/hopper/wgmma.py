@@ -63,8 +63,6 @@ class WgmmaPrinter:
         """The wgmma of elements `begin` to `end` of K, closed as one commit group."""
         program, dot = emitter.program, emitter.program.op(statement.ops[-1])
         form, (a, b) = _form(emitter, dot), _operands(emitter, statement)
-        if not isinstance(a, Shared) and isinstance(dot.operands[0].type, MemDesc):
-            raise refuse(program, dot, "A would be put into shared memory before the loop, which can not be generated")
         lines = [emitter.comment(statement.at, statement.ops, statement.node), "{"]
         lines.append(f"    const uint64_t descriptor_b = {_second(program, dot, b, form)};")
         lines += [f"    const uint64_t descriptor_a = {_first(a, form)};"] if isinstance(a, Shared) else []
