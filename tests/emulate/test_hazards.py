@@ -395,3 +395,20 @@ def test_a_warpgroup_that_is_not_whole() -> None:
 
 def test_a_descriptor_with_reserved_bits() -> None:
     refused(ready() + "    or.b64 %d20, %d20, 0x4000;\n" + START + mma() + END, "reserved bits", threads=128)
+
+
+# --- polling ----------------------------------------------------------------------------------------------------------
+
+POLL = """
+POLL:
+    mbarrier.test_wait.parity.shared.b64 %p5, [%r10], 0;
+    @!%p5 bra POLL;
+"""
+
+
+def test_a_poll_lets_others_go_on() -> None:
+    assert run(BARRIER + LOAD + POLL + READ).view(np.float16)[:64].tolist() == SOURCE[16:18].ravel().tolist()
+
+
+def test_a_poll_in_vain() -> None:
+    refused(BARRIER + POLL, "deadlock")

@@ -20,6 +20,10 @@ RANK_SHIFT = 24
 """Of a CTA's rank in addresses of the cluster's shared memory."""
 REGISTERS = 65536
 """Of an SM (CUDA programming guide, compute capability 9.0)."""
+LONG = 20_000
+"""Blocks after which a warp lets others run; it may be polling."""
+MOST_BLOCKS = 30_000_000
+"""Of a cluster, before it counts as endless."""
 IDLE_ROUNDS = 2000
 """Rounds in which warps only look again before this counts as a deadlock."""
 
@@ -96,7 +100,7 @@ class Adversary:
         return warps if self.seed == 0 else self.random.sample(list(warps), len(warps))
 
     def budget(self) -> int:
-        return 1_000_000 if self.seed == 0 else self.random.choice((1, 3, 10, 100))
+        return LONG if self.seed == 0 else self.random.choice((1, 3, 10, 100))
 
     def early(self) -> bool:
         return self.seed != 0 and self.random.random() < 0.2
@@ -122,6 +126,8 @@ class Cluster:
         self.current: Warp | None = None
         self.locations = dict[int, Array]()
         """Clocks at addresses, of the accesses there that synchronize."""
+        self.blocks = 0
+        """Executed."""
         self.refused = False
         """A request for the work of another cluster failed."""
         for cta in self.ctas:
@@ -149,8 +155,11 @@ class Cluster:
         moved = solid = False
         for warp in self.adversary.order(warps):
             self.current = warp
-            came, really = warp.run(self.adversary.budget())
-            moved, solid = moved | came, solid | really
+            made = warp.run(self.adversary.budget())
+            moved, solid = moved | made.moved, solid | (made.solid and made.blocks < LONG)
+            self.blocks += made.blocks
+            if self.blocks > MOST_BLOCKS:
+                raise Fault(f"{self.blocks} basic blocks were executed and the kernel does not end", help="a loop may poll in vain")
             if self.adversary.early():
                 self._complete()
         return moved, solid

@@ -91,6 +91,17 @@ class Views(dict[str, list[Array]]):
         return rows
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a warp has done in its turn."""
+
+    moved: bool
+    """It executed something."""
+    solid: bool
+    """That was more than polling."""
+    blocks: int
+
+
 @dataclass(slots=True)
 class Wait:
     """Why a fragment cannot progress."""
@@ -276,10 +287,9 @@ class Warp:
                 return one
         return None
 
-    def run(self, budget: int) -> tuple[bool, bool]:
-        """Goes on for at most `budget` blocks, or until all fragments wait. Whether it came further, and whether that was more than to
-        look again at something unchanged."""
-        moved = solid = False
+    def run(self, most: int) -> "Progress":
+        """Runs at most `most` blocks, or until all fragments wait or one polls in vain."""
+        moved, solid, budget = False, False, most
         while budget > 0:
             fragment = self.choose()
             if fragment is None:
@@ -292,10 +302,10 @@ class Warp:
             solid |= how not in (BLOCKED, YIELD)
             if how == YIELD:
                 break
-        return moved, solid
+        return Progress(moved, solid, most - budget)
 
     def _advance(self, fragment: Fragment, budget: int) -> tuple[int, int]:
-        """Runs one fragment until it waits, branches apart or meets others."""
+        """Runs one fragment until it waits, diverges or reconverges with others."""
         blocks, first = self.code.blocks, True
         while budget > 0:
             block = blocks[fragment.pc]

@@ -9,7 +9,7 @@ from twill.emulate.decode import Control, Decoder, Ref, Step, control, guard_of,
 from twill.emulate.faults import Fault
 from twill.emulate.machine.barriers import MOST_ARRIVALS, Mbarrier, Named
 from twill.emulate.machine.cta import RANK_SHIFT, Cta
-from twill.emulate.machine.warp import ALL, LANES, Warp
+from twill.emulate.machine.warp import ALL, LANES, YIELD, Warp
 from twill.emulate.opcodes.lift import get, put
 from twill.emulate.opcodes.memory import OFFSET, Where, fence, where
 from twill.emulate.opcodes.windows import CVTA
@@ -336,7 +336,7 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
         for place in {place for lane, place, _ in waits if found[lane]}:
             warp.acquire(find(warp, place).released)
         put(warp, target, found, warp.mask)
-        return warp.fragment.pc + 1
+        return warp.fragment.pc + 1 if found.any() else YIELD
 
     return run
 
