@@ -252,8 +252,6 @@ def _ld(one: Instruction, decoder: Decoder) -> Step:
     refs = [into(operand, dtype, decoder) for operand in items(one.operands[0])]
     lanes_each = 2 if dtype == "b128" else 1
     size = kind.itemsize * len(refs) * lanes_each
-    if space == "param" and isinstance(_pointed(one.operands).base, Symbol):
-        decoder.address_of(getattr(_pointed(one.operands).base, "name"))  # noqa: B009
     synchronizing, strong = synchronizes(one)
 
     def run(warp: Warp) -> None:
