@@ -75,7 +75,8 @@ def test_a_build_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     (tmp_path / "kernel.json").write_text(write(manifest(made, scheduled, {one.loop.path: 1.0 for one in scheduled})))
     (tmp_path / "kernel.ttgir").write_text(made.module.text)
     (tmp_path / "kernel.cu").write_text(source(made))
-    assert run(["emulate", str(tmp_path), "--arg", "K=128", "--integers"]) == 0
+    assert run(["emulate", str(tmp_path), "--arg", "K=128", "--integers", "--ptx", str(tmp_path / "made.ptx")]) == 0
+    assert "wgmma.mma_async" in (tmp_path / "made.ptx").read_text()
     assert capsys.readouterr().out == "as late as possible  relative errors c 0.0e+00: no hazard\n"
     (tmp_path / "kernel.cu").write_text(source(made).replace("__syncthreads();", ""))
     assert run(["emulate", str(tmp_path), "--arg", "K=128"]) == 2

@@ -38,6 +38,9 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     help="Also run N random asynchronous schedules.",
 )
 @click.option("--processors", type=click.IntRange(min=1), default=1, show_default=True, help="Multiprocessors, for persistent kernels.")
+@click.option(
+    "--ptx", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the compiled PTX, whose lines are reported."
+)
 @click.option("--kernel", metavar="NAME", help="Kernel of a .ptx or .cu file that has several.")
 @click.option("--block", callback=_triple, default=None, metavar="X,Y,Z", help="Threads of a CTA, where the .ptx or .cu file does not say.")
 @click.option("--cluster", callback=_triple, default=None, metavar="X,Y,Z", help="CTAs of a cluster, for a .ptx or .cu file.")
@@ -75,6 +78,7 @@ def _build(path: Path, options: Mapping[str, Any]) -> None:
     from twill.emulate.build import Request, load, run, wrong
 
     build = load(path)
+    _write(build.host.module, options["ptx"])
     programs = (options["pid"],) if options["pid"] is not None else None
     for schedule in range(options["schedules"] + 1):
         request = Request(
@@ -93,6 +97,13 @@ def _build(path: Path, options: Mapping[str, Any]) -> None:
             raise TwillError("no value was compared: the kernel writes nothing", help="give larger scalar arguments with --arg")
 
 
+def _write(module: "Module", path: Path | None) -> None:
+    from twill.emit.files import write
+
+    if path:
+        write(path, "\n".join(module.text.lines))
+
+
 def _name(schedule: int) -> str:
     return f"random schedule {schedule}" if schedule else "as late as possible"
 
@@ -100,7 +111,9 @@ def _name(schedule: int) -> str:
 def _file(path: Path, options: Mapping[str, Any]) -> None:
     from twill.emulate.arrays import parameter
 
-    kernel = _module(path).kernel(options["kernel"])
+    module = _module(path)
+    _write(module, options["ptx"])
+    kernel = module.kernel(options["kernel"])
     for schedule in range(options["schedules"] + 1):
         given = [parameter(text, i, options["seed"], options["integers"]) for i, text in enumerate(options["parameters"])]
         kernel.launch(
