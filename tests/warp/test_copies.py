@@ -10,7 +10,7 @@ from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import ProducerLoad, SlotTensor, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
 from twill.targets.cuda.fragments import linear
-from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.register_tiles import AnyPoint, Point
 from twill.targets.cuda.shared_tiles import copied
 from twill.targets.hopper import source
 
@@ -116,7 +116,8 @@ def test_every_element_goes_where_tma_would_put_it(transposed: bool, line: int, 
     assert found == expected
 
 
-def _named(one: Point) -> str:
+def _named(one: AnyPoint) -> str:
+    assert isinstance(one, Point)
     return f"at({one.along((0,)).coordinate()}, {one.along((1,)).coordinate()})"
 
 
