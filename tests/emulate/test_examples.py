@@ -29,6 +29,13 @@ def test_code_in_other_forms(kernel: str) -> None:
     assert any(one.values > 100 for one in compared)
 
 
+def test_a_persistent_block_computes_tile_after_tile() -> None:
+    """Slots and phases go on from tile to tile, and a tile's staging is free again before the next one is written."""
+    compared = run(build("gemm_persistent"), Request({"M": 256, "N": 512, "K": 200}))
+    assert [one.good for one in compared if one.changed] == [True]
+    assert any(one.values > 100_000 for one in compared)
+
+
 @pytest.mark.parametrize("schedule", [1, 2, 3])
 def test_the_order_of_asynchronous_operations_changes_nothing(schedule: int) -> None:
     compared = run(build("gemm"), Request(numbers("gemm"), integers=True, schedule=schedule))

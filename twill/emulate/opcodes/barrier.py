@@ -62,6 +62,8 @@ def _sync(number: Ref, count: Ref | None, line: int, done: Callable[[Warp, Named
                 lambda: f"barrier {name}, which has {barrier.arrived} of {barrier.threads} threads",
             )
         del warp.state[token]
+        if generation not in barrier.released:
+            raise Fault("the barrier has completed twice since this warp arrived: other warps are counted in its place")
         warp.acquire(barrier.released[generation])
         if done:
             done(warp, barrier, generation)
@@ -318,7 +320,8 @@ def _wanted(warp: Warp, at: Where, phase: Ref) -> list[tuple[int, int, int]]:
 
 @control("mbarrier.try_wait", "mbarrier.test_wait")
 def _wait(one: Instruction, decoder: Decoder) -> Control:
-    """try_wait suspends until the phase is complete; test_wait says what is now."""
+    """try_wait suspends until the phase is complete or a time limit passes (PTX ISA, mbarrier.try_wait): here each of a warp gives up the
+    first time, and then waits. test_wait says what is now."""
     target, parity, tries = decoder.target(one.operands[0], "pred"), "parity" in one.modifiers, "try_wait" in one.modifiers
     at, phase = where(one.operands[1], decoder), decoder.source(one.operands[2], "u32" if parity else "u64")
 
@@ -329,12 +332,14 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
             find(warp, place)
         for lane, place, wanted in waits:
             found[lane] = _complete(warp, place, wanted, parity)
-        if tries and not found.any():
+        tried = warp.state.setdefault("tried", set[int]())
+        if tries and not found.any() and one.line in tried:
             return warp.wait(
                 lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits), lambda: _described(warp, waits[0][1])
             )
         for place in {place for lane, place, _ in waits if found[lane]}:
             warp.acquire(find(warp, place).released)
+        tried.add(one.line)
         put(warp, target, found, warp.mask)
         return warp.fragment.pc + 1 if found.any() else YIELD
 

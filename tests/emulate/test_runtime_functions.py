@@ -1,0 +1,61 @@
+"""Runtime functions that are inline PTX, executed: what nvcc makes of them computes what their names say, NaN and infinities included."""
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from tests.emulate.ptx import Array
+from twill.emulate import Module
+from twill.emulate.host import compiled
+from twill.launch.build import RUNTIME
+from twill.ops.values import rounded
+
+pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+RANDOM = np.random.default_rng(3)
+EDGES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 448.0, 1e-3, -3.5]
+A = np.array([*EDGES, *RANDOM.normal(0, 10, 54)], np.float32)
+B = np.array([*EDGES[::-1], *RANDOM.normal(0, 10, 54)], np.float32)
+FUNCTIONS = {
+    "max_nanf": ("max_nanf(a, b)", lambda: np.maximum(A, B)),
+    "min_nanf": ("min_nanf(a, b)", lambda: np.minimum(A, B)),
+    "divide": ("divide(a, b)", lambda: A / B),
+    "exp2": ("exp2_approx(a)", lambda: np.exp2(A)),
+    "log2": ("log2_approx(a)", lambda: np.log2(A)),
+    **{
+        f"{name}_{half}": (f"unpack_{name}(pack_{name}(a, b), {half})", lambda kind=kind, half=half: narrowed((A, B)[half], kind))
+        for name, kind in (("f16", "f16"), ("bf16", "bf16"), ("e4m3", "f8E4M3FN"), ("e5m2", "f8E5M2"))
+        for half in (0, 1)
+    },
+}
+
+
+def narrowed(values: Array, kind: str) -> Array:
+    """Rounded to a type; 8-bit floats saturate."""
+    most = {"f8E4M3FN": 448.0, "f8E5M2": 57344.0}.get(kind)
+    return np.asarray(rounded(values if most is None else np.clip(values, -most, most), kind), np.float32)
+
+
+@cache
+def module() -> Module:
+    """One kernel for each function."""
+    head = '#include "twill.cuh"\nusing namespace twill;\n'
+    body = 'extern "C" __global__ void {}(const float* x, const float* y, float* z) {{\n'
+    body += "    const float a = x[threadIdx.x], b = y[threadIdx.x];\n    z[threadIdx.x] = {};\n}}\n"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "functions.cu"
+        file.write_text(head + "".join(body.format(f"run_{name}", text) for name, (text, _) in FUNCTIONS.items()))
+        return compiled(file, Path(folder), [RUNTIME]).module
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_computes_what_its_name_says(name: str) -> None:
+    wanted: Callable[[], Array] = FUNCTIONS[name][1]
+    found = np.zeros_like(A)
+    module().kernel(f"run_{name}").launch((1, 1, 1), [A.copy(), B.copy(), found], block=(64, 1, 1))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, wanted(), rtol=1e-5, atol=1e-6)
