@@ -346,7 +346,7 @@ MUTANTS = (
         f"{RUNTIME}/host.cuh",
         "if (memcmp(&entry.key, &key, sizeof key)) {",
         "if (!entry.key.data) {",
-        "a map of other sizes is found again",
+        "a map of other sizes is reused",
     ),
     Mutant(
         "grid-y-z",

@@ -320,8 +320,8 @@ def _wanted(warp: Warp, at: Where, phase: Ref) -> list[tuple[int, int, int]]:
 
 @control("mbarrier.try_wait", "mbarrier.test_wait")
 def _wait(one: Instruction, decoder: Decoder) -> Control:
-    """try_wait suspends until the phase is complete or a time limit passes (PTX ISA, mbarrier.try_wait): here each of a warp gives up the
-    first time, and then waits. test_wait says what is now."""
+    """try_wait suspends until the phase is complete or a time limit passes (PTX ISA, mbarrier.try_wait): here each instruction
+    of a warp gives up the first time, and waits from then on. test_wait says what is now."""
     target, parity, tries = decoder.target(one.operands[0], "pred"), "parity" in one.modifiers, "try_wait" in one.modifiers
     at, phase = where(one.operands[1], decoder), decoder.source(one.operands[2], "u32" if parity else "u64")
 
