@@ -64,6 +64,13 @@ def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None
             return None
 
 
+def root(encoding: Encoding | None) -> Encoding | None:
+    """The layout of the tile that a vector is a slice of, or an operand belongs to."""
+    while isinstance(encoding, Slice | DotOperand):
+        encoding = encoding.parent
+    return encoding
+
+
 def bases(encoding: Blocked) -> Distribution:
     """Each thread's elements, then the lanes, then the warps, each along the dimensions in `order`."""
     reached = [1] * len(encoding.order)
@@ -75,16 +82,16 @@ def _accumulator(mma: NvidiaMma) -> Distribution:
     """A warp's 16 x N part: pairs of columns, lanes four to a row, rows 8 apart, then groups of 8 columns (PTX ISA, wgmma)."""
     columns = mma.instr_shape[1]
     lane = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
-    register = ((0, 1), (8, 0), *((0, c) for c in _powers(8, columns)))
+    register = ((0, 1), (8, 0), *((0, c) for c in powers(8, columns)))
     return Distribution(register, lane, tuple(_extend([16, columns], mma.warps_per_cta, (0, 1))))
 
 
 def _left_operand(mma: NvidiaMma, width: int) -> Distribution:
     """The A operand: like an accumulator with `width` elements of K side by side; warps along N hold copies."""
     lane = ((0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0))
-    register = (*((0, c) for c in _powers(1, width)), (8, 0), (0, 4 * width))
+    register = (*((0, c) for c in powers(1, width)), (8, 0), (0, 4 * width))
     rows, columns = mma.warps_per_cta
-    warps = (*((r, 0) for r in _powers(16, 16 * rows)), *((0, 0) for _ in _powers(1, columns)))
+    warps = (*((r, 0) for r in powers(16, 16 * rows)), *((0, 0) for _ in powers(1, columns)))
     return Distribution(register, lane, warps)
 
 
@@ -92,7 +99,7 @@ def _fit(layout: Distribution, shape: Shape) -> Distribution:
     """Repeat a layout in registers until it covers `shape`, and wrap what reaches beyond it."""
     register, lane, warp = (tuple(_wrap(b, shape) for b in bases) for bases in (layout.register, layout.lane, layout.warp))
     reach = [2 * max((b[d] for b in (*register, *lane, *warp)), default=0) or 1 for d in range(len(shape))]
-    more = (_unit(d, size, len(shape)) for d in reversed(range(len(shape))) for size in _powers(reach[d], shape[d]))
+    more = (_unit(d, size, len(shape)) for d in reversed(range(len(shape))) for size in powers(reach[d], shape[d]))
     return Distribution((*(b for b in register if any(b)), *more), lane, warp)
 
 
@@ -111,7 +118,7 @@ def _drop(layout: Distribution | None, dim: int) -> Distribution | None:
 def _extend(reached: list[int], sizes: Shape, order: Shape) -> Iterator[tuple[int, ...]]:
     """Basis vectors that multiply the extent `reached` along each dimension by `sizes`, in `order`."""
     for dim in order:
-        for size in _powers(reached[dim], reached[dim] * sizes[dim]):
+        for size in powers(reached[dim], reached[dim] * sizes[dim]):
             yield _unit(dim, size, len(reached))
         reached[dim] *= sizes[dim]
 
@@ -120,7 +127,7 @@ def _unit(dim: int, size: int, rank: int) -> tuple[int, ...]:
     return tuple(size if d == dim else 0 for d in range(rank))
 
 
-def _powers(start: int, stop: int) -> Iterator[int]:
+def powers(start: int, stop: int) -> Iterator[int]:
     """start, 2 start, 4 start, ... below `stop`."""
     while start < stop:
         yield start

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import arguments_end
-from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.edits import constant
+from twill.extract.rewrite.edits import Edit, constant, edited
 from twill.ir.loop import Function, Module, Scalar, TensorDesc, Value
 from twill.ops.table import named
 
@@ -24,7 +23,7 @@ MADE = ".made"
 ALIGNMENT = 16
 """Bytes of which the address and the strides of a tensor map are multiples (CUDA driver API, cuTensorMapEncodeTiled)."""
 
-Edit = tuple[int, int, str]
+Splice = tuple[int, int, str]
 """Begin, end, and what stands there instead."""
 
 
@@ -32,11 +31,7 @@ def device_descriptors(module: Module) -> Module:
     """The module whose kernels take no descriptors."""
     kernels = [function for function in module.functions if function.public and function.body and any(_hosts(function))]
     edits = sorted(edit for function in kernels for edit in _edits(module, function))
-    text, end = list[str](), 0
-    for begin, until, new in edits:
-        text += [module.text[end:begin], new]
-        end = until
-    return read("".join([*text, module.text[end:]]), module.file) if edits else module
+    return edited(module, (Edit(*edit) for edit in edits)) if edits else module
 
 
 def _hosts(function: Function) -> Iterator[tuple[int, Value, TensorDesc]]:
@@ -46,9 +41,9 @@ def _hosts(function: Function) -> Iterator[tuple[int, Value, TensorDesc]]:
             yield i, value, value.type
 
 
-def _edits(module: Module, function: Function) -> list[Edit]:
+def _edits(module: Module, function: Function) -> list[Splice]:
     assert function.body is not None
-    edits, made = list[Edit](), list[str]()
+    edits, made = list[Splice](), list[str]()
     begin, end = module.text.index(f"@{function.name}"), arguments_end(module.text, function)
     for i, value, kind in _hosts(function):
         rank = len(kind.shape)
@@ -107,7 +102,7 @@ def _make(written: str, value: Value, kind: TensorDesc, numbers: tuple[Value, ..
     return f"{value.name}{MADE} = {named('descriptor')} {value.name}, [{shape}], [{strides}] : <{kind.dtype.name}>, {inner}"
 
 
-def _uses(text: str, value: Value, begin: int) -> Iterator[Edit]:
+def _uses(text: str, value: Value, begin: int) -> Iterator[Splice]:
     """The descriptor in the body, which begins at `begin`, under its new name."""
     after = text.find("tt.func", begin)
     name = re.compile(re.escape(value.name) + r"(?![\w$.-])")

@@ -6,7 +6,7 @@ Lines stay where they are. Raises TwillError, with the line, for a kernel that i
 """
 
 from twill.diagnostics import TwillError
-from twill.extract.reader.ttgir import read
+from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.loop import GRID, Function, Module
 from twill.ops.table import role
 
@@ -31,11 +31,7 @@ _HEAD = (
 def persistent(module: Module) -> Module:
     """The module with its kernels walking over their grids."""
     edits = [edit for function in module.functions if function.public and function.body for edit in _edits(module, function)]
-    text, end = list[str](), 0
-    for begin, until, new in sorted(edits):
-        text += [module.text[end:begin], new]
-        end = until
-    return read("".join([*text, module.text[end:]]), module.file)
+    return edited(module, (Edit(*edit) for edit in sorted(edits)))
 
 
 def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:

@@ -10,8 +10,8 @@ one layout and its slices, so a layout is exact everywhere or nowhere. Lines sta
 from collections.abc import Iterable
 
 from twill.extract.rewrite.edits import Edit, edited
-from twill.ir.distribution import bases
-from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Slice, Tensor, Value
+from twill.ir.distribution import bases, root
+from twill.ir.loop import Bases, Blocked, Encoding, Linear, Module, NvidiaMma, Op, Tensor, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 
@@ -23,13 +23,6 @@ def literal_layouts(module: Module) -> Module:
     wanted = {root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)}
     named = [name for name, encoding in module.encodings.items() if isinstance(encoding, Blocked | Linear) and encoding in wanted]
     return edited(module, [_edit(module, name) for name in named]) if named else module
-
-
-def root(encoding: Encoding | None) -> Encoding | None:
-    """The layout of the tile that a vector or operand is a slice of."""
-    while isinstance(encoding, Slice | DotOperand):
-        encoding = encoding.parent
-    return encoding
 
 
 def _needed(op: Op) -> Iterable[Encoding | None]:

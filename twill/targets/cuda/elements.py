@@ -5,21 +5,14 @@ from math import prod
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Scalar, Tensor, Type
 from twill.ir.program import Iteration, Program, Register
+from twill.ops.c import c_type
 from twill.targets.cuda import linear_tiles
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
-from twill.targets.cuda.register_tiles import (
-    PACK,
-    AnyPoint,
-    Elements,
-    Held,
-    c_type,
-    packed,
-    point,
-)
+from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements, Held, packed, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
 

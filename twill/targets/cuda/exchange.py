@@ -9,10 +9,11 @@ from math import prod
 
 from twill.ir.loop import Op
 from twill.ir.program import SLICES
+from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.register_tiles import Elements, Point, c_type, point
+from twill.targets.cuda.register_tiles import Elements, Point, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
 ColumnRange = tuple[int, int]

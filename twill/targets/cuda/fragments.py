@@ -10,10 +10,11 @@ rows are more than 16 * `down`, each thread has a band of registers for every 16
 of less than four warps, which only moves data, a thread has every so many-th element.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from twill.ir.distribution import powers
 from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
 from twill.ops.table import role
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
@@ -63,10 +64,10 @@ class Fragment:
         def vectors(bits: Sequence[tuple[int, int]]) -> Bases:
             return tuple(tuple(v for v, kept in zip(bit, (rows, columns), strict=True) if kept) for bit in bits)
 
-        register = [(0, 1)] * columns + [(8, 0)] * rows + [(0, c) for c in _powers(8, wide) if columns]
-        register += [(r, 0) for r in _powers(16 * self.down, self.shape[0]) if rows]
+        register = [(0, 1)] * columns + [(8, 0)] * rows + [(0, c) for c in powers(8, wide) if columns]
+        register += [(r, 0) for r in powers(16 * self.down, self.shape[0]) if rows]
         lane = vectors([(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)])
-        warp = [(r, 0) for r in _powers(16, 16 * self.down)] + [(0, c) for c in _powers(wide, wide * self.across)]
+        warp = [(r, 0) for r in powers(16, 16 * self.down)] + [(0, c) for c in powers(wide, wide * self.across)]
         return Spread(self.shape, vectors(register), lane, vectors(warp))
 
     def alike(self, other: "Fragment | Spread") -> bool:
@@ -187,10 +188,3 @@ def scratch(op: Op) -> int:
 def registers(type: Tensor) -> int:
     """How many elements a thread holds."""
     return holding(type).registers
-
-
-def _powers(start: int, stop: int) -> Iterator[int]:
-    """start, 2 start, 4 start, ... below `stop`."""
-    while start < stop:
-        yield start
-        start *= 2

@@ -23,12 +23,13 @@ from twill.ir.program import (
     WarpProgram,
     walk,
 )
+from twill.ops.c import c_type
 from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.expressions import bare, literal, plus, times
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_tiles import c_type, declaration
+from twill.targets.cuda.register_tiles import declaration
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.statements import STORES_READ, Emitter, MmaPrinter, indented, line_bytes, trips
 from twill.warp.channels import bits

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
-from twill.ir.distribution import distribution
-from twill.ir.loop import Bases, DotOperand, Linear, Slice, Tensor, Type
+from twill.ir.distribution import distribution, root
+from twill.ir.loop import Bases, Linear, Tensor, Type
 
 Vector = tuple[int, ...]
 """Coordinates of an element, or what one bit of a number adds to them."""
@@ -139,9 +139,7 @@ def literal(type: Type) -> bool:
     """Whether a tile is held exactly as its encoding says: one in an exact linear layout, or a slice of one."""
     if not isinstance(type, Tensor):
         return False
-    encoding = type.encoding
-    while isinstance(encoding, Slice | DotOperand):
-        encoding = encoding.parent
+    encoding = root(type.encoding)
     return isinstance(encoding, Linear) and encoding.exact
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
 from twill.ir.program import SLICES, Program, SlotTensor
+from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda import linear_tiles
@@ -17,17 +18,7 @@ from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_bet
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves
 from twill.targets.cuda.linear_tiles import Spread, literal
-from twill.targets.cuda.register_tiles import (
-    BITS,
-    AnyPoint,
-    Elements,
-    Held,
-    Transposed,
-    c_type,
-    declaration,
-    held,
-    point,
-)
+from twill.targets.cuda.register_tiles import BITS, AnyPoint, Elements, Held, Transposed, declaration, held, point
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, scattered, shared, stored, unrolled
 

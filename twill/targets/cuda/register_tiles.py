@@ -8,42 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
-from twill.ir.loop import Pointer, Scalar, Tensor, Type
+from twill.ir.loop import Scalar, Tensor, Type
+from twill.ops.c import c_type
 from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, axes, holding, registers
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal
 
-C_TYPES = {
-    "i1": "bool",
-    "i8": "int8_t",
-    "i16": "int16_t",
-    "i32": "int32_t",
-    "i64": "int64_t",
-    "f32": "float",
-    "f64": "double",
-    "f16": "__half",
-    "bf16": "__nv_bfloat16",
-    "f8E4M3FN": "__nv_fp8_e4m3",
-    "f8E5M2": "__nv_fp8_e5m2",
-    "index": "int64_t",
-}
 PACK = {"f16": "pack_f16", "bf16": "pack_bf16", "f8E4M3FN": "pack_e4m3", "f8E5M2": "pack_e5m2"}
 """Element types kept packed in registers, with the word that packs two."""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
-
-
-def c_type(type: Type) -> str:
-    """Of a scalar, a pointer, or the elements of a tile. Raises KeyError for what has none."""
-    match type:
-        case Scalar(name):
-            return C_TYPES[name]
-        case Pointer(pointee):
-            return f"{c_type(pointee)}*"
-        case Tensor(_, dtype):
-            return c_type(dtype)
-        case _:
-            raise KeyError(str(type))
 
 
 # --- elements ---------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.program import Program, Read, Register, Slot, TensorMemory, WarpProgram, Write
+from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.targets.cuda.arithmetic import constant
 from twill.targets.cuda.elements import barrier_name, constant_type, number, plain, refuse, sequence, variable, written
@@ -18,13 +19,7 @@ from twill.targets.cuda.expressions import bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
-from twill.targets.cuda.register_tiles import (
-    Elements,
-    c_type,
-    declaration,
-    held,
-    point,
-)
+from twill.targets.cuda.register_tiles import Elements, declaration, held, point
 from twill.targets.cuda.shared_tiles import Shared, loaded, shared
 
 Form = str | Shared | Elements

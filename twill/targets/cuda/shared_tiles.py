@@ -10,11 +10,12 @@ from math import prod
 
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 from twill.ir.program import SlotTensor
+from twill.ops.c import c_type
 from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
-from twill.targets.cuda.register_tiles import Elements, Held, Point, c_type, declaration, held, point
+from twill.targets.cuda.register_tiles import Elements, Held, Point, declaration, held, point
 from twill.warp.channels import bits
 
 UNROLL = "#pragma unroll"
