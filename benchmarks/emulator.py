@@ -1,9 +1,10 @@
-"""Writes reports/emulator.md: what the emulator has executed, from whom the PTX is, and whether the results were right.
+"""Writes reports/emulator.md: what the emulator has executed, from whom the PTX is, and whether the results
+were right.
 
 python benchmarks/emulator.py
 
-Runs the tests of tests/emulate that execute compiled kernels, and notes each launch: a row of the table is a test that passed or failed.
-Needs nvcc and Triton; a GPU is not used.
+Runs the tests of tests/emulate that execute compiled kernels, and notes each launch: a row of the table is a
+test that passed or failed. Needs nvcc and Triton; a GPU is not used.
 """
 
 import platform
@@ -37,7 +38,9 @@ class Recorder:
     """A pytest plugin: the launches of each test, and whether it passed."""
 
     launches: list[Launch] = field(default_factory=list[Launch])
-    rows: list[tuple[str, bool, tuple[Launch, ...]]] = field(default_factory=list[tuple[str, bool, tuple[Launch, ...]]])
+    rows: list[tuple[str, bool, tuple[Launch, ...]]] = field(
+        default_factory=list[tuple[str, bool, tuple[Launch, ...]]]
+    )
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call":
@@ -53,7 +56,9 @@ class Recorder:
             used = frozenset(one.opcode for one in kernel.function.instructions)
             count = len(kernel.function.instructions)
             name = re.sub(r"^_Z\d+(\w+?)_kernel.*", r"\1", kernel.function.name)
-            self.launches.append(Launch(name, kernel.module.text.target, used, count, time.perf_counter() - start))
+            self.launches.append(
+                Launch(name, kernel.module.text.target, used, count, time.perf_counter() - start)
+            )
 
         return launch
 
@@ -65,8 +70,8 @@ def rows(recorder: Recorder) -> Iterator[str]:
         for one in launches:
             detail = parameters[1] if parameters and source == "Triton" else ""
             yield (
-                f"| {one.kernel} | {detail} | {source} | {one.target} | {one.instructions} | {len(one.opcodes)} | {one.seconds:.1f} s | "
-                f"{'right' if passed else 'wrong'} |"
+                f"| {one.kernel} | {detail} | {source} | {one.target} | {one.instructions} |"
+                f" {len(one.opcodes)} | {one.seconds:.1f} s | {'right' if passed else 'wrong'} |"
             )
 
 
@@ -80,20 +85,38 @@ def document(recorder: Recorder) -> str:
     head = [
         "# PTX executed on the CPU",
         "",
-        f"Made by `python benchmarks/emulator.py` on {time.strftime('%Y-%m-%d')} with Python {platform.python_version()},",
-        f"nvcc {release and release[1]} and Triton {triton}; no GPU. Each row is a kernel that `twill.emulate` executed instruction by",
-        "instruction, with late asynchronous operations and all hazards checked. Kernels of nvcc are Twill's generated CUDA, compared with",
-        "the TTGIR executed in NumPy. Kernels of Triton are those of tests/emulate/triton_kernels.py, compared with NumPy; GEMM of small",
+        (
+            f"Made by `python benchmarks/emulator.py` on {time.strftime('%Y-%m-%d')} with Python"
+            f" {platform.python_version()},"
+        ),
+        (
+            f"nvcc {release and release[1]} and Triton {triton}; no GPU. Each row is a kernel that"
+            " `twill.emulate` executed instruction by"
+        ),
+        (
+            "instruction, with late asynchronous operations and all hazards checked. Kernels of nvcc are"
+            " Twill's generated CUDA, compared with"
+        ),
+        (
+            "the TTGIR executed in NumPy. Kernels of Triton are those of tests/emulate/triton_kernels.py,"
+            " compared with NumPy; GEMM of small"
+        ),
         "integers must agree bit for bit.",
         "",
-        f"{len(launches)} launches, {len(opcodes)} different opcodes with their modifiers, {wrong} wrong. Seconds are of the execution",
+        (
+            f"{len(launches)} launches, {len(opcodes)} different opcodes with their modifiers, {wrong} wrong."
+            " Seconds are of the execution"
+        ),
         "alone, on a machine with 2 cores that other work shares.",
         "",
         "| kernel | parameters | PTX of | target | instructions | opcodes | time | result |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *rows(recorder),
         "",
-        "Not executed: `call`, `wmma`, sparse MMA, im2col and gather modes of TMA, `multimem`, textures. Such an instruction is an error",
+        (
+            "Not executed: `call`, `wmma`, sparse MMA, im2col and gather modes of TMA, `multimem`, textures."
+            " Such an instruction is an error"
+        ),
         "with its line. This report compares with no GPU's bits.",
         "",
     ]

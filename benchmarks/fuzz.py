@@ -2,10 +2,10 @@
 
     python benchmarks/fuzz.py --count 20000 --engines cpsat,sat --search
 
-Engines are asked about intervals from the lower bound on, where the search asks them; benders about joint problems that are monotone, for
-which it is meant, in coarse time and with those to blame asked for early. Takes seeds; prints each disagreement with its
-seed and the problem as a graph file, then how many intervals were compared; exit status 1 if anything disagreed. `--first SEED --count 1`
-runs one seed again.
+Engines are asked about intervals from the lower bound on, where the search asks them; benders about joint
+problems that are monotone, for which it is meant, in coarse time and with those to blame asked for early.
+Takes seeds; prints each disagreement with its seed and the problem as a graph file, then how many intervals
+were compared; exit status 1 if anything disagreed. `--first SEED --count 1` runs one seed again.
 """
 
 import sys
@@ -86,9 +86,17 @@ def judge(plan: Plan, seed: int) -> Outcome:
             continue
         least = bounds(problem, joint=joint).value
         asked = [(interval, answer) for interval, answer in answers if answer or interval >= least]
-        for engine in plan.engines if joint and problem.monotone else [name for name in plan.engines if name != "benders"]:
+        for engine in (
+            plan.engines
+            if joint and problem.monotone
+            else [name for name in plan.engines if name != "benders"]
+        ):
             compared[f"{engine}, {kind}"] += len(asked)
-            found += (f"{kind}, {text}" for interval, answer in asked for text in _interval(plan, engine, problem, interval, joint, answer))
+            found += (
+                f"{kind}, {text}"
+                for interval, answer in asked
+                for text in _interval(plan, engine, problem, interval, joint, answer)
+            )
         if plan.search:
             compared[f"search, {kind}"] += 1
             found += (f"{kind}, search: {text}" for text in _whole(plan, problem, joint, answers[-1][1]))
@@ -105,7 +113,9 @@ def _answers(plan: Plan, problem: Problem, joint: bool) -> Iterator[tuple[Time, 
             return
 
 
-def _interval(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool, answer: Answer | None) -> Iterator[str]:
+def _interval(
+    plan: Plan, engine: str, problem: Problem, interval: Time, joint: bool, answer: Answer | None
+) -> Iterator[str]:
     """One engine on one interval."""
     name = f"{engine} at {interval}"
     try:
@@ -124,7 +134,9 @@ def _decide(plan: Plan, engine: str, problem: Problem, interval: Time, joint: bo
     """The outcome, by the function that an engine runs in a process of its own where there is one."""
     module = import_module(MODULES[engine])
     if not hasattr(module, "decide"):
-        return module.attempt(problem, interval, plan.in_flight, joint=joint, budget=Budget(plan.seconds)).outcome
+        return module.attempt(
+            problem, interval, plan.in_flight, joint=joint, budget=Budget(plan.seconds)
+        ).outcome
     more = {"step": 1 + interval % 3, "patience": interval % 2} if engine == "benders" else {}
     return module.decide(problem, interval, plan.in_flight, joint=joint, time_limit=plan.seconds, **more)
 
@@ -138,8 +150,11 @@ def _broken(plan: Plan, problem: Problem, solution: Solution, interval: Time, jo
 
 
 def _whole(plan: Plan, problem: Problem, joint: bool, answer: Answer | None) -> Iterator[str]:
-    """The search: the smallest interval, then groups, channels, stages and length, with evidence, through its file."""
-    options = Options(time_limit=5 * plan.seconds, max_in_flight=plan.in_flight, modulo_only=not joint, explain=False)
+    """The search: the smallest interval, then groups, channels, stages and length, with evidence, through its
+    file."""
+    options = Options(
+        time_limit=5 * plan.seconds, max_in_flight=plan.in_flight, modulo_only=not joint, explain=False
+    )
     try:
         result = solve(problem, options)
     except Exception as error:
@@ -154,7 +169,12 @@ def _whole(plan: Plan, problem: Problem, joint: bool, answer: Answer | None) -> 
     solution = result.solution
     if answer and solution:
         have = (solution.interval, *_simplicity(problem, solution, joint))
-        want = (answer.interval, *((answer.groups, answer.channels) if joint else ()), answer.stages, answer.length)
+        want = (
+            answer.interval,
+            *((answer.groups, answer.channels) if joint else ()),
+            answer.stages,
+            answer.length,
+        )
         if have != want and not (have[0] == want[0] and result.notes):
             yield f"(interval, groups, channels, stages, length) {have}, the oracle has {want}"
     elif answer or (solution and solution.interval <= plan.last):
@@ -180,17 +200,24 @@ def run(plan: Plan, seeds: Sequence[int], jobs: int) -> int:
                 click.echo(write_graph(tiny_problem(Random(outcome.seed), plan.most)))
             if time.monotonic() - shown > 30:
                 shown = time.monotonic()
-                click.echo(f"{done} of {len(seeds)} problems, {wrong} disagree, {shown - began:.0f} s", err=True)
+                click.echo(
+                    f"{done} of {len(seeds)} problems, {wrong} disagree, {shown - began:.0f} s", err=True
+                )
     for compared_with, count in sorted(compared.items()):
         click.echo(f"{count:8} {compared_with}")
-    click.echo(f"{len(seeds)} problems, seeds {seeds[0]} to {seeds[-1]}: {wrong} disagree, {time.monotonic() - began:.0f} s")
+    click.echo(
+        f"{len(seeds)} problems, seeds {seeds[0]} to {seeds[-1]}: {wrong} disagree,"
+        f" {time.monotonic() - began:.0f} s"
+    )
     return wrong
 
 
 @click.command(help=__doc__)
 @click.option("--count", default=1000, show_default=True, help="problems")
 @click.option("--first", default=0, show_default=True, help="first seed")
-@click.option("--engines", default="cpsat", show_default=True, help=f"of {', '.join(MODULES)}; empty for none")
+@click.option(
+    "--engines", default="cpsat", show_default=True, help=f"of {', '.join(MODULES)}; empty for none"
+)
 @click.option("--search", is_flag=True, help="also run the whole search")
 @click.option("--in-flight", default=2, show_default=True, help="iterations in flight")
 @click.option("--last", default=7, show_default=True, help="largest interval")
@@ -199,7 +226,16 @@ def run(plan: Plan, seeds: Sequence[int], jobs: int) -> int:
 @click.option("--seconds", default=20.0, show_default=True, help="limit of an engine on one interval")
 @click.option("--jobs", default=2, show_default=True, help="processes")
 def main(
-    count: int, first: int, engines: str, search: bool, in_flight: int, last: int, most: int, visits: int, seconds: float, jobs: int
+    count: int,
+    first: int,
+    engines: str,
+    search: bool,
+    in_flight: int,
+    last: int,
+    most: int,
+    visits: int,
+    seconds: float,
+    jobs: int,
 ) -> None:
     names = tuple(name for name in engines.split(",") if name)
     unknown = [name for name in names if name not in MODULES]

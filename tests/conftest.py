@@ -1,5 +1,5 @@
-"""What all tests share: golden files, kept beside the test that reads them and rewritten with `--update-golden`; GPU tests are skipped
-where no GPU of the architecture that they name is at hand.
+"""What all tests share: golden files, kept beside the test that reads them and rewritten with
+`--update-golden`; GPU tests are skipped where no GPU of the architecture that they name is at hand.
 """
 
 import shutil
@@ -26,8 +26,15 @@ def architectures() -> frozenset[str]:
     """Compute capabilities of the GPUs of this machine, such as `sm_90`."""
     if not shutil.which("nvidia-smi"):
         return frozenset()
-    asked = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True, check=False)
-    return frozenset(f"sm_{line.strip().replace('.', '')}" for line in asked.stdout.splitlines() if asked.returncode == 0)
+    asked = subprocess.run(
+        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return frozenset(
+        f"sm_{line.strip().replace('.', '')}" for line in asked.stdout.splitlines() if asked.returncode == 0
+    )
 
 
 @pytest.fixture
@@ -42,6 +49,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         assert path.exists(), f"{path} is missing: run pytest --update-golden"
-        assert text == path.read_text(encoding="utf-8"), f"differs from {path}: run pytest --update-golden if that is right"
+        assert text == path.read_text(encoding="utf-8"), (
+            f"differs from {path}: run pytest --update-golden if that is right"
+        )
 
     return compare

@@ -1,8 +1,30 @@
-"""Two solved loops for tests of what comes after the search: the paper's Figure 1, and attention on a made-up machine."""
+"""Two solved loops for tests of what comes after the search: the paper's Figure 1, and attention on a made-up
+machine."""
 
 from twill.diagnostics import Location
-from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Unit, Use, Value
-from twill.ir.schedule import Allocation, Bounds, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution
+from twill.ir.problem import (
+    Edge,
+    Limits,
+    Operation,
+    Problem,
+    Reservation,
+    Resolution,
+    Source,
+    Unit,
+    Use,
+    Value,
+)
+from twill.ir.schedule import (
+    Allocation,
+    Bounds,
+    Group,
+    Reason,
+    RecurrenceBound,
+    Refutation,
+    ResourceBound,
+    Result,
+    Solution,
+)
 
 
 def figure1() -> Result:
@@ -47,7 +69,9 @@ def _load(id: str, line: int) -> Operation:
 
 def _mma(id: str, line: int, cycles: int = 512) -> Operation:
     table = (Reservation("TC", cycles), Reservation("issue slots", 30))
-    return Operation(id, "ttng.warp_group_dot", table, cycles + 60, 30, 4, location=Location("attention.ttgir", line, 9))
+    return Operation(
+        id, "ttng.warp_group_dot", table, cycles + 60, 30, 4, location=Location("attention.ttgir", line, 9)
+    )
 
 
 def _vector(id: str, name: str, unit: str, cycles: int, line: int) -> Operation:
@@ -112,7 +136,8 @@ _TILE_STARTS = (0, 572, 682, 1290, 714, 778, 1340, 1450, 1268, 2520, 2624)
 
 
 def attention() -> Result:
-    """Two sub-tiles, one group each, half an interval apart; the product P V belongs to the iteration before."""
+    """Two sub-tiles, one group each, half an interval apart; the product P V belongs to the iteration
+    before."""
     problem = Problem(
         name="attention/for.0",
         machine="made up",
@@ -144,6 +169,8 @@ def attention() -> Result:
             (Allocation("K", "shared", 0, 32768, 2), Allocation("V", "shared", 65536, 32768, 2)),
         ),
         refuted=(Refutation(2047, None, "ResMII TC", 0.0, below=True),),
-        reasons=(Reason("registers", "S, P, O and the converted P need 224 registers at once; a group has 160."),),
+        reasons=(
+            Reason("registers", "S, P, O and the converted P need 224 registers at once; a group has 160."),
+        ),
         seconds=(("bounds", 0.01), ("search", 1.25)),
     )

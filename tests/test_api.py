@@ -18,7 +18,10 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_importing_it_imports_nothing_else() -> None:
-    script = "import sys; before = set(sys.modules); import twill; print(sorted(m for m in set(sys.modules) - before if 'twill' in m))"
+    script = (
+        "import sys; before = set(sys.modules); import twill; print(sorted(m for m in set(sys.modules) -"
+        " before if 'twill' in m))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "['twill']\n"
 

@@ -1,4 +1,5 @@
-"""What would move the bound: effects are those of solving the changed problem, and bounds prune only what cannot help."""
+"""What would move the bound: effects are those of solving the changed problem, and bounds prune only what
+cannot help."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +24,9 @@ def solved(problem: Problem) -> Result:
 
 def chain(circuit: int, works: Sequence[int]) -> Problem:
     """Operations on units of their own, and a circuit from the first to itself."""
-    operations = tuple(Operation(f"o{i}", "op", (Reservation(f"u{i}", c),), c, 1) for i, c in enumerate(works))
+    operations = tuple(
+        Operation(f"o{i}", "op", (Reservation(f"u{i}", c),), c, 1) for i, c in enumerate(works)
+    )
     edges = (Edge("o0", "o0", circuit, 1), *(Edge(f"o{i}", f"o{i + 1}", 1) for i in range(len(works) - 1)))
     return Problem("chain", "", tuple(Unit(f"u{i}") for i in range(len(works))), operations, edges)
 
@@ -76,7 +79,9 @@ def test_text_and_document_say_the_same() -> None:
     found = explained(solved(chain(7, (7, 4))), solved)
     members = document(found)
     assert members["interval"] == 7
-    assert [effect["changes"] for effect in members["effects"]] == [list(effect.changes) for effect in (*found.singles, *found.pairs)]
+    assert [effect["changes"] for effect in members["effects"]] == [
+        list(effect.changes) for effect in (*found.singles, *found.pairs)
+    ]
     assert "1.75x" in text(found)
     assert [name for name, _ in tables(found)] == ["Bottlenecks", "What moves the bound"]
 

@@ -53,7 +53,12 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 inner = Path(*node.module.split("."), alias.name)
-                yield node.lineno, f"{node.module}.{alias.name}" if inner.is_dir() or inner.with_suffix(".py").exists() else node.module
+                yield (
+                    node.lineno,
+                    f"{node.module}.{alias.name}"
+                    if inner.is_dir() or inner.with_suffix(".py").exists()
+                    else node.module,
+                )
 
 
 def between(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -65,7 +70,9 @@ def between(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def test_every_package_has_a_layer() -> None:
-    assert {unit(".".join(path.with_suffix("").parts).removesuffix(".__init__")) for path in MODULES} == set(RANK)
+    assert {unit(".".join(path.with_suffix("").parts).removesuffix(".__init__")) for path in MODULES} == set(
+        RANK
+    )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
@@ -75,15 +82,24 @@ def test_imports_point_to_lower_layers(path: Path) -> None:
 
 
 def test_lowering_is_free_of_targets() -> None:
-    """No architecture is baked into twill.warp: neither an import nor the name of its instructions in code."""
+    """No architecture is baked into twill.warp: neither an import nor the name of its instructions in
+    code."""
     for path in sorted(Path("twill/warp").glob("*.py")):
-        names = {node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
+        names = {
+            node.id
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Name)
+        }
         assert not {name for name in names if "wgmma" in name.lower() or "tcgen05" in name.lower()}, path
 
 
 def test_the_documentation_has_the_same_layers() -> None:
     text = Path("docs/architecture.md").read_text(encoding="utf-8")
-    rows = [line for line in text.split("## Layers")[1].split("## ")[0].splitlines() if line.startswith("| ") and line[2].isdigit()]
+    rows = [
+        line
+        for line in text.split("## Layers")[1].split("## ")[0].splitlines()
+        if line.startswith("| ") and line[2].isdigit()
+    ]
     shown = [tuple(sorted(name.strip(" `") for name in row.split("|")[2].split(","))) for row in rows]
     assert shown == [tuple(sorted(names)) for names in LAYERS]
 
@@ -91,6 +107,11 @@ def test_the_documentation_has_the_same_layers() -> None:
 def test_the_reader_knows_nothing_of_what_uses_it() -> None:
     """Within twill.extract: text is read first; dependences, rewrites and the front end build on it."""
     for path in sorted(Path("twill/extract/reader").glob("*.py")):
-        assert {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.extract.")} <= {"reader"}, path
+        assert {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.extract.")} <= {
+            "reader"
+        }, path
     for path in sorted(Path("twill/extract/dependence").glob("*.py")):
-        assert {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.extract.")} <= {"reader", "dependence"}, path
+        assert {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.extract.")} <= {
+            "reader",
+            "dependence",
+        }, path

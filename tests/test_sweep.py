@@ -40,7 +40,10 @@ def test_the_best_come_first_and_ties_go_to_less_pressure() -> None:
 
 
 def test_configurations_are_a_python_module() -> None:
-    best = [Outcome("sm90 BLOCK_M=64 num_warps=8", "optimal", 1, 2.0, 3), Outcome("sm90 BLOCK_M=32", "pruned", 1)]
+    best = [
+        Outcome("sm90 BLOCK_M=64 num_warps=8", "optimal", 1, 2.0, 3),
+        Outcome("sm90 BLOCK_M=32", "pruned", 1),
+    ]
     text = sweep.triton_configs(best, ["sm90"], 4)
     assert "triton.Config({'BLOCK_M': 64}, num_warps=8)," in text
     assert "32" not in text
@@ -70,7 +73,9 @@ def test_only_what_cannot_be_among_the_best_is_pruned(counted: Callable[[Problem
     assert [one.key for one in best] == ["sm90 I=10", "sm90 I=11"]
 
 
-def test_an_earlier_run_is_not_repeated(counted: Callable[[Problem], Result], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_run_is_not_repeated(
+    counted: Callable[[Problem], Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     points = sweep.grid(["sm90"], [("I", "10,20")])
     first = {one.key: one for one in sweep.swept(Inputs("x"), points, counted, {}, 5)}
     monkeypatch.setattr(sweep, "evaluated", lambda *_: pytest.fail("solved again"))  # pyright: ignore
@@ -79,10 +84,23 @@ def test_an_earlier_run_is_not_repeated(counted: Callable[[Problem], Result], mo
 
 def test_a_kernel_is_swept_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("triton")
-    command = ["sweep", "examples/kernels.py:gemm", "--arch", "sm90", "--set", "BLOCK_N=64,192,256", "--out", str(tmp_path)]
+    command = [
+        "sweep",
+        "examples/kernels.py:gemm",
+        "--arch",
+        "sm90",
+        "--set",
+        "BLOCK_N=64,192,256",
+        "--out",
+        str(tmp_path),
+    ]
     assert run(command) == 0
     rows = list(csv.DictReader((tmp_path / "sweep.csv").read_text().splitlines()))
-    assert {row["BLOCK_N"]: row["status"] for row in rows} == {"64": "optimal", "192": "refused", "256": "optimal"}
+    assert {row["BLOCK_N"]: row["status"] for row in rows} == {
+        "64": "optimal",
+        "192": "refused",
+        "256": "optimal",
+    }
     assert rows[0]["BLOCK_N"] == "256"
     compile((tmp_path / "configs.py").read_text(), "configs.py", "exec")
     before = (tmp_path / "sweep.jsonl").read_text()

@@ -1,4 +1,5 @@
-"""The repository uses the field's words: those of docs/glossary.md, not the private ones that they replaced."""
+"""The repository uses the field's words: those of docs/glossary.md, not the private ones that they
+replaced."""
 
 import re
 import subprocess
@@ -22,8 +23,11 @@ REPLACED = {
 
 FILES = [
     path
-    for path in subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False).stdout.splitlines()
-    if path.endswith((".py", ".md", ".cuh", ".toml", ".j2", ".js", ".css")) and path != "tests/test_vocabulary.py"
+    for path in subprocess.run(
+        ["git", "ls-files"], capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    if path.endswith((".py", ".md", ".cuh", ".toml", ".j2", ".js", ".css"))
+    and path != "tests/test_vocabulary.py"
 ]
 
 
@@ -42,5 +46,12 @@ def test_replaced_words_do_not_come_back(pattern: str) -> None:
 
 def test_the_glossary_has_the_words_of_the_schedule_and_of_warp_programs() -> None:
     glossary = Path("docs/glossary.md").read_text()
-    words = ("initiation interval", "iterations in flight", "slot", "producer_acquire", "ordering barrier", "slices")
+    words = (
+        "initiation interval",
+        "iterations in flight",
+        "slot",
+        "producer_acquire",
+        "ordering barrier",
+        "slices",
+    )
     assert all(word in glossary for word in words)

@@ -50,7 +50,11 @@ def test_unknown_operations_are_refused_with_a_suggestion() -> None:
 def test_pins() -> None:
     pins = read_pins('{"starts": {"qk0": 7}, "groups": [["qk0", "p0"], ["qk1"]]}', "pins.json")
     changed = whatif.pinned(PROBLEM, pins)
-    assert (changed.starts, changed.together, changed.apart) == ((("qk0", 7),), (("qk0", "p0"),), (("qk0", "qk1"),))
+    assert (changed.starts, changed.together, changed.apart) == (
+        (("qk0", 7),),
+        (("qk0", "p0"),),
+        (("qk0", "qk1"),),
+    )
 
 
 @pytest.mark.parametrize("text", ['{"start": {}}', '{"starts": {"a": "x"}}', '{"groups": [1]}', "[]", "{"])

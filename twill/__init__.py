@@ -9,7 +9,8 @@ The public names, each imported on first use:
     print(twill.summary(result))
     twill.draw_timeline(result)      # a notebook shows it; twill.svg and twill.png convert it to files
 
-`twill.schedule("kernel.ttgir", arch="sm100")` combines the first two steps. docs/architecture.md describes the stages in between.
+`twill.schedule("kernel.ttgir", arch="sm100")` combines the first two steps. docs/architecture.md describes
+the stages in between.
 """
 
 from importlib import import_module
@@ -34,7 +35,16 @@ if TYPE_CHECKING:
     from twill.verify import check
 
 _HOMES = {
-    "twill.api": ("annotate", "compile", "draw_graph", "draw_timeline", "report_page", "schedule", "solve", "summary"),
+    "twill.api": (
+        "annotate",
+        "compile",
+        "draw_graph",
+        "draw_timeline",
+        "report_page",
+        "schedule",
+        "solve",
+        "summary",
+    ),
     "twill.launch.load": ("Kernel",),
     "twill.diagnostics": ("Location", "TwillError"),
     "twill.files": ("read_graph", "read_schedule", "write_graph", "write_schedule"),

@@ -35,10 +35,11 @@ def compile(  # noqa: A001 (as users say it)
 ) -> "Kernel":
     """Schedule, generate, build and load a kernel. Built kernels are cached in `~/.cache/twill`.
 
-    `kernel` is a `@triton.jit` function, `FILE.py:function` (the file is executed), `FILE.ttgir`, or the text of TTGIR. `settings` are
-    argument types and constants of a Python kernel, as in `--set`; `schedules` are files to use instead of a search; without `check` the
-    kernel is not run on the CPU before it is handed over; `what_if` are the other fields of `Inputs`. Launch the kernel with
-    `kernel[grid](...)`. Raises TwillError for bad input.
+    `kernel` is a `@triton.jit` function, `FILE.py:function` (the file is executed), `FILE.ttgir`, or the text
+    of TTGIR. `settings` are argument types and constants of a Python kernel, as in `--set`; `schedules` are
+    files to use instead of a search; without `check` the kernel is not run on the CPU before it is handed
+    over; `what_if` are the other fields of `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises
+    TwillError for bad input.
     """
     from twill.extract.frontend.source import described
     from twill.generate import GenerateOptions, built
@@ -54,7 +55,8 @@ def compile(  # noqa: A001 (as users say it)
 
 
 def annotate(case: Case, result: Result, extra: Iterable[Dialect] = ()) -> str:
-    """The TTGIR of the case with the schedule on every operation of the loop. Raises ValueError without TTGIR or schedule."""
+    """The TTGIR of the case with the schedule on every operation of the loop. Raises ValueError without TTGIR
+    or schedule."""
     from twill.emit.ttgir import annotate as annotated
 
     if case.module is None or case.loop is None or case.graph is None or result.solution is None:
@@ -86,7 +88,8 @@ def draw_timeline(result: Result) -> Scene:
 
 
 def report_page(result: Result) -> str:
-    """The report: one self-contained HTML page. `twill schedule --out` adds costs and source listings to it."""
+    """The report: one self-contained HTML page. `twill schedule --out` adds costs and source listings to
+    it."""
     from twill.report.page import page
 
     return page(result)
@@ -102,5 +105,6 @@ def _notebook(result: Result) -> str:
     return f"<pre>{escape(summary(result))}</pre>{drawing}"
 
 
-# twill.ir imports nothing of twill.report, so the drawing is attached here, where every public function of results comes from.
+# twill.ir imports nothing of twill.report, so the drawing is attached here, where every public function of
+# results comes from.
 setattr(Result, "_repr_html_", _notebook)  # noqa: B010

@@ -1,7 +1,7 @@
 """Errors that point at their location.
 
-Takes a message and, where there is one, the `Location` it concerns; gives one printable diagnostic. Every error that a user's
-input can cause is a `TwillError`; the command line prints it and exits with status 2.
+Takes a message and, where there is one, the `Location` it concerns; gives one printable diagnostic. Every
+error that a user's input can cause is a `TwillError`; the command line prints it and exits with status 2.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,9 @@ class TwillError(Exception):
         self.help = help
 
     def __str__(self) -> str:
-        head = f"error: {self.message}" if self.location is None else f"{self.location}: error: {self.message}"
+        head = (
+            f"error: {self.message}" if self.location is None else f"{self.location}: error: {self.message}"
+        )
         return "\n".join([head, *self._excerpt(), *([f"  help: {self.help}"] if self.help else [])])
 
     def _excerpt(self) -> list[str]:
@@ -60,7 +62,13 @@ class JointError(TwillError):
 
     def __init__(self, errors: Sequence[TwillError]) -> None:
         first, more = errors[0], len(errors) - 1
-        super().__init__(f"{first.message} (and {more} more)", first.location, text=first.text, span=first.span, help=first.help)
+        super().__init__(
+            f"{first.message} (and {more} more)",
+            first.location,
+            text=first.text,
+            span=first.span,
+            help=first.help,
+        )
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
@@ -77,11 +85,17 @@ def together(errors: Iterable[TwillError]) -> TwillError | None:
 
 
 class InternalError(TwillError):
-    """A defect of Twill that an input has uncovered, with the operation that was worked on where that is known."""
+    """A defect of Twill that an input has uncovered, with the operation that was worked on where that is
+    known."""
 
-    def __init__(self, message: str, location: Location | None = None, *, text: str | None = None, details: str = "") -> None:
+    def __init__(
+        self, message: str, location: Location | None = None, *, text: str | None = None, details: str = ""
+    ) -> None:
         """`details` is the Python traceback."""
-        way_out = f"this is a defect in Twill: please report it with the input ({TRACEBACK}=1 shows where it happened)"
+        way_out = (
+            f"this is a defect in Twill: please report it with the input ({TRACEBACK}=1 shows where it"
+            " happened)"
+        )
         super().__init__(message, location, text=text, help=way_out)
         self.details = details
 

@@ -1,7 +1,8 @@
 """What bounds a loop, and what would move the bound: the query behind `twill explain`.
 
-Takes a problem with its result and a function that solves a problem; returns the lower bound of every unit and circuit, and the effect of
-lifting each of them, and each limit, alone and in the best pairs. A change whose lower bound shows that it cannot help is not solved.
+Takes a problem with its result and a function that solves a problem; returns the lower bound of every unit
+and circuit, and the effect of lifting each of them, and each limit, alone and in the best pairs. A change
+whose lower bound shows that it cannot help is not solved.
 """
 
 import time
@@ -44,7 +45,8 @@ class Effect:
 
     changes: tuple[str, ...]
     interval: Time | None
-    """None where no schedule was found; the interval of the loop itself where the bound excludes a smaller one."""
+    """None where no schedule was found; the interval of the loop itself where the bound excludes a smaller
+    one."""
     proved: Time
     """No interval below this one is feasible after the changes."""
     status: Status
@@ -68,7 +70,8 @@ class Explanation:
 
 
 def explained(result: Result, solve: Solve, pairs: int = 3, seconds: float = 60.0) -> Explanation:
-    """Explain a result. At most `pairs` pairs are solved, and none is begun after `seconds`; bounds are always computed."""
+    """Explain a result. At most `pairs` pairs are solved, and none is begun after `seconds`; bounds are
+    always computed."""
     problem, deadline = result.problem, time.monotonic() + seconds
     found = bottlenecks(problem)
     changes = tuple(_changes(result, found))
@@ -84,12 +87,15 @@ def _value(effect: Effect) -> tuple[Time, Time]:
     return (effect.interval or 1 << 60, effect.proved)
 
 
-# --- bounds -------------------------------------------------------------------------------------------------------------
+# --- bounds -----------------------------------------------------------------------------------------------
 
 
 def bottlenecks(problem: Problem) -> tuple[Bottleneck, ...]:
     """The bound of every unit in use, and of the critical circuit of every strongly connected component."""
-    units = [Bottleneck("unit", unit.name, resource_bound(replace(problem, units=(unit,))).value) for unit in problem.units]
+    units = [
+        Bottleneck("unit", unit.name, resource_bound(replace(problem, units=(unit,))).value)
+        for unit in problem.units
+    ]
     graph = nx.DiGraph([(edge.src, edge.dst) for edge in problem.edges])
     circuits = [_circuit(problem, members) for members in nx.strongly_connected_components(graph)]
     found = [one for one in (*units, *circuits) if one is not None and one.bound > 0]
@@ -99,7 +105,11 @@ def bottlenecks(problem: Problem) -> tuple[Bottleneck, ...]:
 def _circuit(problem: Problem, members: set[str]) -> Bottleneck | None:
     edges = tuple(edge for edge in problem.edges if edge.src in members and edge.dst in members)
     found = recurrence_bound(replace(problem, edges=edges)) if edges else None
-    return Bottleneck("circuit", " -> ".join((*found.ops, found.ops[0])), found.value) if found and found.ops else None
+    return (
+        Bottleneck("circuit", " -> ".join((*found.ops, found.ops[0])), found.value)
+        if found and found.ops
+        else None
+    )
 
 
 def binding(problem: Problem) -> str:
@@ -110,12 +120,13 @@ def binding(problem: Problem) -> str:
     return f"circuit {' -> '.join((*found.recurrence.ops, found.recurrence.ops[0]))}"
 
 
-# --- changes ------------------------------------------------------------------------------------------------------------
+# --- changes ----------------------------------------------------------------------------------------------
 
 
 def _changes(result: Result, found: Sequence[Bottleneck]) -> Iterator[Change]:
-    """Each kind of limit lifted, where that changes the problem, those first that the result names as reasons; then each unit and
-    circuit whose bound is at least half of the interval. Less busy ones rarely matter and would take most of the time."""
+    """Each kind of limit lifted, where that changes the problem, those first that the result names as
+    reasons; then each unit and circuit whose bound is at least half of the interval. Less busy ones rarely
+    matter and would take most of the time."""
     problem, named = result.problem, {reason.family for reason in result.reasons}
     for family in sorted(FAMILIES, key=lambda family: family.name not in named):
         if family.lift(problem) != problem:
@@ -150,7 +161,9 @@ def without_circuit(problem: Problem, ops: Sequence[str]) -> Problem:
     return replace(problem, edges=tuple(map(free, problem.edges)))
 
 
-def _candidates(result: Result, changes: Sequence[Change], best: dict[str, tuple[Time, Time]]) -> list[tuple[Change, Change]]:
+def _candidates(
+    result: Result, changes: Sequence[Change], best: dict[str, tuple[Time, Time]]
+) -> list[tuple[Change, Change]]:
     """Pairs whose lower bound allows more than each change alone, the smallest bound first."""
     allowed = list[tuple[Time, int, tuple[Change, Change]]]()
     for number, (a, b) in enumerate(combinations(changes, 2)):

@@ -1,7 +1,9 @@
-"""From user inputs to a kernel: schedule the loops, lower them to warp programs, time these on the CPU, and generate CUDA C++.
+"""From user inputs to a kernel: schedule the loops, lower them to warp programs, time these on the CPU, and
+generate CUDA C++.
 
-`generate` takes `Inputs`; `files` returns the contents of the output files. Loops with a given schedule are not solved again. Raises
-TwillError, with the source line, for bad input, for a loop without a schedule, and for operations that cannot be lowered or generated.
+`generate` takes `Inputs`; `files` returns the contents of the output files. Loops with a given schedule are
+not solved again. Raises TwillError, with the source line, for bad input, for a loop without a schedule, and
+for operations that cannot be lowered or generated.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,7 +60,11 @@ class Generated:
     """What was run to check it; None where nothing was."""
 
 
-def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Generated:
+def generate(
+    inputs: Inputs,
+    options: GenerateOptions | None = None,
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Generated:
     """Schedule the loops, lower them to warp programs, and print these."""
     from twill.loop_nest import program
     from twill.targets import target
@@ -70,7 +76,11 @@ def generate(inputs: Inputs, options: GenerateOptions | None = None, on_progress
     kept = _kept(options.schedules)
 
     def solve(problem: Problem) -> Result:
-        results[problem.name] = _fitting(kept[problem.name], problem) if problem.name in kept else _solved(problem, options, on_progress)
+        results[problem.name] = (
+            _fitting(kept[problem.name], problem)
+            if problem.name in kept
+            else _solved(problem, options, on_progress)
+        )
         return results[problem.name]
 
     dumps = dict[str, str]()
@@ -93,26 +103,46 @@ def _checked(made: Program, on_progress: ProgressCallback) -> Checked:
     from twill.simulate.check import check
 
     began = monotonic()
-    return check(made, lambda what: on_progress(made.function.name, Progress(monotonic() - began, "simulator", 0, "note", what)))
+    return check(
+        made,
+        lambda what: on_progress(
+            made.function.name, Progress(monotonic() - began, "simulator", 0, "note", what)
+        ),
+    )
 
 
-def built(inputs: Inputs, options: GenerateOptions | None = None, on_progress: ProgressCallback = lambda name, event: None) -> Path:
-    """The folder of the generated and built kernel, in the user's cache; built only if it is not there yet."""
+def built(
+    inputs: Inputs,
+    options: GenerateOptions | None = None,
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Path:
+    """The folder of the generated and built kernel, in the user's cache; built only if it is not there
+    yet."""
     from twill.launch.build import cached
 
     options = options or GenerateOptions()
     module, machine = origin(inputs)
     text = module.text
-    resolved = inputs if module.file == inputs.spec else replace(inputs, spec=text, settings=(), constants=tuple(module.constants.items()))
+    resolved = (
+        inputs
+        if module.file == inputs.spec
+        else replace(inputs, spec=text, settings=(), constants=tuple(module.constants.items()))
+    )
     kept = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
-    return cached(key, lambda: {name: make() for name, make in files(generate(resolved, options, on_progress)).items()})
+    return cached(
+        key, lambda: {name: make() for name, make in files(generate(resolved, options, on_progress)).items()}
+    )
 
 
 def _solved(problem: Problem, options: GenerateOptions, on_progress: ProgressCallback) -> Result:
     from twill.pipeline import solve
 
-    return solve(problem, Options(time_limit=options.time_limit, explain=False), lambda event: on_progress(problem.name, event))
+    return solve(
+        problem,
+        Options(time_limit=options.time_limit, explain=False),
+        lambda event: on_progress(problem.name, event),
+    )
 
 
 def _kept(paths: Iterable[str]) -> dict[str, Result]:
@@ -132,17 +162,26 @@ def _refuse_foreign(kept: Mapping[str, Result], loops: Sequence[str]) -> None:
     """Schedules of loops that the kernel does not have."""
     for name in kept:
         if name not in loops:
-            raise TwillError(f"the given schedule is for {name}, and the kernel has {', '.join(loops)}", help="leave that --schedule out")
+            raise TwillError(
+                f"the given schedule is for {name}, and the kernel has {', '.join(loops)}",
+                help="leave that --schedule out",
+            )
 
 
 def _fitting(result: Result, problem: Problem) -> Result:
-    """A given schedule, if it keeps all rules and has the same operations and dependences; its costs may differ."""
+    """A given schedule, if it keeps all rules and has the same operations and dependences; its costs may
+    differ."""
     from twill.verify import check_result
 
     same = [op.id for op in result.problem.operations] == [op.id for op in problem.operations]
-    same = same and {(e.src, e.dst, e.distance) for e in result.problem.edges} == {(e.src, e.dst, e.distance) for e in problem.edges}
+    same = same and {(e.src, e.dst, e.distance) for e in result.problem.edges} == {
+        (e.src, e.dst, e.distance) for e in problem.edges
+    }
     if not same:
-        raise TwillError(f"the given schedule for {problem.name} belongs to another loop: its operations or dependences differ")
+        raise TwillError(
+            f"the given schedule for {problem.name} belongs to another loop: its operations or dependences"
+            " differ"
+        )
     broken = check_result(result)
     if broken:
         raise TwillError(f"the given schedule for {problem.name} breaks a rule: {broken[0]}")
@@ -150,7 +189,8 @@ def _fitting(result: Result, problem: Problem) -> Result:
 
 
 def files(made: Generated) -> dict[str, Callable[[], str]]:
-    """The output files of a kernel, by name: CUDA source, launch manifest, warp programs, simulated timeline, TTGIR, schedules."""
+    """The output files of a kernel, by name: CUDA source, launch manifest, warp programs, simulated timeline,
+    TTGIR, schedules."""
     from twill.files import write_schedule
     from twill.launch.build import MANIFEST, SOURCE
     from twill.launch.manifest import manifest, write
@@ -167,5 +207,8 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
         "kernel.ttgir": lambda: made.program.module.text,
         "warps.txt": lambda: text(made.program),
         "trace.json": lambda: trace(predicted.events),
-        **{f"{path.replace('/', '.')}.schedule.json": partial(write_schedule, result) for path, result in made.results.items()},
+        **{
+            f"{path.replace('/', '.')}.schedule.json": partial(write_schedule, result)
+            for path, result in made.results.items()
+        },
     }

@@ -1,7 +1,8 @@
 """From user inputs to scheduling problems.
 
-Takes `FILE.ttgir`, `FILE.py:function` or `FILE.graph.json` with a machine and what-if options (`Inputs`); returns a `Case` for every loop
-to schedule. Raises `TwillError` where something cannot be read, costed or found, before any search starts.
+Takes `FILE.ttgir`, `FILE.py:function` or `FILE.graph.json` with a machine and what-if options (`Inputs`);
+returns a `Case` for every loop to schedule. Raises `TwillError` where something cannot be read, costed or
+found, before any search starts.
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,8 @@ class Inputs:
     switched_off: tuple[str, ...] = ()
     """Simplification rules not to use."""
     resolution: int | None = None
-    """Normalize costs so that the distinct durations sum to at most this many time units. None for exact cycles."""
+    """Normalize costs so that the distinct durations sum to at most this many time units. None for exact
+    cycles."""
     groups: int | None = None
     registers: int | None = None
     shared: int | None = None
@@ -79,20 +81,29 @@ def cases(inputs: Inputs) -> tuple[Case, ...]:
     found = (_from_graph(inputs),) if graph else _from_kernel(inputs)
     for case in found:
         if len(case.name.encode()) > LONGEST or not case.name.isprintable():
-            raise TwillError(f"the name of the loop {case.name[:60]}... is too long for files", help=f"{LONGEST} bytes at most")
+            raise TwillError(
+                f"the name of the loop {case.name[:60]}... is too long for files",
+                help=f"{LONGEST} bytes at most",
+            )
     return tuple(replace(case, problem=_changed(case.problem, inputs)) for case in found)
 
 
 def _refuse_wild_numbers(inputs: Inputs) -> None:
     """Raise TwillError for numbers that no machine has and solvers cannot represent."""
-    limits = {name: getattr(inputs, name) for name in ("groups", "registers", "shared", "tensor", "resolution")}
-    for name, number in (*limits.items(), *((f"the latency of {op}", latency) for op, latency in inputs.latencies)):
+    limits = {
+        name: getattr(inputs, name) for name in ("groups", "registers", "shared", "tensor", "resolution")
+    }
+    for name, number in (
+        *limits.items(),
+        *((f"the latency of {op}", latency) for op, latency in inputs.latencies),
+    ):
         if number is not None and not 0 <= number <= LARGEST:
             raise TwillError(f"{name} must be from 0 to {LARGEST}, not {number}")
 
 
 def _changed(problem: Problem, inputs: Inputs) -> Problem:
-    """Apply the what-if options that do not depend on the source of the costs. Normalization changes times, so pins come last."""
+    """Apply the what-if options that do not depend on the source of the costs. Normalization changes times,
+    so pins come last."""
     if not inputs.cross_group:
         problem = whatif.without_cross_group(problem)
     if inputs.resolution is not None:
@@ -102,14 +113,16 @@ def _changed(problem: Problem, inputs: Inputs) -> Problem:
     return whatif.pinned(problem, inputs.pins) if inputs.pins else problem
 
 
-# --- graph files ------------------------------------------------------------------------------------------------------
+# --- graph files ------------------------------------------------------------------------------------------
 
 
 def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
     if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent:
-        raise TwillError(f"{inputs.spec} is a graph file: --set, --persistent, --loop and --no-rule do not apply to it")
+        raise TwillError(
+            f"{inputs.spec} is a graph file: --set, --persistent, --loop and --no-rule do not apply to it"
+        )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
         groups=inputs.groups,
@@ -128,7 +141,7 @@ def _default_name(arch: str | None) -> str | None:
     return default_machine(arch).name if arch else None
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------
 
 
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
@@ -172,7 +185,8 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
 
 
 def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
-    """The loops with these names, or all loops that can be scheduled. Raises TwillError if a named loop cannot be, or none can."""
+    """The loops with these names, or all loops that can be scheduled. Raises TwillError if a named loop
+    cannot be, or none can."""
     from twill.extract.dependence.loops import loops
 
     found = loops(module)
@@ -196,14 +210,18 @@ def _refused(module: Module, loop: Loop) -> TwillError:
     if refusal is None:
         raise ValueError(f"{loop.path} can be scheduled")
     line = module.text.splitlines()[refusal.location.line - 1]
-    return TwillError(f"cannot schedule {loop.path}: {refusal.reason}", refusal.location, text=line, help=refusal.help)
+    return TwillError(
+        f"cannot schedule {loop.path}: {refusal.reason}", refusal.location, text=line, help=refusal.help
+    )
 
 
 def _named(module: Module, found: tuple[Loop, ...], name: str) -> Loop:
     matching = [loop for loop in found if loop.path == name or loop.path.endswith(f"/{name}")]
     if len(matching) != 1:
         names = ", ".join(loop.path for loop in found) or "none"
-        raise TwillError(f"{len(matching) or 'no'} loops of {module.file} are called {name}", help=f"its loops: {names}")
+        raise TwillError(
+            f"{len(matching) or 'no'} loops of {module.file} are called {name}", help=f"its loops: {names}"
+        )
     if not matching[0].schedulable:
         raise _refused(module, matching[0])
     return matching[0]
@@ -215,7 +233,10 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
     arch = arch or module.target
     if not arch:
-        raise TwillError(f"{module.file} names no target architecture", help="use --arch sm90, --arch sm100 or --machine NAME")
+        raise TwillError(
+            f"{module.file} names no target architecture",
+            help="use --arch sm90, --arch sm100 or --machine NAME",
+        )
     return default_machine(arch)
 
 
@@ -246,7 +267,8 @@ def cost_sources(case: Case) -> dict[str, str]:
         return {}
     machine = case.machine
     found = {
-        node.id: [cost.source for work in (*node.work, *node.otherwise) if (cost := machine.cost(work.op))] for node in case.graph.nodes
+        node.id: [cost.source for work in (*node.work, *node.otherwise) if (cost := machine.cost(work.op))]
+        for node in case.graph.nodes
     }
     return {op: "; ".join(dict.fromkeys(sources)) for op, sources in found.items() if sources}
 
@@ -254,4 +276,8 @@ def cost_sources(case: Case) -> dict[str, str]:
 def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:
     """The latency overrides, by node id."""
     named = [(node.id, node.op) for node in dependences.nodes]
-    return {op: latency for pattern, latency in inputs.latencies for op in whatif.matching(named, pattern, dependences.name)}
+    return {
+        op: latency
+        for pattern, latency in inputs.latencies
+        for op in whatif.matching(named, pattern, dependences.name)
+    }

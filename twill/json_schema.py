@@ -1,7 +1,7 @@
 """JSON Schemas (draft 2020-12) of the file formats, derived from the dataclasses that the formats encode.
 
-`python -m twill.json_schema DIR` writes them; docs/schemas has them. They describe structure: types, ranges, known members. The
-readers check more, such as that names are defined.
+`python -m twill.json_schema DIR` writes them; docs/schemas has them. They describe structure: types, ranges,
+known members. The readers check more, such as that names are defined.
 """
 
 import sys
@@ -44,7 +44,7 @@ def _titled(name: str, schema: Schema) -> Schema:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **schema}
 
 
-# --- from types ---------------------------------------------------------------------------------------------------------
+# --- from types -------------------------------------------------------------------------------------------
 
 
 def record(kind: type, ranges: Ranges, names: Names | None = None, leave_out: Iterable[str] = ()) -> Schema:
@@ -101,7 +101,7 @@ def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-# --- the formats --------------------------------------------------------------------------------------------------------
+# --- the formats ------------------------------------------------------------------------------------------
 
 
 def _problem(ranges: Ranges) -> dict[str, Schema]:
@@ -130,7 +130,9 @@ def _node(ranges: Ranges) -> Schema:
 def _graph() -> Schema:
     ranges = graph.RANGES
     members = {"schema": {"const": graph.SCHEMA}, **_problem(ranges), "source": record(Source, ranges)}
-    return closed({**members, "nodes": {**_array(_node(ranges)), "minItems": 1}}, ["schema", "nodes", "edges"])
+    return closed(
+        {**members, "nodes": {**_array(_node(ranges)), "minItems": 1}}, ["schema", "nodes", "edges"]
+    )
 
 
 def _schedule() -> Schema:

@@ -35,15 +35,19 @@ def program(
     options: Options | None = None,
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
-    """`observe` is called after each pass of lowering with its name. Raises TwillError where a loop has no schedule or an
-    operation cannot be lowered; what no schedule can mend is listed at once, before any
-    is solved."""
+    """`observe` is called after each pass of lowering with its name. Raises TwillError where a loop has no
+    schedule or an operation cannot be lowered; what no schedule can mend is listed at once, before any is
+    solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
-        one, note = _fitting(case, solve(case.problem), loops, solve) if loops else (_scheduled(case, solve(case.problem)), [])
+        one, note = (
+            _fitting(case, solve(case.problem), loops, solve)
+            if loops
+            else (_scheduled(case, solve(case.problem)), [])
+        )
         notes += note
         loops.append(one)
     module = cases[0].module
@@ -59,7 +63,9 @@ def _target(case: Case) -> Target:
     try:
         return target(case.machine.arch)
     except TwillError as problem:
-        raise TwillError(f"{case.module.file} is for {case.machine.arch}; {problem.message}", help=problem.help) from problem
+        raise TwillError(
+            f"{case.module.file} is for {case.machine.arch}; {problem.message}", help=problem.help
+        ) from problem
 
 
 def _scheduled(case: Case, result: Result) -> Scheduled:
@@ -68,11 +74,17 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
     assert case.graph is not None
     assert case.machine is not None
     if result.solution is None:
-        raise TwillError(f"{case.name} has no schedule ({result.status})", case.loop.location, help=_HELP[result.status == "infeasible"])
+        raise TwillError(
+            f"{case.name} has no schedule ({result.status})",
+            case.loop.location,
+            help=_HELP[result.status == "infeasible"],
+        )
     return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)
 
 
-def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve) -> tuple[Scheduled, list[str]]:
+def _fitting(
+    case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve
+) -> tuple[Scheduled, list[str]]:
     """The loop with its own schedule, or solved again with carried variables pinned to their groups."""
     assert case.module is not None
     assert case.loop is not None
@@ -86,17 +98,32 @@ def _fitting(case: Case, result: Result, loops: Sequence[Scheduled], solve: Solv
             pass
         else:
             return one, []
-    fitted = _scheduled(case, solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))))
-    alone = f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
-    return fitted, [f"{case.name}: interval {fitted.solution.interval} {alone}, so that it shares the groups of the loops before it"]
+    fitted = _scheduled(
+        case,
+        solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))),
+    )
+    alone = (
+        f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
+    )
+    return fitted, [
+        f"{case.name}: interval {fitted.solution.interval} {alone}, so that it shares the groups of the loops"
+        " before it"
+    ]
 
 
-def _partition(code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
+def _partition(
+    code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]
+) -> tuple[tuple[str, ...], ...]:
     """The operations that write carried variables, by the group that holds the variable."""
     assert case.loop is not None
     assert case.graph is not None
     homes = {name: group for other in before for name, group in carried(code, other, names).items()}
-    writers = {value.id: node.id for node in case.graph.nodes for index in node.ops for value in code.ops[index].results}
+    writers = {
+        value.id: node.id
+        for node in case.graph.nodes
+        for index in node.ops
+        for value in code.ops[index].results
+    }
     groups = dict[int, list[str]]()
     for carry in case.loop.carried:
         if (name := names[carry.arg.id]) in homes:

@@ -13,7 +13,8 @@ from twill.modulo.start import start
 def solve(problem: Problem, options: Options | None = None, report: Report = lambda event: None) -> Result:
     """The schedule of smallest interval, verified.
 
-    Raises `TwillError` if an answer breaks a rule or claims more than its evidence shows (a defect of Twill, never of the input).
+    Raises `TwillError` if an answer breaks a rule or claims more than its evidence shows (a defect of Twill,
+    never of the input).
     """
     from twill.verify import check_result
 
@@ -21,7 +22,9 @@ def solve(problem: Problem, options: Options | None = None, report: Report = lam
     result = _found(problem, options, report)
     broken = check_result(result, joint=not options.modulo_only, in_flight=result.max_in_flight)
     if broken:
-        raise TwillError("the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this")
+        raise TwillError(
+            "the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this"
+        )
     return result
 
 

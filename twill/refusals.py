@@ -1,7 +1,8 @@
 """Everything in a kernel that can not be generated, found before its loops are scheduled.
 
-Takes the loops of a kernel with their graphs; gives one error for each operation, with its line, what it means and a way out. What depends
-on the schedule (which group holds a value, how many registers are left) is refused when the kernel is lowered.
+Takes the loops of a kernel with their graphs; gives one error for each operation, with its line, what it
+means and a way out. What depends on the schedule (which group holds a value, how many registers are left) is
+refused when the kernel is lowered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,10 @@ MEANING: Mapping[str, tuple[str, str]] = {
     "tt.print": ("tl.device_print", "remove it"),
     "tt.assert": ("tl.device_assert", "compile without debug=True"),
     "tt.elementwise_inline_asm": ("PTX from outside", "write it with Triton's operations"),
-    "tt.extern_elementwise": ("a function of a device library", "use tl.math, or write it with Triton's operations"),
+    "tt.extern_elementwise": (
+        "a function of a device library",
+        "use tl.math, or write it with Triton's operations",
+    ),
     "tt.atomic_cas": ("tl.atomic_cas", "use tl.atomic_add, max, min, and, or or, without the result"),
     "tt.call": ("a function that is not inlined", "remove noinline=True"),
 }
@@ -61,7 +65,12 @@ def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
 
 def _without_text(code: Code) -> Iterator[TwillError]:
     """Elementwise operations without a C expression for their types."""
-    combining = {op.index for outer in code.ops.values() if outer.name in ("tt.reduce", "tt.scan") for op in outer.inner()}
+    combining = {
+        op.index
+        for outer in code.ops.values()
+        if outer.name in ("tt.reduce", "tt.scan")
+        for op in outer.inner()
+    }
     for op in code.ops.values():
         if op.index not in combining and _used(code, op) and not _expressible(op):
             yield code.refuse(f"{op.name} can not be generated for these types", op)
@@ -88,4 +97,6 @@ def _explained(error: TwillError, code: Code) -> TwillError:
     if error.help or name not in MEANING:
         return error
     what, way_out = MEANING[name]
-    return TwillError(f"{error.message} ({what})", error.location, text=error.text, span=len(name), help=way_out)
+    return TwillError(
+        f"{error.message} ({what})", error.location, text=error.text, span=len(name), help=way_out
+    )

@@ -1,8 +1,8 @@
 """A grid of configurations of one kernel, scheduled and ranked: the query behind `twill sweep`.
 
-Takes settings with several values; returns an `Outcome` for every configuration, ranked by multiply-adds per cycle of one SM in the steady
-state. A configuration whose lower bound cannot reach the best ones found is not solved. Prologues, epilogues and the tail of the grid are
-not part of the ranking.
+Takes settings with several values; returns an `Outcome` for every configuration, ranked by multiply-adds per
+cycle of one SM in the steady state. A configuration whose lower bound cannot reach the best ones found is not
+solved. Prologues, epilogues and the tail of the grid are not part of the ranking.
 """
 
 import itertools
@@ -48,7 +48,8 @@ class Outcome:
     macs: int = 0
     """Multiply-adds of one iteration of every loop."""
     pressure: float = 0.0
-    """The bound of the second busiest unit by the largest bound, of the busiest loop: it breaks ties, less is better."""
+    """The bound of the second busiest unit by the largest bound, of the busiest loop: it breaks ties, less is
+    better."""
     groups: int = 0
     registers: int = 0
     """Per thread of the group with the largest grant."""
@@ -67,7 +68,8 @@ class Outcome:
 
 
 def values(text: str) -> tuple[str, ...]:
-    """`64,128`, or `64:256:64` for a range with its end included. Raises TwillError for a range without a positive step."""
+    """`64,128`, or `64:256:64` for a range with its end included. Raises TwillError for a range without a
+    positive step."""
     parts = text.split(":")
     if len(parts) != 3 or not all(part.lstrip("-").isdecimal() for part in parts):
         return tuple(text.split(",")) if not text.startswith("*") else (text,)
@@ -92,7 +94,9 @@ def prepared(inputs: Inputs, configuration: Configuration) -> tuple[Outcome, tup
         return Outcome(configuration.key, "refused", note=str(problem).splitlines()[0]), ()
     low = sum(bounds(case.problem).value * case.problem.resolution.cycles_per_unit for case in found)
     pressure = max(map(_pressure, found))
-    return Outcome(configuration.key, "unknown", low, macs=sum(map(_macs, found)), pressure=round(pressure, 3)), found
+    return Outcome(
+        configuration.key, "unknown", low, macs=sum(map(_macs, found)), pressure=round(pressure, 3)
+    ), found
 
 
 def _pressure(case: Case) -> float:
@@ -110,7 +114,9 @@ def _macs(case: Case) -> int:
 def evaluated(outcome: Outcome, found: Sequence[Case], solve: Callable[[Problem], Result]) -> Outcome:
     """Schedule every loop of a configuration."""
     results = [solve(case.problem) for case in found]
-    worst = max((result.status for result in results), key=("optimal", "feasible", "unknown", "infeasible").index)
+    worst = max(
+        (result.status for result in results), key=("optimal", "feasible", "unknown", "infeasible").index
+    )
     solutions = [result.solution for result in results if result.solution]
     if len(solutions) < len(results):
         return replace(outcome, status=worst)
@@ -121,7 +127,10 @@ def evaluated(outcome: Outcome, found: Sequence[Case], solve: Callable[[Problem]
         interval=sum(s.interval * case.problem.resolution.cycles_per_unit for case, s in pairs),
         groups=max(len(s.groups) for s in solutions),
         registers=max((g.registers for s in solutions for g in s.groups), default=0),
-        shared=max((p.address + p.size * p.slots for s in solutions for p in s.allocations if p.memory == "shared"), default=0),
+        shared=max(
+            (p.address + p.size * p.slots for s in solutions for p in s.allocations if p.memory == "shared"),
+            default=0,
+        ),
     )
 
 
@@ -132,8 +141,9 @@ def swept(
     known: Mapping[str, Outcome],
     keep: int,
 ) -> Iterator[Outcome]:
-    """The outcomes, as they are found. The most promising bounds are solved first; a configuration that cannot be among the `keep` best
-    of its architecture is pruned. `known` outcomes of an earlier run are not computed again."""
+    """The outcomes, as they are found. The most promising bounds are solved first; a configuration that
+    cannot be among the `keep` best of its architecture is pruned. `known` outcomes of an earlier run are not
+    computed again."""
     waiting = list[tuple[Configuration, Outcome, tuple[Case, ...]]]()
     best: dict[str, list[float]] = {}
     for point in points:
@@ -157,8 +167,11 @@ def swept(
 
 
 def ranked(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """The best first, ties by the pressure on the second busiest unit; without a schedule, by what the bound allows."""
-    return tuple(sorted(outcomes, key=lambda one: (-round(one.rate, 1), -round(one.limit, 1), one.pressure, one.key)))
+    """The best first, ties by the pressure on the second busiest unit; without a schedule, by what the bound
+    allows."""
+    return tuple(
+        sorted(outcomes, key=lambda one: (-round(one.rate, 1), -round(one.limit, 1), one.pressure, one.key))
+    )
 
 
 def row(outcome: Outcome) -> dict[str, Any]:
@@ -180,6 +193,8 @@ def triton_configs(outcomes: Sequence[Outcome], archs: Sequence[str], most: int)
 
 def _config(outcome: Outcome) -> str:
     pairs = [pair.split("=", 1) for pair in outcome.key.split(" ")[1:]]
-    constants = {name: int(value) for name, value in pairs if name not in LAUNCH_OPTIONS and value.isdecimal()}
+    constants = {
+        name: int(value) for name, value in pairs if name not in LAUNCH_OPTIONS and value.isdecimal()
+    }
     options = "".join(f", {name}={value}" for name, value in pairs if name in LAUNCH_OPTIONS)
     return f"triton.Config({constants!r}{options})"

@@ -1,6 +1,8 @@
-"""What-if queries: each function takes a `Problem` and returns one that differs in one respect, to be solved again.
+"""What-if queries: each function takes a `Problem` and returns one that differs in one respect, to be solved
+again.
 
-The search and the verifier do not know that the problem was changed. Unknown operation names raise `TwillError`.
+The search and the verifier do not know that the problem was changed. Unknown operation names raise
+`TwillError`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,14 +32,20 @@ def limited(
     shared: int | None = None,
     tensor: int | None = None,
 ) -> Problem:
-    """The problem with other limits: groups (including the load group), registers per thread, bytes of shared memory, columns of
-    tensor memory."""
+    """The problem with other limits: groups (including the load group), registers per thread, bytes of shared
+    memory, columns of tensor memory."""
     changes = {"groups": groups, "registers_per_thread": registers, "shared": shared, "tensor": tensor}
-    return replace(problem, limits=replace(problem.limits, **{name: value for name, value in changes.items() if value is not None}))
+    return replace(
+        problem,
+        limits=replace(
+            problem.limits, **{name: value for name, value in changes.items() if value is not None}
+        ),
+    )
 
 
 def without_cross_group(problem: Problem) -> Problem:
-    """The problem without cross-group register values: only results of variable-latency operations pass between groups."""
+    """The problem without cross-group register values: only results of variable-latency operations pass
+    between groups."""
     groups = _connected(problem.operations, (edge for edge in problem.edges if not _variable(problem, edge)))
     return replace(problem, together=(*problem.together, *groups))
 
@@ -65,7 +73,8 @@ def _connected(operations: Sequence[Operation], edges: Iterable[Edge]) -> tuple[
 
 
 def with_latency(problem: Problem, pattern: str, latency: Time) -> Problem:
-    """The problem with another latency for the operations that match `pattern`; delays to their readers change by the difference."""
+    """The problem with another latency for the operations that match `pattern`; delays to their readers
+    change by the difference."""
     named = [(op.id, op.name) for op in problem.operations]
     changed = {op: latency - problem.operation(op).latency for op in matching(named, pattern, problem.name)}
     operations = (replace(op, latency=latency) if op.id in changed else op for op in problem.operations)
@@ -74,7 +83,8 @@ def with_latency(problem: Problem, pattern: str, latency: Time) -> Problem:
 
 
 def matching(named: Iterable[tuple[str, str]], pattern: str, loop: str) -> tuple[str, ...]:
-    """The ids of the (id, name) pairs of which either matches `pattern` (`*` and `?` as in a shell). Raises TwillError for none."""
+    """The ids of the (id, name) pairs of which either matches `pattern` (`*` and `?` as in a shell). Raises
+    TwillError for none."""
     pairs = tuple(named)
     found = tuple(op for op, name in pairs if fnmatchcase(op, pattern) or fnmatchcase(name, pattern))
     if not found:
@@ -112,13 +122,18 @@ def pinned(problem: Problem, pins: Pins) -> Problem:
 
 
 def read_pins(text: str, file: str) -> Pins:
-    """The pins of a JSON file: `{"starts": {"qk0": 0}, "groups": [["qk0", "p0"], ["qk1", "p1"]]}`; both members are optional."""
+    """The pins of a JSON file: `{"starts": {"qk0": 0}, "groups": [["qk0", "p0"], ["qk1", "p1"]]}`; both
+    members are optional."""
     root = parse(text, file)
     members = root.members()
     for name, node in members.items():
         if name not in ("starts", "groups"):
             node.fail(f"unknown member {name!r}", help="a pin file has 'starts' and 'groups'")
-    starts = {op: node.whole(0, 10**9) for op, node in members["starts"].members().items()} if "starts" in members else {}
+    starts = (
+        {op: node.whole(0, 10**9) for op, node in members["starts"].members().items()}
+        if "starts" in members
+        else {}
+    )
     groups = tuple(_names(group) for group in members["groups"].items()) if "groups" in members else ()
     return Pins(starts, groups)
 

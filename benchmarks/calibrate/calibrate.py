@@ -1,7 +1,8 @@
 """Measures the costs a tile-level scheduler uses, on the Hopper GPU of this machine.
 
-Takes nothing but `nvcc` and a GPU: builds `calibrate.cu` beside this file, runs it, and writes its records as JSON with
-the device, the date and the command that made them (`results/<device>.json`). All numbers are SM cycles.
+Takes nothing but `nvcc` and a GPU: builds `calibrate.cu` beside this file, runs it, and writes its records as
+JSON with the device, the date and the command that made them (`results/<device>.json`). All numbers are SM
+cycles.
 
     python benchmarks/calibrate/calibrate.py [OUTPUT]
 """
@@ -54,7 +55,10 @@ def measure() -> tuple[dict[str, Any], tuple[Record, ...]]:
 def document(device: dict[str, Any], records: tuple[Record, ...], date: str) -> str:
     """The results file: one record a line, so that two runs compare line by line."""
     head = {"schema": 1, **device, "date": date, "command": "python benchmarks/calibrate/calibrate.py"}
-    rows = [json.dumps({"name": r.name, "parameters": r.parameters, "once": r.once, "each": r.each}) for r in records]
+    rows = [
+        json.dumps({"name": r.name, "parameters": r.parameters, "once": r.once, "each": r.each})
+        for r in records
+    ]
     body = ",\n    ".join(rows)
     return json.dumps(head, indent=2)[:-2] + f',\n  "records": [\n    {body}\n  ]\n}}\n'
 

@@ -53,7 +53,13 @@ def test_the_table_of_a_file() -> None:
     def make(settings: Any) -> Any:
         return {}
 
-    names = {"BENCH": {"k": {"case": make, "shapes": [{"n": 1}, {"n": 2}]}, "m": {"case": make}, "bad": {"shapes": []}}}
+    names = {
+        "BENCH": {
+            "k": {"case": make, "shapes": [{"n": 1}, {"n": 2}]},
+            "m": {"case": make},
+            "bad": {"shapes": []},
+        }
+    }
     assert bench(names, "f.py", "k").shapes == ({"n": 1}, {"n": 2})
     assert bench(names, "f.py", "m").shapes == ({},)
     for kernel, complaint in (("bad", "nothing else"), ("other", "does not say")):
@@ -66,5 +72,7 @@ def test_every_float_has_a_name_in_pytorch() -> None:
 
 
 def test_a_request_is_read_as_it_was_written() -> None:
-    request = Request("f.py:k", "sm90", {"BLOCK": 64}, "build", (Runs({"n": 1}, ("twill",), {"num_warps": 8}),))
+    request = Request(
+        "f.py:k", "sm90", {"BLOCK": 64}, "build", (Runs({"n": 1}, ("twill",), {"num_warps": 8}),)
+    )
     assert read(request.text()).text() == request.text()

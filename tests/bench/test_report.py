@@ -10,7 +10,9 @@ from twill.bench.profile import CYCLES, INSTRUCTIONS, TENSOR_ACTIVE, Counted, _s
 from twill.bench.run import Measured, Report, Steady, Timed, _steady
 from twill.launch.manifest import Manifest, Predicted
 
-MANIFEST = Manifest("k", "k.ttgir", 384, 240, (), (Predicted("k/for.0", 1024, 1030.0), Predicted("k/for.1", 500, 510.0)))
+MANIFEST = Manifest(
+    "k", "k.ttgir", 384, 240, (), (Predicted("k/for.0", 1024, 1030.0), Predicted("k/for.1", 500, 510.0))
+)
 
 
 def row(name: str, cycles: str, tensor: str) -> dict[str, str]:
@@ -19,7 +21,9 @@ def row(name: str, cycles: str, tensor: str) -> dict[str, str]:
 
 def test_kernels_between_marks_are_added_up() -> None:
     mark = row("at::cuda::spin_kernel", "9", "0")
-    alone, head, body, unknown = (row("k", *pair) for pair in (("1,000", "80"), ("100", "0"), ("300", "100"), ("7", "n/a")))
+    alone, head, body, unknown = (
+        row("k", *pair) for pair in (("1,000", "80"), ("100", "0"), ("300", "100"), ("7", "n/a"))
+    )
     one, two, last = _sections([mark, alone, mark, head, body, mark, mark, unknown, mark])
     assert one == Counted(1000, 80.0, 1000)
     assert two == Counted(400, 75.0, 2000)
@@ -27,7 +31,9 @@ def test_kernels_between_marks_are_added_up() -> None:
 
 
 def test_cycles_per_iteration_are_a_difference() -> None:
-    (loop,) = _steady(MANIFEST, ({"k/for.0": 16, "k/for.1": 1}, {"k/for.0": 256, "k/for.1": 1}), (20_000, 266_000))
+    (loop,) = _steady(
+        MANIFEST, ({"k/for.0": 16, "k/for.1": 1}, {"k/for.0": 256, "k/for.1": 1}), (20_000, 266_000)
+    )
     assert loop == Steady("k/for.0", 1024, 1030.0, 1025.0, (16, 256))
 
 
@@ -45,7 +51,12 @@ def test_a_report_in_words() -> None:
     own = Timed("twill", Spread(2.0, 1.9, 2.1), 500.0, Counted(3_000_000, 80.0, 1))
     peer = Timed("cudnn", Spread(3.0, 2.9, 3.1), 333.3, None)
     shown = text(
-        Report("k", (Measured({"n": 8}, {"o": 2e-4}, (own, peer), None),), (Steady("k/for.0", 1024, 1030.0, 1100.0, (1, 9)),), ("spilled",))
+        Report(
+            "k",
+            (Measured({"n": 8}, {"o": 2e-4}, (own, peer), None),),
+            (Steady("k/for.0", 1024, 1030.0, 1100.0, (1, 9)),),
+            ("spilled",),
+        )
     )
     assert "k n = 8: relative errors o 2.0e-04" in shown
     assert "twill is 1.500 times as fast" in shown

@@ -17,16 +17,47 @@ from twill.simulate.compare import compare, scalars
 from twill.simulate.explore import explore, same
 from twill.simulate.protocol import HazardError
 
-FILES = ("examples/ttgir/gemm.sm90.ttgir", "examples/ttgir/gemm_persistent.sm90.ttgir", "tests/kernels/ttgir/exclusive.sm90.ttgir")
-FILES += ("tests/kernels/ttgir/pointers.sm90.ttgir", "tests/kernels/ttgir/epilogue.sm90.ttgir", "tests/kernels/ttgir/panels.sm90.ttgir")
+FILES = (
+    "examples/ttgir/gemm.sm90.ttgir",
+    "examples/ttgir/gemm_persistent.sm90.ttgir",
+    "tests/kernels/ttgir/exclusive.sm90.ttgir",
+)
+FILES += (
+    "tests/kernels/ttgir/pointers.sm90.ttgir",
+    "tests/kernels/ttgir/epilogue.sm90.ttgir",
+    "tests/kernels/ttgir/panels.sm90.ttgir",
+)
 GRID = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
 NUMBERS = (0, -1, 1, 2, 3, 5, 7, 16, 24, 100, 1 << 20, 1 << 40)
 TYPES = ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64", "f8E4M3FN", "index", "x0y")
 ALIKE = (
     ("arith.addf", "arith.mulf", "arith.subf", "arith.divf", "arith.maxnumf", "arith.xori", "math.atan2"),
-    ("arith.addi", "arith.muli", "arith.divsi", "arith.remsi", "arith.shrui", "arith.maxui", "arith.floordivsi"),
-    ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.trans", "tt.reshape", "ttg.convert_layout", "tt.unsplat"),
-    ("tt.descriptor_load", "tt.descriptor_store", "tt.descriptor_reduce", "tt.load", "tt.store", "tt.atomic_rmw"),
+    (
+        "arith.addi",
+        "arith.muli",
+        "arith.divsi",
+        "arith.remsi",
+        "arith.shrui",
+        "arith.maxui",
+        "arith.floordivsi",
+    ),
+    (
+        "tt.splat",
+        "tt.broadcast",
+        "tt.expand_dims",
+        "tt.trans",
+        "tt.reshape",
+        "ttg.convert_layout",
+        "tt.unsplat",
+    ),
+    (
+        "tt.descriptor_load",
+        "tt.descriptor_store",
+        "tt.descriptor_reduce",
+        "tt.load",
+        "tt.store",
+        "tt.atomic_rmw",
+    ),
     ("arith.extf", "arith.truncf", "arith.sitofp", "arith.extsi", "arith.bitcast", "tt.fp_to_fp"),
 )
 
@@ -95,10 +126,30 @@ def doubled(text: str, choose: random.Random) -> str:
 
 
 def attribute(text: str, choose: random.Random) -> str:
-    return _one(text, r"\{[^{}]*\}", choose, lambda match: choose.choice(("", "{}", "{axis = 5 : i32}", "{order = array<i32: 1, 1>}")))
+    return _one(
+        text,
+        r"\{[^{}]*\}",
+        choose,
+        lambda match: choose.choice(("", "{}", "{axis = 5 : i32}", "{order = array<i32: 1, 1>}")),
+    )
 
 
-MUTATIONS = (number, number, dimension, dimension, dtype, dtype, everywhere, value, value, operation, encoding, dropped, doubled, attribute)
+MUTATIONS = (
+    number,
+    number,
+    dimension,
+    dimension,
+    dtype,
+    dtype,
+    everywhere,
+    value,
+    value,
+    operation,
+    encoding,
+    dropped,
+    doubled,
+    attribute,
+)
 
 
 def outcome(text: str, seconds: float = 2.0) -> Exception | None:
@@ -131,7 +182,13 @@ if __name__ == "__main__":
         seen[type(problem).__name__] += 1
         if isinstance(problem, InternalError | HazardError):
             near = min(originals, key=lambda one: abs(len(one) - len(text)) + (one[:40] != text[:40]))
-            diff = [line for line in difflib.unified_diff(near.split("\n"), text.split("\n"), n=0, lineterm="") if line[:1] in "+-"][2:6]
-            frames = [line.strip() for line in getattr(problem, "details", "").splitlines() if "/twill/" in line][-2:]
+            diff = [
+                line
+                for line in difflib.unified_diff(near.split("\n"), text.split("\n"), n=0, lineterm="")
+                if line[:1] in "+-"
+            ][2:6]
+            frames = [
+                line.strip() for line in getattr(problem, "details", "").splitlines() if "/twill/" in line
+            ][-2:]
             print(problem.message, "|", *diff, "|", *frames, sep="\n   ", flush=True)
     print(dict(seen))

@@ -25,7 +25,10 @@ def schedule(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_modulo_only_says_what_was_not_checked(tmp_path: Path) -> None:
-    assert run("schedule", GEMM, "--arch", "sm90", "--modulo-only", "--no-drawings", "--out", str(tmp_path))[0] == 0
+    assert (
+        run("schedule", GEMM, "--arch", "sm90", "--modulo-only", "--no-drawings", "--out", str(tmp_path))[0]
+        == 0
+    )
     status, text = run("check", str(tmp_path / "schedule.json"), GEMM, "--arch", "sm90")
     assert status == 0
     assert "the joint rules (groups, registers, memory) were not checked" in text
@@ -40,7 +43,14 @@ def test_prove_at_the_lower_bound_needs_no_engine(schedule: Path) -> None:
 def test_a_false_infeasible_is_refused(schedule: Path, tmp_path: Path) -> None:
     """Without a refutation up to the last interval that could matter."""
     document = json.loads(schedule.read_text())
-    document |= {"status": "infeasible", "refuted": [], "groups": [], "places": [], "notes": [], "reasons": []}
+    document |= {
+        "status": "infeasible",
+        "refuted": [],
+        "groups": [],
+        "places": [],
+        "notes": [],
+        "reasons": [],
+    }
     document |= dict.fromkeys(("interval", "length", "stages", "copies", "interval_cycles", "length_cycles"))
     document["bounds"]["proved"] = 1
     for op in document["ops"]:

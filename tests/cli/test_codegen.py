@@ -25,7 +25,9 @@ GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("gemm")
-    assert run(["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-build", "--out", str(out)]) == 0
+    assert (
+        run(["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-build", "--out", str(out)]) == 0
+    )
     return out
 
 
@@ -37,7 +39,10 @@ def test_a_kernel_is_written_from_a_schedule_at_hand(folder: Path) -> None:
     assert "<h3>CUDA kernel.cu</h3>" in (folder / "report.html").read_text()
     assert "gemm_launch(__half* a" in (folder / "kernel.cu").read_text()
     described = read((folder / "kernel.json").read_text(), "kernel.json")
-    assert [(one.name, one.type, one.divisible) for one in described.arguments][2:4] == [("c", "*f16", 16), ("M", "i32", 16)]
+    assert [(one.name, one.type, one.divisible) for one in described.arguments][2:4] == [
+        ("c", "*f16", 16),
+        ("M", "i32", 16),
+    ]
     assert [(loop.path, loop.scheduled) for loop in described.loops] == [("gemm/for.0", 1024)]
     assert json.loads((folder / "gemm.for.0.schedule.json").read_text())["interval"] == 1024
 
@@ -51,13 +56,19 @@ def test_what_was_written_can_be_used_again(folder: Path, tmp_path: Path) -> Non
 
 def test_a_schedule_of_another_loop_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.json"
-    other.write_text(Path("tests/kernels/schedules/gemm_reduction.for.0.json").read_text().replace("gemm_reduction/", "gemm/"))
+    other.write_text(
+        Path("tests/kernels/schedules/gemm_reduction.for.0.json")
+        .read_text()
+        .replace("gemm_reduction/", "gemm/")
+    )
     assert run(["codegen", GEMM, "--schedule", str(other), "--no-build", "--out", str(tmp_path)]) == 2
     assert "belongs to another loop" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["codegen", "simulate"])
-def test_a_schedule_of_another_kernel_is_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_schedule_of_another_kernel_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = ["--schedule", "tests/kernels/schedules/fa_fwd.for.0.json", "--schedule", SCHEDULE]
     assert run([command, GEMM, *other, "--out", str(tmp_path)]) == 2
     assert "the given schedule is for fa_fwd/for.0, and the kernel has gemm/for.0" in capsys.readouterr().err
@@ -67,7 +78,9 @@ def test_a_schedule_of_another_kernel_is_refused(command: str, tmp_path: Path, c
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-def test_a_launch_without_a_gpu_fails_with_the_text_of_cuda(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_without_a_gpu_fails_with_the_text_of_cuda(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     shutil.copytree(folder, tmp_path / "gemm")
     build(tmp_path / "gemm")
@@ -89,7 +102,9 @@ def test_a_schedule_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest
     assert "breaks a rule" in capsys.readouterr().err
 
 
-def test_what_can_not_be_measured(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_not_be_measured(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("twill.bench.measure.find_spec", lambda name: None)  # pyright: ignore
     assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder)]) == 2
     assert "needs PyTorch" in capsys.readouterr().err
@@ -144,7 +159,12 @@ def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
             "%odd = math.hyper %acc_4 : tensor<128x256xf32, #mma>\n    %11 = arith.truncf %odd",
             r"k.ttgir:51:\d+: error: math.hyper",
         ),
-        ("tests/kernels/ttgir/matmul_e4m3_32.sm90.ttgir", "f8E4M3FN", "i8", "ttng.warp_group_dot of i8 and i8 that adds to f32 can"),
+        (
+            "tests/kernels/ttgir/matmul_e4m3_32.sm90.ttgir",
+            "f8E4M3FN",
+            "i8",
+            "ttng.warp_group_dot of i8 and i8 that adds to f32 can",
+        ),
     ],
 )
 def test_what_no_schedule_helps_is_refused_before_the_search(
@@ -171,7 +191,15 @@ def test_commands_that_share_a_folder_leave_each_other_alone(tmp_path: Path) -> 
     assert run(["schedule", GEMM, "--arch", "sm90", *out]) == 0
     drawn = {path.name for path in tmp_path.iterdir()}
     assert {"schedule.json", "timeline.svg", "notes.html"} <= drawn
-    command = ["codegen", GEMM, "--schedule", str(tmp_path / "schedule.json"), "--no-build", "--no-check", *out]
+    command = [
+        "codegen",
+        GEMM,
+        "--schedule",
+        str(tmp_path / "schedule.json"),
+        "--no-build",
+        "--no-check",
+        *out,
+    ]
     assert run(command) == 0
     assert run(command) == 0
     assert drawn <= {path.name for path in tmp_path.iterdir()}
@@ -184,7 +212,18 @@ def test_an_old_library_does_not_stay_beside_a_new_source(folder: Path, tmp_path
     with pytest.raises(TwillError, match=r"kernel.so is not built of the kernel.cu beside it"):
         load(tmp_path / "k")
     files.record(tmp_path / "k", ["kernel.so"], "codegen")
-    again = ["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-build", "--no-check", "--out", str(tmp_path / "k")]
+    again = [
+        "codegen",
+        GEMM,
+        "--arch",
+        "sm90",
+        "--schedule",
+        SCHEDULE,
+        "--no-build",
+        "--no-check",
+        "--out",
+        str(tmp_path / "k"),
+    ]
     assert run(again) == 0
     assert not (tmp_path / "k" / "kernel.so").exists()
 

@@ -30,13 +30,19 @@ def saved(problem: Problem, folder: Path) -> str:
 
 def test_help_imports_nothing_heavy() -> None:
     heavy = ("ortools", "networkx", "matplotlib", "rich", "jinja2", "numpy", "triton")
-    script = f"import sys; from twill.cli import run; run(['--help']); print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    script = (
+        f"import sys; from twill.cli import run; run(['--help']); print([m for m in {heavy} if m in"
+        " sys.modules], file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
     assert "schedule" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["schedule", "extract", "graph", "codegen", "simulate", "emulate", "bench", "check", "machines"])
+@pytest.mark.parametrize(
+    "command",
+    ["schedule", "extract", "graph", "codegen", "simulate", "emulate", "bench", "check", "machines"],
+)
 def test_every_command_explains_itself_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     assert f"twill {command} " in capsys.readouterr().out.split("Options:")[0].split("\n", 1)[1]
@@ -76,17 +82,26 @@ def test_the_same_input_gives_the_same_bytes(graph: str, tmp_path: Path) -> None
 
 def test_no_drawings(graph: str, tmp_path: Path) -> None:
     assert run(["schedule", graph, "--out", str(tmp_path / "out"), "--no-drawings"]) == 0
-    assert {p.name for p in (tmp_path / "out").iterdir()} - {RECORD} == {"schedule.json", "loop.graph.json", "costs.txt", "program.txt"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} - {RECORD} == {
+        "schedule.json",
+        "loop.graph.json",
+        "costs.txt",
+        "program.txt",
+    }
 
 
-def test_the_written_graph_gives_the_same_schedule(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_written_graph_gives_the_same_schedule(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(["schedule", graph, "--out", str(tmp_path), "--no-drawings", "--reproducible"])
     capsys.readouterr()
     assert run(["schedule", str(tmp_path / "loop.graph.json"), "--json", "--reproducible"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "schedule.json").read_text())
 
 
-def test_check_accepts_the_answer_and_rejects_a_changed_one(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_accepts_the_answer_and_rejects_a_changed_one(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(["schedule", graph, "--out", str(tmp_path), "--no-drawings"])
     path = tmp_path / "schedule.json"
     assert run(["check", str(path), graph]) == 0
@@ -104,9 +119,15 @@ def test_proven_infeasible_is_status_3(tmp_path: Path, capsys: pytest.CaptureFix
     assert "proven infeasible" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("found", "says"), [(True, "a gap of 3.1%"), (False, "none found; proven: at least 2048 cycles")])
+@pytest.mark.parametrize(
+    ("found", "says"), [(True, "a gap of 3.1%"), (False, "none found; proven: at least 2048 cycles")]
+)
 def test_a_limit_is_status_4_with_a_bound(
-    found: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    found: bool,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     result = attention() if found else replace(attention(), solution=None, status="unknown")
 
@@ -130,7 +151,9 @@ def test_a_limit_is_status_4_with_a_bound(
         (["conjure"], "No such command"),
     ],
 )
-def test_bad_input_is_status_2(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_status_2(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([*arguments, *(["--out", str(tmp_path / "out")] if arguments[0] == "schedule" else [])]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
@@ -151,7 +174,11 @@ def _no(path: object, mode: int) -> bool:
 
 @pytest.mark.parametrize("command", ["schedule", "graph", "simulate", "codegen"])
 def test_a_folder_that_can_not_be_made_is_refused_before_anything_is_solved(
-    command: str, graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    graph: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").write_text("mine")
     assert run([command, graph, "--out", str(tmp_path / "file" / "out")]) == 2
@@ -183,7 +210,13 @@ def test_files_of_an_earlier_run_do_not_survive_it(graph: str, tmp_path: Path) -
     run(["schedule", graph, "--out", str(out)])
     (out / "notes.txt").write_text("mine")
     assert run(["schedule", graph, "--smem", "0", "--out", str(out), "--no-drawings"]) == 0
-    assert {p.name for p in out.iterdir()} - {RECORD} == {"schedule.json", "loop.graph.json", "costs.txt", "program.txt", "notes.txt"}
+    assert {p.name for p in out.iterdir()} - {RECORD} == {
+        "schedule.json",
+        "loop.graph.json",
+        "costs.txt",
+        "program.txt",
+        "notes.txt",
+    }
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "ttgir"
@@ -209,15 +242,29 @@ def test_what_if_questions_reach_a_kernel(capsys: pytest.CaptureFixture[str]) ->
     assert run(["schedule", kernel, "--arch", "sm100"]) == 2
 
 
-def test_several_loops_give_a_document_and_a_folder_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_loops_give_a_document_and_a_folder_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kernel = str(EXAMPLES / "fa_fwd_causal.sm90.ttgir")
-    arguments = ["schedule", kernel, "--modulo-only", "--out", str(tmp_path), "--no-drawings", "--json", "--time-limit", "5"]
+    arguments = [
+        "schedule",
+        kernel,
+        "--modulo-only",
+        "--out",
+        str(tmp_path),
+        "--no-drawings",
+        "--json",
+        "--time-limit",
+        "5",
+    ]
     assert run(arguments) in (0, 4)
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     names = [document["name"] for document in documents]
     assert len(set(names)) == 2
     assert {p.name for p in tmp_path.iterdir()} - {RECORD} == {name.replace("/", ".") for name in names}
-    assert run(["schedule", kernel, "--loop", names[1].split("/")[1], "--modulo-only", "--json", "--time-limit", "5"]) in (0, 4)
+    assert run(
+        ["schedule", kernel, "--loop", names[1].split("/")[1], "--modulo-only", "--json", "--time-limit", "5"]
+    ) in (0, 4)
     assert json.loads(capsys.readouterr().out)["name"] == names[1]
 
 
@@ -249,8 +296,12 @@ def test_an_engine_that_is_not_installed_is_bad_input(
     assert "not installed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["gemm.sm90.scheduled", "specialized_gemm.sm100.scheduled", "while_gemm.sm90"])
-def test_what_triton_has_scheduled_already_is_refused_with_its_place(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "name", ["gemm.sm90.scheduled", "specialized_gemm.sm100.scheduled", "while_gemm.sm90"]
+)
+def test_what_triton_has_scheduled_already_is_refused_with_its_place(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = Path(__file__).parents[1] / "extract" / "fixtures" / "3.9.0" / f"{name}.ttgir"
     assert run(["schedule", str(file)]) == 2
     assert f"{file}:" in capsys.readouterr().err
@@ -270,7 +321,9 @@ def test_what_triton_has_scheduled_already_is_refused_with_its_place(name: str, 
         ("--time-limit", "0", "not in the range"),
     ],
 )
-def test_numbers_that_mean_nothing_are_refused(graph: str, option: str, value: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_that_mean_nothing_are_refused(
+    graph: str, option: str, value: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["schedule", graph, option, value]) == 2
     assert words in capsys.readouterr().err
 

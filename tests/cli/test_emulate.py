@@ -53,11 +53,19 @@ def test_a_hazard_has_its_line(ptx: str, capsys: pytest.CaptureFixture[str]) -> 
         (["--param", "many", "--param", "1"], "'many' is no parameter"),
         (["--kernel", "half"], "has no kernel 'half'"),
         (["--param", "f32[50]", "--param", "1", "--block", "2048"], "2048 threads; a CTA has at most 1024"),
-        (["--param", "f32[50]", "--param", "1", "--shared", "300000"], "bytes of shared memory; a CTA has at most"),
-        (["--param", "f32[50]", "--param", "1", "--grid", "3", "--cluster", "2"], "do not divide into clusters"),
+        (
+            ["--param", "f32[50]", "--param", "1", "--shared", "300000"],
+            "bytes of shared memory; a CTA has at most",
+        ),
+        (
+            ["--param", "f32[50]", "--param", "1", "--grid", "3", "--cluster", "2"],
+            "do not divide into clusters",
+        ),
     ],
 )
-def test_what_does_not_fit(ptx: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit(
+    ptx: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["emulate", ptx, *arguments]) == 2
     assert message in capsys.readouterr().err
 
@@ -72,10 +80,15 @@ def test_what_is_no_ptx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_a_build_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made, (_, scheduled) = program("gemm"), loops("gemm")
-    (tmp_path / "kernel.json").write_text(write(manifest(made, scheduled, {one.loop.path: 1.0 for one in scheduled})))
+    (tmp_path / "kernel.json").write_text(
+        write(manifest(made, scheduled, {one.loop.path: 1.0 for one in scheduled}))
+    )
     (tmp_path / "kernel.ttgir").write_text(made.module.text)
     (tmp_path / "kernel.cu").write_text(source(made))
-    assert run(["emulate", str(tmp_path), "--arg", "K=128", "--integers", "--ptx", str(tmp_path / "made.ptx")]) == 0
+    assert (
+        run(["emulate", str(tmp_path), "--arg", "K=128", "--integers", "--ptx", str(tmp_path / "made.ptx")])
+        == 0
+    )
     assert "wgmma.mma_async" in (tmp_path / "made.ptx").read_text()
     assert capsys.readouterr().out == "as late as possible  relative errors c 0.0e+00: no hazard\n"
     (tmp_path / "kernel.cu").write_text(source(made).replace("__syncthreads();", ""))

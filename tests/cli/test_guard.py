@@ -35,7 +35,9 @@ def test_a_defect_is_one_line_with_the_operation(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_traceback_is_there_for_who_wants_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_traceback_is_there_for_who_wants_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TRACEBACK, "1")
     monkeypatch.setattr(kernel, "_kernel", lambda *_: 1 // 0)  # pyright: ignore
     assert run(["codegen", GEMM, "--no-build"]) == INTERNAL

@@ -1,4 +1,5 @@
-"""Ctrl-C at several moments of `twill schedule`: it answers at once, leaves no half file, and nothing goes on running."""
+"""Ctrl-C at several moments of `twill schedule`: it answers at once, leaves no half file, and nothing goes on
+running."""
 
 import os
 import signal
@@ -44,7 +45,11 @@ def test_a_solver_process_never_outlives_its_parent() -> None:
         done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=False)
         gone = time.monotonic() + 0.2
         child = Path(f"/proc/{int(done.stdout)}/stat")
-        while time.monotonic() < gone and child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
+        while (
+            time.monotonic() < gone
+            and child.exists()
+            and child.read_text().rpartition(")")[2].split()[0] != "Z"
+        ):
             time.sleep(0.01)
         assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"
 
@@ -52,7 +57,12 @@ def test_a_solver_process_never_outlives_its_parent() -> None:
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3])
 def test_an_interruption_at_start_up_shows_no_traceback(delay: float) -> None:
     """Of the command line: what Python imports before it is Python's."""
-    process = subprocess.Popen([sys.executable, "-m", "twill", "machines"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "twill", "machines"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)

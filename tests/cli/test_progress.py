@@ -17,7 +17,9 @@ EVENTS = [
 ]
 
 
-def test_plain_lines_come_only_after_a_second(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_come_only_after_a_second(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     clock = iter([0.0, *(event.seconds for event in EVENTS)])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with progress.shown("fa/for.0") as report:
@@ -43,12 +45,17 @@ def test_a_terminal_shows_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> No
     assert "best 2100  interval 2080 refuted by sat" in screen.getvalue()
 
 
-def test_loops_one_after_the_other_are_told_apart(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_loops_one_after_the_other_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     with progress.shown_by_name() as tell:
         tell(("fa/for.0", EVENTS[0]))
         tell(("fa/for.1", EVENTS[2]))
-    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["fa/for.0", "fa/for.1"]
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "fa/for.0",
+        "fa/for.1",
+    ]
 
 
 @pytest.mark.parametrize("event", EVENTS)

@@ -34,7 +34,10 @@ def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--arg", "L=1"], "no scalar argument 'L'"),
         (["--depth", "z=2"], "no channel 'z'"),
         (["--grid", "x"], "not of the form X,Y,Z"),
-        (["--pid", "100,0"], "no value was compared: with M=512, N=512, K=512 this program of the grid writes nothing"),
+        (
+            ["--pid", "100,0"],
+            "no value was compared: with M=512, N=512, K=512 this program of the grid writes nothing",
+        ),
         (["--pid", "-1,0"], "not of the form X,Y,Z"),
     ],
 )
@@ -43,16 +46,23 @@ def test_bad_questions(arguments: list[str], complaint: str, capsys: pytest.Capt
     assert complaint in capsys.readouterr().err
 
 
-def test_what_is_not_for_hopper_is_refused_before_it_is_solved(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_for_hopper_is_refused_before_it_is_solved(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def solve(*_: object) -> None:
         pytest.fail("it is solved")
 
     monkeypatch.setattr(pipeline, "solve", solve)
     assert run(["simulate", GEMM.replace("sm90", "sm100")]) == 2
-    assert "gemm.sm100.ttgir is for sm100; warp programs are made for sm90 (Hopper) alone" in capsys.readouterr().err
+    assert (
+        "gemm.sm100.ttgir is for sm100; warp programs are made for sm90 (Hopper) alone"
+        in capsys.readouterr().err
+    )
 
 
-def test_what_can_not_be_printed_as_cuda_is_not_simulated(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_not_be_printed_as_cuda_is_not_simulated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def source(*_: object) -> None:
         raise TwillError("no such instruction")
 

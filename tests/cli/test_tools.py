@@ -32,7 +32,9 @@ def test_a_schedule_is_the_same_as_itself(files: tuple[str, str], capsys: pytest
     assert "the same" in capsys.readouterr().out
 
 
-def test_a_moved_operation_is_listed(files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_moved_operation_is_listed(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["diff", *files, "--json", "--out", str(tmp_path)]) == 1
     found = json.loads(capsys.readouterr().out)
     moved = attention().problem.operations[3].id
@@ -66,7 +68,9 @@ def test_doctor_names_solvers_and_what_they_enable(capsys: pytest.CaptureFixture
     assert all(name in out for name in ("ortools", "python-sat", "triton", "nvcc", "gpu", "cache"))
 
 
-def test_the_cache_is_listed_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cache_is_listed_and_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for key, name in (("0a", "gemm"), ("triton/0b", "softmax")):
         folder = tmp_path / "twill" / key
@@ -95,8 +99,12 @@ def test_completion_scripts(shell: str) -> None:
     assert "_TWILL_COMPLETE" in done.stdout
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("shedule", "schedule"), ("explane", "explain"), ("doctr", "doctor")])
-def test_a_misspelled_command_has_a_suggestion(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("shedule", "schedule"), ("explane", "explain"), ("doctr", "doctor")]
+)
+def test_a_misspelled_command_has_a_suggestion(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([typed]) == 2
     assert meant in capsys.readouterr().err
 

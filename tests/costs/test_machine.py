@@ -15,7 +15,14 @@ TOY = (machines.folder() / "toy.toml").read_text(encoding="utf-8")
 FREE = {"view", "scalar", "branch"}
 """Kinds that no cost table is asked about."""
 
-BLACKWELL = {"ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled", "ttng.tmem_load", "ttng.tmem_store", "ttng.tmem_alloc", "ttng.tmem_copy"}
+BLACKWELL = {
+    "ttng.tc_gen5_mma",
+    "ttng.tc_gen5_mma_scaled",
+    "ttng.tmem_load",
+    "ttng.tmem_store",
+    "ttng.tmem_alloc",
+    "ttng.tmem_copy",
+}
 
 
 @pytest.mark.parametrize("name", machines.available())
@@ -30,7 +37,9 @@ def test_every_machine_has_its_name_and_its_sources(name: str) -> None:
 def test_gpus_have_a_cost_for_every_operation_that_is_scheduled(name: str, missing: set[str]) -> None:
     found = machines.load(name)
     without = {op for op, row in TABLE.items() if row.kind not in FREE and found.cost(cost_name(op)) is None}
-    assert without <= missing | {"tt.dot_scaled"}, "which Triton has turned into others by the time a loop is scheduled"
+    assert without <= missing | {"tt.dot_scaled"}, (
+        "which Triton has turned into others by the time a loop is scheduled"
+    )
 
 
 @pytest.mark.parametrize(("arch", "name"), [("sm90", "h200"), ("sm_100a", "b200"), ("cuda:90", "h200")])
@@ -66,12 +75,20 @@ def place(text: str, part: str) -> int:
 
 
 def test_all_mistakes_are_listed_each_at_its_place() -> None:
-    text = TOY.replace("groups = 4", 'groups = "4"').replace("minimum = 1", "minimun = 1").replace("rate = { SFU", "rate = { SFX")
+    text = (
+        TOY.replace("groups = 4", 'groups = "4"')
+        .replace("minimum = 1", "minimun = 1")
+        .replace("rate = { SFU", "rate = { SFX")
+    )
     found = mistakes(text)
     assert f"m.toml:{place(text, 'groups')}:1: error: 'groups' must be an integer" in found
     assert f"m.toml:{place(text, 'minimun')}:1: error: unknown key 'minimun'" in found
     assert "'minimum' is missing in [stream]" in found
-    text = TOY.replace("rate = { SFU", "rate = { SFX").replace("warps = 16", "warps = -1").replace("issue = 1\n", "issue = 1\nwarps = 3\n")
+    text = (
+        TOY.replace("rate = { SFU", "rate = { SFX")
+        .replace("warps = 16", "warps = -1")
+        .replace("issue = 1\n", "issue = 1\nwarps = 3\n")
+    )
     found = mistakes(text)
     assert f"m.toml:{place(text, 'SFX')}:10: error: no unit 'SFX'" in found
     assert f"m.toml:{place(text, 'warps = -1')}:1: error: must not be negative" in found
@@ -80,7 +97,8 @@ def test_all_mistakes_are_listed_each_at_its_place() -> None:
 
 def test_mistakes_about_contention_are_found_too() -> None:
     text = (
-        'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n[contention]\nunit = "tensr"\nreductions = 0.5\nslower = { fpu = 2.0 }\n'
+        'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n[contention]\nunit = "tensr"\nreductions ='
+        " 0.5\nslower = { fpu = 2.0 }\n"
     )
     found = mistakes(text)
     assert "m.toml:5:1: error: no unit 'tensr'" in found

@@ -39,11 +39,22 @@ def machine_of(name: str) -> Machine:
     return default_machine(name.rpartition(".")[2])
 
 
-def problem(name: str, shared: int | None = None, prefetch: int | None = None, contention: bool = True) -> Problem:
-    return costed(example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch, contention=contention))
+def problem(
+    name: str, shared: int | None = None, prefetch: int | None = None, contention: bool = True
+) -> Problem:
+    return costed(
+        example(name), machine_of(name), Overrides(shared=shared, prefetch=prefetch, contention=contention)
+    )
 
 
-def tile(*shape: int, dtype: str = "f32", bits: int = 32, place: Place = "registers", registers: int = 64, held: int = 0) -> Tile:
+def tile(
+    *shape: int,
+    dtype: str = "f32",
+    bits: int = 32,
+    place: Place = "registers",
+    registers: int = 64,
+    held: int = 0,
+) -> Tile:
     size = 1
     for extent in shape:
         size *= extent
@@ -52,7 +63,10 @@ def tile(*shape: int, dtype: str = "f32", bits: int = 32, place: Place = "regist
 
 def product(machine: str, op: str, m: int, n: int, k: int, dtype: str = "f16", bits: int = 16) -> int:
     """Cycles of the tensor core."""
-    a, b = tile(m, k, dtype=dtype, bits=bits, place="shared"), tile(k, n, dtype=dtype, bits=bits, place="shared")
+    a, b = (
+        tile(m, k, dtype=dtype, bits=bits, place="shared"),
+        tile(k, n, dtype=dtype, bits=bits, place="shared"),
+    )
     return charge(Work(op, "mma", (a, b), (tile(m, n),), mnk=(m, n, k)), load(machine)).units["tensor"]
 
 
@@ -67,9 +81,14 @@ def test_matrix_products_take_the_cycles_of_the_data_sheets() -> None:
 
 
 def test_operands_in_shared_memory_are_read_through_its_bandwidth() -> None:
-    a, b = tile(128, 128, dtype="f16", bits=16, place="shared"), tile(128, 128, dtype="f16", bits=16, place="shared")
+    a, b = (
+        tile(128, 128, dtype="f16", bits=16, place="shared"),
+        tile(128, 128, dtype="f16", bits=16, place="shared"),
+    )
     work = Work("ttng.warp_group_dot", "mma", (a, b), (tile(128, 128),), mnk=(128, 128, 128))
-    assert charge(work, load("h200")).units["smem"] == (32768 + 2 * 32768) // 128, "A once, B by each of two warpgroups"
+    assert charge(work, load("h200")).units["smem"] == (32768 + 2 * 32768) // 128, (
+        "A once, B by each of two warpgroups"
+    )
     registers = replace(work, inputs=(replace(a, place="registers"), b))
     assert charge(registers, load("h200")).units["smem"] == 2 * 32768 // 128
 
@@ -86,7 +105,9 @@ def test_half_precision_adds_twice_as_fast() -> None:
 
 def test_a_reduction_pays_for_its_operation_and_its_shuffles() -> None:
     rows, result = tile(64, 128), tile(64, registers=2, held=256)
-    work = Work("tt.reduce", "reduce", (rows,), (result,), exchange=Exchange(32, 2, 0), combine=("arith.maxnumf",))
+    work = Work(
+        "tt.reduce", "reduce", (rows,), (result,), exchange=Exchange(32, 2, 0), combine=("arith.maxnumf",)
+    )
     made = charge(work, load("h200"))
     assert (made.units["alu"], made.units["smem"]) == (128, 16)
     assert made.latency > made.issue == 144
@@ -97,19 +118,29 @@ def test_a_reduction_pays_for_its_operation_and_its_shuffles() -> None:
 def test_an_operation_without_a_cost_names_the_table_to_add() -> None:
     toy = load("toy")
     work = Work("math.erf", "elementwise", (tile(64),), (tile(64),), location=Location("k.ttgir", 7, 11))
-    with pytest.raises(TwillError, match=r"k\.ttgir:7:11: error: no cost for math\.erf on machine 'toy'") as error:
+    with pytest.raises(
+        TwillError, match=r"k\.ttgir:7:11: error: no cost for math\.erf on machine 'toy'"
+    ) as error:
         charge(work, toy)
     assert 'ops = ["math.erf"]' in (error.value.help or "")
 
 
 def test_a_scan_pays_for_what_triton_makes_of_it() -> None:
-    """In PTX for sm_90, 4 elements a thread and row, 32 threads a row: 11 additions, 8 selections, 6 shuffles for each row and thread."""
+    """In PTX for sm_90, 4 elements a thread and row, 32 threads a row: 11 additions, 8 selections, 6 shuffles
+    for each row and thread."""
     rows, machine = tile(128, 128), load("h200")
     work = Work("tt.scan", "scan", (rows,), (rows,), exchange=Exchange(4, 5, 0), combine=("arith.addf",))
     parts, made = 128 * 128 // 4, charge(work, machine)
-    assert (made.units["fma"], made.units["alu"], made.units["smem"]) == (11 * parts // 128, 8 * parts // 64, 6 * parts // 32)
+    assert (made.units["fma"], made.units["alu"], made.units["smem"]) == (
+        11 * parts // 128,
+        8 * parts // 64,
+        6 * parts // 32,
+    )
     alone = charge(replace(work, exchange=Exchange(128, 0, 0)), machine)
-    assert (alone.units["fma"], alone.units["smem"]) == (127, 0), "a thread that holds a row joins its elements once"
+    assert (alone.units["fma"], alone.units["smem"]) == (
+        127,
+        0,
+    ), "a thread that holds a row joins its elements once"
     assert "alu" not in alone.units
     across = charge(replace(work, exchange=Exchange(4, 5, 1)), machine)
     assert across.units["fma"] == made.units["fma"] + 128 * 128 // 128
@@ -117,23 +148,38 @@ def test_a_scan_pays_for_what_triton_makes_of_it() -> None:
 
 
 def test_a_running_sum_is_not_taken_for_a_row_sum() -> None:
-    """Rule `partial` leaves the exchange of a row's sum to the end of the loop; of a running sum every part is wanted."""
-    body = '%c = "tt.scan"(%d) <{axis = 1 : i32, reverse = false}> ({\n^bb0(%a: f32, %b: f32):\n%s = arith.addf %a, %b : f32\n'
+    """Rule `partial` leaves the exchange of a row's sum to the end of the loop; of a running sum every part
+    is wanted."""
+    body = (
+        '%c = "tt.scan"(%d) <{axis = 1 : i32, reverse = false}> ({\n^bb0(%a: f32, %b: f32):\n%s = arith.addf'
+        " %a, %b : f32\n"
+    )
     body += f"tt.scan.return %s : f32\n}}) : ({T}) -> {T}\n%t = arith.addf %total, %c : {T}\n"
-    (node,) = [node for node in loop(LOAD + DOT + body, "%total = %zero", "%t", T).nodes if node.kind == "scan"]
+    (node,) = [
+        node for node in loop(LOAD + DOT + body, "%total = %zero", "%t", T).nodes if node.kind == "scan"
+    ]
     assert node.id == "scan_sum.c"
     assert not node.partial
     assert node.work[0].exchange is not None
     assert node.work[0].exchange.lanes == 2
 
 
-@pytest.mark.parametrize(("lhs", "rhs", "cycles"), [("e4m3", "e5m2", 32), ("e2m1", "e2m1", 16), ("e2m1", "e4m3", 32), ("e4m3", "e2m1", 32)])
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "cycles"),
+    [("e4m3", "e5m2", 32), ("e2m1", "e2m1", 16), ("e2m1", "e4m3", 32), ("e4m3", "e2m1", 32)],
+)
 def test_block_scaled_products_take_the_cycles_of_the_wider_operand(lhs: str, rhs: str, cycles: int) -> None:
     """128 x 64 x 32, two elements of e2m1 in a byte: fp8 at twice, fp4 at four times the rate of fp16."""
     depth = {"e4m3": 32, "e5m2": 32, "e2m1": 16}
-    a, b = f"!ttg.memdesc<128x{depth[lhs]}xi8, #shared, #smem>", f"!ttg.memdesc<{depth[rhs]}x64xi8, #shared, #smem>"
+    a, b = (
+        f"!ttg.memdesc<128x{depth[lhs]}xi8, #shared, #smem>",
+        f"!ttg.memdesc<{depth[rhs]}x64xi8, #shared, #smem>",
+    )
     scales = "!ttg.memdesc<128x1xi8, #ttng.tensor_memory_scales_encoding<>, #ttng.tensor_memory>"
-    before = f"%a = ttg.local_alloc : () -> {a}\n%b = ttg.local_alloc : () -> {b}\n%x0 = ttng.tmem_alloc : () -> {scales}\n"
+    before = (
+        f"%a = ttg.local_alloc : () -> {a}\n%b = ttg.local_alloc : () -> {b}\n%x0 = ttng.tmem_alloc : () ->"
+        f" {scales}\n"
+    )
     before += f"%s, %s1 = ttng.tmem_alloc : () -> ({D}, {TOKEN})\n"
     operands = f"%a, %b, %s[%t], %x0, %x0, %true, %true lhs = {lhs} rhs = {rhs}"
     body = f"%u = ttng.tc_gen5_mma_scaled {operands} : {a}, {b}, {D}, {scales}, {scales}\n"
@@ -144,9 +190,13 @@ def test_block_scaled_products_take_the_cycles_of_the_wider_operand(lhs: str, rh
 def test_four_bit_floats_beside_eight_bit_ones_take_a_byte_each_in_shared_memory() -> None:
     load8 = "tt.descriptor_load %desc[%i, %c0] : !tt.tensordesc<64x64xf16, #shared> -> tensor"
     wide, narrow = "tensor<64x64xi8, #blocked>", "tensor<64x32xi8, #blocked>"
-    padded = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 8, fp4Padded = true}>"
+    padded = (
+        "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 8, fp4Padded ="
+        " true}>"
+    )
     a, b, turned = (
-        f"!ttg.memdesc<{form}xi8, {layout}, #smem>" for form, layout in (("64x64", "#shared"), ("64x32", padded), ("32x64", padded))
+        f"!ttg.memdesc<{form}xi8, {layout}, #smem>"
+        for form, layout in (("64x64", "#shared"), ("64x32", padded), ("32x64", padded))
     )
     scales = "!ttg.memdesc<64x2xi8, #ttng.tensor_memory_scales_encoding<>, #ttng.tensor_memory>"
     before = f"%x0 = ttng.tmem_alloc : () -> {scales}\n%s, %s1 = ttng.tmem_alloc : () -> ({D}, {TOKEN})\n"
@@ -156,7 +206,10 @@ def test_four_bit_floats_beside_eight_bit_ones_take_a_byte_each_in_shared_memory
     operands = "%a, %bt, %s[%t], %x0, %x0, %true, %true lhs = e4m3 rhs = e2m1"
     body += f"%u = ttng.tc_gen5_mma_scaled {operands} : {a}, {turned}, {D}, {scales}, {scales}\n"
     found = loop(body, "%t = %s1", "%u", TOKEN, before)
-    assert {value.id: value.tile.bytes for value in found.values if value.tile.place == "shared"} == {"load.a0": 4096, "load.b0": 4096}
+    assert {value.id: value.tile.bytes for value in found.values if value.tile.place == "shared"} == {
+        "load.a0": 4096,
+        "load.b0": 4096,
+    }
     (node,) = [node for node in found.nodes if node.kind == "mma"]
     assert charge(node.work[0], load("b200")).units["tensor"] == 128 * 64 * 64 // 8192, "at the rate of fp8"
 
@@ -189,7 +242,9 @@ def test_the_running_example_of_the_paper() -> None:
     convert = f"%g = ttg.convert_layout %h : tensor<64x64xf16, #mma> -> {operand}\n"
     update = f"%o = ttng.warp_group_dot %g, %k, %acc {{inputPrecision = 0 : i32}} : {operand} * {B} -> {T}\n"
     found = costed(loop(LOAD + DOT + softmax + convert + update, "%acc = %zero", "%o", T), load("toy"))
-    work = {op.id: [(r.unit, r.cycles) for r in op.reservations] for op in found.operations if op.reservations}
+    work = {
+        op.id: [(r.unit, r.cycles) for r in op.reservations] for op in found.operations if op.reservations
+    }
     assert work == {"dot.d": [("TC", 1)], "exp2.e": [("SFU", 1)], "dot.o": [("TC", 1)]}
     assert {(e.src, e.dst): (e.delay, e.distance) for e in found.edges if e.src != "load.k0"} == {
         ("dot.d", "exp2.e"): (1, 0),
@@ -200,7 +255,7 @@ def test_the_running_example_of_the_paper() -> None:
     assert bounds(found).value == 2
 
 
-# --- problems -----------------------------------------------------------------------------------------------------------
+# --- problems ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -217,7 +272,10 @@ def test_every_example_has_a_problem(name: str) -> None:
 def test_every_choice_of_rules_can_be_priced(name: str, rules: set[str]) -> None:
     found = costed(example(name, tuple(rule for rule in ALL_RULES if rule in rules)), machine_of(name))
     names = {op.id for op in found.operations}
-    assert all(v.src in names and {u.op for u in v.uses} <= names and min((u.hold for u in v.uses), default=0) >= 0 for v in found.values)
+    assert all(
+        v.src in names and {u.op for u in v.uses} <= names and min((u.hold for u in v.uses), default=0) >= 0
+        for v in found.values
+    )
     assert len({v.id for v in found.values}) == len(found.values)
 
 
@@ -235,7 +293,12 @@ def test_every_choice_of_rules_can_be_priced(name: str, rules: set[str]) -> None
     ],
 )
 def test_units_are_asked_for_what_the_arithmetic_says(name: str, unit: str, cycles: int) -> None:
-    asked = [r.cycles for op in problem(name, contention=False).operations for r in op.reservations if r.unit == unit]
+    asked = [
+        r.cycles
+        for op in problem(name, contention=False).operations
+        for r in op.reservations
+        if r.unit == unit
+    ]
     assert sum(asked) == cycles
 
 
@@ -259,17 +322,28 @@ def test_register_accumulators_are_held_together_and_counted_once() -> None:
     found = problem("fa_fwd_subtiled.sm90")
     accumulators = [v for v in found.values if v.resident]
     assert [v.registers for v in accumulators] == [64, 64]
-    assert [sorted(op.partition(".")[0] for op in ops) for ops in found.together] == [["dot", "mul"], ["dot", "mul"]]
+    assert [sorted(op.partition(".")[0] for op in ops) for ops in found.together] == [
+        ["dot", "mul"],
+        ["dot", "mul"],
+    ]
 
 
 def test_a_narrowing_operation_needs_the_larger_tile_and_not_both() -> None:
     values = {v.id: v for v in problem("fa_fwd_subtiled.sm90").values}
-    (wide,) = [v for v in values.values() if any(u.op == "trunc.acc0_33" for u in v.uses) and v.src != "trunc.acc0_33"]
+    (wide,) = [
+        v
+        for v in values.values()
+        if any(u.op == "trunc.acc0_33" for u in v.uses) and v.src != "trunc.acc0_33"
+    ]
     narrow, rest = values["trunc.acc0_33"], values["trunc.acc0_33.rest"]
     assert [u.hold for u in wide.uses if u.op == "trunc.acc0_33"] == [0]
     assert narrow.registers + rest.registers == wide.registers == 64
-    stored = [v for v in problem("fa_fwd_subtiled.sm100").values if any(u.op == "put.acc0_54" for u in v.uses)]
-    assert [u.hold > 0 for v in stored for u in v.uses if u.op == "put.acc0_54"] == [True], "a store takes nothing over"
+    stored = [
+        v for v in problem("fa_fwd_subtiled.sm100").values if any(u.op == "put.acc0_54" for u in v.uses)
+    ]
+    assert [u.hold > 0 for v in stored for u in v.uses if u.op == "put.acc0_54"] == [True], (
+        "a store takes nothing over"
+    )
 
 
 def test_tiles_from_before_the_loop_are_taken_off_the_limits() -> None:
@@ -290,16 +364,19 @@ def test_loads_run_ahead_as_far_as_shared_memory_allows() -> None:
 
 
 def test_operations_are_priced_beside_a_busy_tensor_core() -> None:
-    """Attention's bound is the tensor core's, so it always works; fa_bwd's is shared memory's, so it works 2560 of 3340 cycles."""
+    """Attention's bound is the tensor core's, so it always works; fa_bwd's is shared memory's, so it works
+    2560 of 3340 cycles."""
     beside = Overrides()
     found = {op.id: op for op in costed(example("fa_fwd_subtiled.sm90"), load("h200"), beside).operations}
     assert found["exp2.weights_20"].issue == ceil(512 * 1.33)
-    assert found["dot.scores1"] == problem("fa_fwd_subtiled.sm90", contention=False).operation("dot.scores1"), (
-        "it does not slow itself down"
-    )
+    assert found["dot.scores1"] == problem("fa_fwd_subtiled.sm90", contention=False).operation(
+        "dot.scores1"
+    ), "it does not slow itself down"
     partly = costed(example("fa_bwd.sm90"), load("h200"), beside).operation("exp2.weights_22")
     assert partly.issue == ceil(512 * (1 + 0.33 * 2560 / 3340))
-    assert costed(example("fa_fwd.sm100"), load("b200"), beside) == problem("fa_fwd.sm100", contention=False), "nothing is known of it"
+    assert costed(example("fa_fwd.sm100"), load("b200"), beside) == problem(
+        "fa_fwd.sm100", contention=False
+    ), "nothing is known of it"
 
 
 def test_the_extremes_enclose_a_problem() -> None:
@@ -323,7 +400,9 @@ def test_sixteen_warps_are_refused() -> None:
 
 
 def test_a_machine_decides_the_costs() -> None:
-    slow = parse((Path(load("h200").file)).read_text(encoding="utf-8").replace("f16 = 2048", "f16 = 1024"), "slow.toml")
+    slow = parse(
+        (Path(load("h200").file)).read_text(encoding="utf-8").replace("f16 = 2048", "f16 = 1024"), "slow.toml"
+    )
     assert bounds(costed(example("gemm.sm90"), slow)).value == 2048
 
 

@@ -22,7 +22,11 @@ def best(costs: list[int], total: int) -> tuple[int, int]:
     """Least error and then largest total, by trying everything."""
 
     def error(units: tuple[int, ...]) -> int:
-        return max(abs(a * v - b * u) for a, u in zip(costs, units, strict=True) for b, v in zip(costs, units, strict=True))
+        return max(
+            abs(a * v - b * u)
+            for a, u in zip(costs, units, strict=True)
+            for b, v in zip(costs, units, strict=True)
+        )
 
     fits = (units for units in product(range(1, total + 1), repeat=len(costs)) if sum(units) <= total)
     least, negative = min((error(units), -sum(units)) for units in fits)
@@ -64,7 +68,10 @@ def test_sums_are_not_rounded() -> None:
 def share(problem: Problem, unit: str) -> float:
     """The interval that an aggregate unit asks for."""
     capacity = next(u.capacity for u in problem.units if u.name == unit)
-    return sum(r.amount * r.cycles for op in problem.operations for r in op.reservations if r.unit == unit) / capacity
+    return (
+        sum(r.amount * r.cycles for op in problem.operations for r in op.reservations if r.unit == unit)
+        / capacity
+    )
 
 
 def test_durations_that_keep_their_ratios_lose_nothing() -> None:

@@ -15,7 +15,9 @@ def test_writes_and_replaces(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["x.txt"]
 
 
-def test_an_interruption_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.txt"
     files.write(path, "old")
 

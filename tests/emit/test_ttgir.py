@@ -1,4 +1,5 @@
-"""Annotated TTGIR of the example kernels: every operation of the loop is marked, nothing else changes, Triton reads it."""
+"""Annotated TTGIR of the example kernels: every operation of the loop is marked, nothing else changes, Triton
+reads it."""
 
 import importlib.util
 from dataclasses import replace
@@ -22,7 +23,9 @@ FILES = sorted(FOLDER.glob("*.ttgir"))
 OTHER_VERSIONS = sorted((Path(__file__).parents[1] / "extract" / "fixtures").glob("*/fa_*.ttgir"))
 """The same kernels as five versions of Triton write them."""
 
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
 
 
 class Case(NamedTuple):
@@ -38,11 +41,14 @@ class Case(NamedTuple):
 
     def marked(self, *extra: Dialect) -> Loop:
         """The loop, annotated."""
-        return next(other for other in loops(read(self.text(*extra), "annotated")) if other.path == self.loop.path)
+        return next(
+            other for other in loops(read(self.text(*extra), "annotated")) if other.path == self.loop.path
+        )
 
 
 def case(path: Path) -> Case:
-    """The first loop of a file with a made-up schedule: one node after the other, every third in another group."""
+    """The first loop of a file with a made-up schedule: one node after the other, every third in another
+    group."""
     module = read(path.read_text(), path.name)
     loop = next(loop for loop in loops(module) if loop.schedulable)
     dependences = graph(module, loop)
@@ -149,13 +155,19 @@ def test_triton_compiles_what_it_is_handed(name: str, dialect: Dialect, skipped:
     made = case(FOLDER / f"{name}.ttgir")
     groups = tuple(0 if node.kind == "load" else 1 for node in made.graph.nodes)
     handed = made._replace(solution=replace(made.solution, group=groups, interval=10_000))
-    binary = finish(handed.text(dialect), name.split(".")[1], made.module.num_warps, skipped=frozenset(skipped))
+    binary = finish(
+        handed.text(dialect), name.split(".")[1], made.module.num_warps, skipped=frozenset(skipped)
+    )
     assert ("ttg.warp_specialize(" in binary.ttgir) == (dialect != "pipeline")
 
 
 def test_stores_behind_the_loop_belong_to_the_group_whose_result_they_write() -> None:
     made = case(FOLDER / "fa_fwd_subtiled.sm90.ttgir")
-    carriers = {op.index: op for op in made.module.functions[0].walk() if op.name in ("tt.descriptor_store", "tt.store")}
+    carriers = {
+        op.index: op
+        for op in made.module.functions[0].walk()
+        if op.name in ("tt.descriptor_store", "tt.store")
+    }
     marked = read(made.text("tasks"), "marked")
     for old, new in zip(made.module.functions[0].walk(), marked.functions[0].walk(), strict=True):
         if old.index in carriers:
@@ -166,7 +178,9 @@ def test_loads_that_run_ahead_are_in_earlier_stages() -> None:
     """As many stages ahead as their channel has slots beyond those in use."""
     made = case(FOLDER / "gemm.sm90.ttgir")
     loads = tuple(Value(node.id, node.id, slots=2) for node in made.graph.nodes if node.kind == "load")
-    handed = made._replace(problem=replace(made.problem, values=loads), solution=replace(made.solution, interval=10_000))
+    handed = made._replace(
+        problem=replace(made.problem, values=loads), solution=replace(made.solution, interval=10_000)
+    )
     marked = handed.marked("pipeline")
     stages = {op.name: op.attributes["loop.stage"] for op in marked.ops}
     assert (stages["tt.descriptor_load"], stages["ttng.warp_group_dot"]) == (0, 2)

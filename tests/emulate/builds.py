@@ -1,4 +1,5 @@
-"""Builds of the example kernels and of those in other forms, from schedules kept with the tests. One run of nvcc compiles them all."""
+"""Builds of the example kernels and of those in other forms, from schedules kept with the tests. One run of
+nvcc compiles them all."""
 
 from dataclasses import replace
 from functools import cache

@@ -14,8 +14,11 @@ from twill.emulate import load
 needs_triton = pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs Triton")
 
 
-def compiled(kernel: str, types: Mapping[str, str], constants: Mapping[str, int], arch: int = 90, warps: int = 4) -> Any:
-    """Triton's compilation of a kernel of `triton_kernels`; pointers are multiples of 16, and integers where there is a constant BM."""
+def compiled(
+    kernel: str, types: Mapping[str, str], constants: Mapping[str, int], arch: int = 90, warps: int = 4
+) -> Any:
+    """Triton's compilation of a kernel of `triton_kernels`; pointers are multiples of 16, and integers where
+    there is a constant BM."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
     from triton.compiler import compile as compiled_by_triton
@@ -25,12 +28,20 @@ def compiled(kernel: str, types: Mapping[str, str], constants: Mapping[str, int]
     function: Any = getattr(triton_kernels, kernel)
     names: Sequence[str] = function.arg_names
     whole = "BM" in constants
-    divisible = [i for i, name in enumerate(names) if name in types and (types[name][0] == "*" or (whole and types[name] == "i32"))]
+    divisible = [
+        i
+        for i, name in enumerate(names)
+        if name in types and (types[name][0] == "*" or (whole and types[name] == "i32"))
+    ]
     signature = {name: types.get(name, "constexpr") for name in names}
-    source = ASTSource(function, signature, dict(constants), {(i,): [["tt.divisibility", 16]] for i in divisible})
+    source = ASTSource(
+        function, signature, dict(constants), {(i,): [["tt.divisibility", 16]] for i in divisible}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compiled_by_triton(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps, "num_stages": 3})
+        return compiled_by_triton(
+            source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps, "num_stages": 3}
+        )
 
 
 def launch(made: Any, grid: Sequence[int], arguments: Sequence[Any], seed: int = 0) -> None:
@@ -38,4 +49,6 @@ def launch(made: Any, grid: Sequence[int], arguments: Sequence[Any], seed: int =
     kernel = load(made.asm["ptx"], f"{made.metadata.name}.ptx").kernel()
     scratch = np.zeros(max(1, made.metadata.global_scratch_size * int(np.prod(grid))), np.uint8)
     added = len(kernel.function.parameters) - len(arguments)
-    kernel.launch(grid, [*arguments, *[scratch, 0][:added]], shared=made.metadata.shared, seed=seed, strict=False)
+    kernel.launch(
+        grid, [*arguments, *[scratch, 0][:added]], shared=made.metadata.shared, seed=seed, strict=False
+    )

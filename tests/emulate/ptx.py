@@ -23,11 +23,21 @@ REGISTERS = """    .reg .pred %p<16>;
 """
 
 
-def kernel(body: str, parameters: Sequence[str] = (".u64 out",), *, shared: int = 0, threads: int = 32, outside: str = "") -> Module:
+def kernel(
+    body: str,
+    parameters: Sequence[str] = (".u64 out",),
+    *,
+    shared: int = 0,
+    threads: int = 32,
+    outside: str = "",
+) -> Module:
     """A module with one kernel, `k`; `tile` names its shared memory."""
     listed = ",\n".join(f"    .param {one}" for one in parameters)
     tile = f"    .shared .align 1024 .b8 tile[{shared}];\n" if shared else ""
-    text = f"{HEADER}{outside}\n.visible .entry k(\n{listed}\n)\n.reqntid {threads}, 1, 1\n{{\n{REGISTERS}{tile}{body}\n    ret;\n}}\n"
+    text = (
+        f"{HEADER}{outside}\n.visible .entry k(\n{listed}\n)\n.reqntid {threads}, 1,"
+        f" 1\n{{\n{REGISTERS}{tile}{body}\n    ret;\n}}\n"
+    )
     return load(text, "test.ptx")
 
 
@@ -35,9 +45,11 @@ PREFIXES = {16: "%h", 32: "%r", 64: "%d"}
 
 
 def evaluate(instruction: str, result: int, *inputs: Array) -> Array:
-    """What an instruction gives, in bits of the size `result`, for every element of arrays of the same length.
+    """What an instruction gives, in bits of the size `result`, for every element of arrays of the same
+    length.
 
-    In the text, {d} is the result's register and {a}, {b}, {c} those of the inputs, which have the inputs' sizes.
+    In the text, {d} is the result's register and {a}, {b}, {c} those of the inputs, which have the inputs'
+    sizes.
     """
     names, lines = dict[str, str](), list[str]()
     for i, (letter, values) in enumerate(zip("abc", inputs, strict=False)):
@@ -49,7 +61,11 @@ def evaluate(instruction: str, result: int, *inputs: Array) -> Array:
             f"ld.global.b{bits} {names[letter]}, [%d1];",
         ]
     names["d"] = f"{PREFIXES[result]}20"
-    lines += [instruction.format(**names), "ld.param.u64 %d1, [out];", f"mad.wide.u32 %d1, %r1, {result // 8}, %d1;"]
+    lines += [
+        instruction.format(**names),
+        "ld.param.u64 %d1, [out];",
+        f"mad.wide.u32 %d1, %r1, {result // 8}, %d1;",
+    ]
     lines.append(f"st.global.b{result} [%d1], {names['d']};")
     body = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nmad.lo.u32 %r1, %r2, 256, %r1;\n" + "\n".join(lines)
     size = -(-len(inputs[0]) // 256) * 256

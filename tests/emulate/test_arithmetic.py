@@ -1,4 +1,5 @@
-"""Integer, floating-point and conversion instructions, against exact arithmetic: Python's integers and fractions, exhaustive tables."""
+"""Integer, floating-point and conversion instructions, against exact arithmetic: Python's integers and
+fractions, exhaustive tables."""
 
 import math
 import struct
@@ -13,7 +14,9 @@ from tests.emulate.ptx import Array, evaluate
 
 RANDOM = np.random.default_rng(7)
 EDGES = (0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFF, 0x10000)
-WORDS = np.concatenate([RANDOM.integers(0, 1 << 32, 300, dtype=np.uint32), RANDOM.choice(np.array(EDGES, np.uint32), 300)])
+WORDS = np.concatenate(
+    [RANDOM.integers(0, 1 << 32, 300, dtype=np.uint32), RANDOM.choice(np.array(EDGES, np.uint32), 300)]
+)
 OTHERS, THIRDS = RANDOM.permutation(WORDS), RANDOM.permutation(WORDS)
 
 
@@ -26,10 +29,12 @@ Words: TypeAlias = Callable[[int], int] | Callable[[int, int], int] | Callable[[
 
 def expected(fn: Words, *inputs: Array, bits: int = 32) -> list[int]:
     apply: Any = fn
-    return [apply(*values) & (1 << bits) - 1 for values in zip(*(one.tolist() for one in inputs), strict=True)]
+    return [
+        apply(*values) & (1 << bits) - 1 for values in zip(*(one.tolist() for one in inputs), strict=True)
+    ]
 
 
-# --- integers ---------------------------------------------------------------------------------------------------------
+# --- integers ---------------------------------------------------------------------------------------------
 
 
 def truncated(a: int, b: int) -> int:
@@ -128,12 +133,18 @@ def test_three_words(name: str) -> None:
 def test_bit_fields_of_useful_lengths() -> None:
     at, length = RANDOM.integers(0, 40, 600, dtype=np.uint32), RANDOM.integers(0, 40, 600, dtype=np.uint32)
     for name in ("bfe.u32", "bfe.s32"):
-        assert evaluate(f"{name} {{d}}, {{a}}, {{b}}, {{c}};", 32, WORDS, at, length).tolist() == expected(THREE[name], WORDS, at, length)
-    assert evaluate("bfi.b32 {d}, {a}, {b}, {c}, 8;", 32, WORDS, OTHERS, at).tolist() == expected(inserted, WORDS, OTHERS, at)
+        assert evaluate(f"{name} {{d}}, {{a}}, {{b}}, {{c}};", 32, WORDS, at, length).tolist() == expected(
+            THREE[name], WORDS, at, length
+        )
+    assert evaluate("bfi.b32 {d}, {a}, {b}, {c}, 8;", 32, WORDS, OTHERS, at).tolist() == expected(
+        inserted, WORDS, OTHERS, at
+    )
 
 
 def test_logic_by_a_truth_table() -> None:
-    assert evaluate("lop3.b32 {d}, {a}, {b}, {c}, 0xE8;", 32, WORDS, OTHERS, THIRDS).tolist() == expected(majority, WORDS, OTHERS, THIRDS)
+    assert evaluate("lop3.b32 {d}, {a}, {b}, {c}, 0xE8;", 32, WORDS, OTHERS, THIRDS).tolist() == expected(
+        majority, WORDS, OTHERS, THIRDS
+    )
 
 
 ONE: dict[str, Callable[[int], int]] = {
@@ -162,14 +173,33 @@ def test_wide_products_and_carries() -> None:
     carried = evaluate(text, 32, WORDS, OTHERS, THIRDS)
     assert carried.tolist() == expected(lambda a, b, c: c + a + (a + b >> 32), WORDS, OTHERS, THIRDS)
     text = "mad.lo.cc.u32 %r30, {a}, {b}, {c};\n madc.hi.u32 {d}, {a}, {b}, 0;"
-    assert evaluate(text, 32, WORDS, OTHERS, THIRDS).tolist() == expected(lambda a, b, c: a * b + c >> 32, WORDS, OTHERS, THIRDS)
+    assert evaluate(text, 32, WORDS, OTHERS, THIRDS).tolist() == expected(
+        lambda a, b, c: a * b + c >> 32, WORDS, OTHERS, THIRDS
+    )
     text = "sub.cc.u32 {d}, {a}, {b};\n subc.u32 {d}, {c}, 0;"
-    assert evaluate(text, 32, WORDS, OTHERS, THIRDS).tolist() == expected(lambda a, b, c: c - (a < b), WORDS, OTHERS, THIRDS)
+    assert evaluate(text, 32, WORDS, OTHERS, THIRDS).tolist() == expected(
+        lambda a, b, c: c - (a < b), WORDS, OTHERS, THIRDS
+    )
 
 
-# --- floats -----------------------------------------------------------------------------------------------------------
+# --- floats -----------------------------------------------------------------------------------------------
 
-SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 2.0**-149, -(2.0**-149), 2.0**-126, 3.4028235e38, -3.4028235e38, 0.5, 1.5]
+SPECIAL = [
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1.0,
+    -1.0,
+    2.0**-149,
+    -(2.0**-149),
+    2.0**-126,
+    3.4028235e38,
+    -3.4028235e38,
+    0.5,
+    1.5,
+]
 
 
 def floats(count: int, spread: int = 60) -> Array:
@@ -217,14 +247,28 @@ def agree(found: Array, wanted: Iterable[float], *inputs: Array) -> None:
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 def test_fma_rounds_once(mode: str) -> None:
     with np.errstate(all="ignore"):
-        near = (-A.astype(np.float64) * B * (1 + RANDOM.integers(-2, 3, len(A)) * 2.0**-23)).astype(np.float32)
+        near = (-A.astype(np.float64) * B * (1 + RANDOM.integers(-2, 3, len(A)) * 2.0**-23)).astype(
+            np.float32
+        )
     for c in (C, near):
-        found = evaluate(f"fma.{mode}.f32 {{d}}, {{a}}, {{b}}, {{c}};", 32, A.view(np.uint32), B.view(np.uint32), c.view(np.uint32))
+        found = evaluate(
+            f"fma.{mode}.f32 {{d}}, {{a}}, {{b}}, {{c}};",
+            32,
+            A.view(np.uint32),
+            B.view(np.uint32),
+            c.view(np.uint32),
+        )
 
         def one(x: float, y: float, z: float) -> float:
-            return exact(Fraction(x) * Fraction(y) + Fraction(z), mode) if np.isfinite([x, y, z]).all() else math.nan
+            return (
+                exact(Fraction(x) * Fraction(y) + Fraction(z), mode)
+                if np.isfinite([x, y, z]).all()
+                else math.nan
+            )
 
-        agree(found, (one(*values) for values in zip(A.tolist(), B.tolist(), c.tolist(), strict=True)), A, B, c)
+        agree(
+            found, (one(*values) for values in zip(A.tolist(), B.tolist(), c.tolist(), strict=True)), A, B, c
+        )
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
@@ -248,7 +292,9 @@ def test_subnormals_are_flushed() -> None:
 @pytest.mark.parametrize(("name", "least"), [("min", True), ("max", False)])
 @pytest.mark.parametrize("nan", ["", ".NaN"])
 def test_extremes_and_nan(name: str, least: bool, nan: str) -> None:
-    found = evaluate(f"{name}{nan}.f32 {{d}}, {{a}}, {{b}};", 32, A.view(np.uint32), B.view(np.uint32)).view(np.float32)
+    found = evaluate(f"{name}{nan}.f32 {{d}}, {{a}}, {{b}};", 32, A.view(np.uint32), B.view(np.uint32)).view(
+        np.float32
+    )
     for a, b, one in zip(A.tolist(), B.tolist(), found.tolist(), strict=True):
         if math.isnan(a) or math.isnan(b):
             wanted = math.nan if nan or (math.isnan(a) and math.isnan(b)) else (b if math.isnan(a) else a)
@@ -267,7 +313,9 @@ def test_comparisons_with_nan() -> None:
     def one(compare: str) -> list[int]:
         values = np.array([1.0, 2.0, math.nan, math.inf], np.float32).view(np.uint32)
         others = np.array([2.0, 2.0, 1.0, math.nan], np.float32).view(np.uint32)
-        return evaluate(f"setp.{compare}.f32 %p1, {{a}}, {{b}};\nselp.u32 {{d}}, 1, 0, %p1;", 32, values, others).tolist()
+        return evaluate(
+            f"setp.{compare}.f32 %p1, {{a}}, {{b}};\nselp.u32 {{d}}, 1, 0, %p1;", 32, values, others
+        ).tolist()
 
     assert one("lt") == [1, 0, 0, 0]
     assert one("ltu") == [1, 0, 1, 1]
@@ -308,12 +356,14 @@ def test_functions(name: str) -> None:
     assert np.allclose(found, APPROXIMATE[name](values.astype(np.float64)), rtol=1e-6)
 
 
-# --- packed and narrow ------------------------------------------------------------------------------------------------
+# --- packed and narrow ------------------------------------------------------------------------------------
 
 
 def test_packed_halves() -> None:
     a, b, c = (RANDOM.standard_normal(800).astype(np.float16) for _ in range(3))
-    found = evaluate("fma.rn.f16x2 {d}, {a}, {b}, {c};", 32, a.view(np.uint32), b.view(np.uint32), c.view(np.uint32))
+    found = evaluate(
+        "fma.rn.f16x2 {d}, {a}, {b}, {c};", 32, a.view(np.uint32), b.view(np.uint32), c.view(np.uint32)
+    )
     wanted = [
         exact(Fraction(x) * Fraction(y) + Fraction(z), "rn", -24, 11, 15)
         for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
@@ -327,7 +377,9 @@ def test_bf16() -> None:
     a, b, c = (RANDOM.integers(0x3000, 0x4800, 400).astype(np.uint16) for _ in range(3))
     values = [((one.astype(np.uint32) << 16).view(np.float32)).tolist() for one in (a, b, c)]
     found = evaluate("fma.rn.bf16 {d}, {a}, {b}, {c};", 16, a, b, c)
-    wanted = [exact(Fraction(x) * Fraction(y) + Fraction(z), "rn", -133, 8) for x, y, z in zip(*values, strict=True)]
+    wanted = [
+        exact(Fraction(x) * Fraction(y) + Fraction(z), "rn", -133, 8) for x, y, z in zip(*values, strict=True)
+    ]
     assert (found.astype(np.uint32) << 16).view(np.float32).tolist() == wanted
 
 
@@ -340,7 +392,9 @@ def value_of(code: int, exponent: int, fraction: int, kind: str) -> float:
         return sign * math.inf if f == 0 else math.nan
     if kind == "e4m3" and e == top and f == 7:
         return math.nan
-    return sign * (math.ldexp(f, 1 - bias - fraction) if e == 0 else math.ldexp((1 << fraction) + f, e - bias - fraction))
+    return sign * (
+        math.ldexp(f, 1 - bias - fraction) if e == 0 else math.ldexp((1 << fraction) + f, e - bias - fraction)
+    )
 
 
 @pytest.mark.parametrize(("kind", "exponent", "fraction"), [("e4m3", 4, 3), ("e5m2", 5, 2)])
@@ -356,10 +410,20 @@ def test_8_bit_floats_are_rounded_and_saturate(kind: str, exponent: int, fractio
     table = {code: value_of(code, exponent, fraction, kind) for code in range(256)}
     finite = {code: value for code, value in table.items() if math.isfinite(value)}
     tops = max(finite.values())
-    middles = [(a + b) / 2 for a, b in zip(sorted(finite.values()), sorted(finite.values())[1:], strict=False)]
-    values = np.array([*finite.values(), *middles, *(m * 1.001 for m in middles), 1e9, -1e9, math.inf, -math.inf, math.nan], np.float32)
+    middles = [
+        (a + b) / 2 for a, b in zip(sorted(finite.values()), sorted(finite.values())[1:], strict=False)
+    ]
+    values = np.array(
+        [*finite.values(), *middles, *(m * 1.001 for m in middles), 1e9, -1e9, math.inf, -math.inf, math.nan],
+        np.float32,
+    )
     other = np.full(len(values), 1.0, np.float32)
-    found = evaluate(f"cvt.rn.satfinite.{kind}x2.f32 {{d}}, {{a}}, {{b}};", 16, other.view(np.uint32), values.view(np.uint32))
+    found = evaluate(
+        f"cvt.rn.satfinite.{kind}x2.f32 {{d}}, {{a}}, {{b}};",
+        16,
+        other.view(np.uint32),
+        values.view(np.uint32),
+    )
     for value, code in zip(values.tolist(), (found & 255).tolist(), strict=True):
         if math.isnan(value):
             assert code == 0x7F
@@ -373,7 +437,10 @@ def test_8_bit_floats_are_rounded_and_saturate(kind: str, exponent: int, fractio
 
 
 def test_float_to_integer() -> None:
-    values = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 2.7, -2.7, 1e20, -1e20, math.nan, math.inf, -math.inf, 2147483520.0], np.float32)
+    values = np.array(
+        [0.5, 1.5, 2.5, -0.5, -1.5, 2.7, -2.7, 1e20, -1e20, math.nan, math.inf, -math.inf, 2147483520.0],
+        np.float32,
+    )
     text = "cvt.{mode}.s32.f32 {{d}}, {{a}};"
 
     def one(mode: str) -> list[int]:
@@ -397,7 +464,9 @@ def test_narrowing(mode: str) -> None:
     assert found.tolist() == [exact(Fraction(x), mode) for x in values.tolist()]
     if mode in ("rn", "rz"):
         found = evaluate(f"cvt.{mode}.bf16.f32 {{d}}, {{a}};", 16, single.view(np.uint32))
-        assert (found.astype(np.uint32) << 16).view(np.float32).tolist() == [exact(Fraction(x), mode, -133, 8) for x in single.tolist()]
+        assert (found.astype(np.uint32) << 16).view(np.float32).tolist() == [
+            exact(Fraction(x), mode, -133, 8) for x in single.tolist()
+        ]
     found = evaluate(f"cvt.{mode}.f32.s32 {{d}}, {{a}};", 32, WORDS).view(np.float32)
     assert found.tolist() == [exact(Fraction(signed(x)), mode) for x in WORDS.tolist()]
 
@@ -410,15 +479,21 @@ def test_tf32_rounds_away_from_zero() -> None:
 
 def test_integers_change_size() -> None:
     assert evaluate("cvt.s64.s32 {d}, {a};", 64, WORDS).tolist() == expected(signed, WORDS, bits=64)
-    assert evaluate("cvt.s32.s8 {d}, {a};", 32, WORDS).tolist() == expected(lambda a: signed(a & 255, 8), WORDS)
-    assert evaluate("cvt.sat.u8.s32 {d}, {a};", 32, WORDS).tolist() == expected(lambda a: min(max(signed(a), 0), 255), WORDS)
+    assert evaluate("cvt.s32.s8 {d}, {a};", 32, WORDS).tolist() == expected(
+        lambda a: signed(a & 255, 8), WORDS
+    )
+    assert evaluate("cvt.sat.u8.s32 {d}, {a};", 32, WORDS).tolist() == expected(
+        lambda a: min(max(signed(a), 0), 255), WORDS
+    )
 
 
 def test_moves_between_sizes() -> None:
     text = "mov.b32 {{%h1, %h2}}, {a};\nmov.b32 {d}, {{%h2, %h1}};"
     assert evaluate(text, 32, WORDS).tolist() == expected(lambda a: a >> 16 | a << 16, WORDS)
     text = "mov.b64 {d}, {{{a}, {b}}};"
-    assert evaluate(text, 64, WORDS, OTHERS).tolist() == expected(lambda a, b: a | b << 32, WORDS, OTHERS, bits=64)
+    assert evaluate(text, 64, WORDS, OTHERS).tolist() == expected(
+        lambda a, b: a | b << 32, WORDS, OTHERS, bits=64
+    )
 
 
 def test_packed_single_floats() -> None:
@@ -434,4 +509,9 @@ def test_literals() -> None:
     assert evaluate("mov.f64 {d}, 0d4000000000000000;", 64, nothing).view(np.float64)[0] == 2.0
     assert evaluate("mov.u32 {d}, 0xFFu;".replace("u;", ";"), 32, nothing)[0] == 255
     assert evaluate("add.s32 {d}, {a}, -1;", 32, nothing)[0] == 0xFFFFFFFF
-    assert struct.unpack("<f", struct.pack("<I", evaluate("add.f32 {d}, 0f00000000, 0f80000000;", 32, nothing)[0]))[0] == 0.0
+    assert (
+        struct.unpack(
+            "<f", struct.pack("<I", evaluate("add.f32 {d}, 0f00000000, 0f80000000;", 32, nothing)[0])
+        )[0]
+        == 0.0
+    )

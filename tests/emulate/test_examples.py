@@ -18,7 +18,9 @@ def test_generated_code_computes_what_its_ttgir_computes(kernel: str) -> None:
     compared = run(build(kernel), Request(numbers(kernel)))
     assert all(one.good for one in compared), compared
     wanted = next((names for start, names in RESULTS.items() if kernel.startswith(start)), {"c"})
-    assert {one.argument for one in compared if one.values > 1000 or (one.values > 100 and one.argument == "lse")} >= wanted - {"sums"}
+    assert {
+        one.argument for one in compared if one.values > 1000 or (one.values > 100 and one.argument == "lse")
+    } >= wanted - {"sums"}
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
@@ -30,7 +32,8 @@ def test_code_in_other_forms(kernel: str) -> None:
 
 
 def test_a_persistent_block_computes_tile_after_tile() -> None:
-    """Slots and phases go on from tile to tile, and a tile's staging is free again before the next one is written."""
+    """Slots and phases go on from tile to tile, and a tile's staging is free again before the next one is
+    written."""
     compared = run(build("gemm_persistent"), Request({"M": 256, "N": 512, "K": 200}))
     assert [one.good for one in compared if one.changed] == [True]
     assert any(one.values > 100_000 for one in compared)

@@ -1,4 +1,5 @@
-"""What PTX forbids or leaves undefined is reported, each case by a small kernel; and the same kernel without the mistake runs."""
+"""What PTX forbids or leaves undefined is reported, each case by a small kernel; and the same kernel without
+the mistake runs."""
 
 from typing import Any
 
@@ -27,7 +28,8 @@ ROLES = """
     mul.wide.u32 %d2, %r1, 4;
     add.s64 %d1, %d1, %d2;
 """
-"""%p1 thread 0, %p2 warp 0, %p3 warp 1; %r6 the lane's word in the tile; %d1 the thread's word of the output."""
+"""%p1 thread 0, %p2 warp 0, %p3 warp 1; %r6 the lane's word in the tile; %d1 the thread's word of the
+output."""
 
 BARRIER = """
     mov.u32 %r10, tile;
@@ -87,9 +89,12 @@ def refused(body: str, message: str, threads: int = 64) -> None:
         run(body, threads)
 
 
-# --- threads among themselves -----------------------------------------------------------------------------------------
+# --- threads among themselves -----------------------------------------------------------------------------
 
-PASS = "    @%p2 st.shared.u32 [%r6], %r3;\n    {sync}\n    @%p3 ld.shared.u32 %r20, [%r6];\n    @%p3 st.global.u32 [%d1], %r20;\n"
+PASS = (
+    "    @%p2 st.shared.u32 [%r6], %r3;\n    {sync}\n    @%p3 ld.shared.u32 %r20, [%r6];\n    @%p3"
+    " st.global.u32 [%d1], %r20;\n"
+)
 
 
 def test_a_barrier_orders_a_store_and_a_load() -> None:
@@ -101,12 +106,17 @@ def test_a_load_with_no_barrier_after_the_store() -> None:
 
 
 def test_a_store_with_no_barrier_after_the_load() -> None:
-    body = PASS.format(sync="bar.sync 0;") + "    @%p2 st.shared.u32 [%r6], %r1;\n    @%p2 st.shared.u32 [%r6], 99;\n"
+    body = (
+        PASS.format(sync="bar.sync 0;")
+        + "    @%p2 st.shared.u32 [%r6], %r1;\n    @%p2 st.shared.u32 [%r6], 99;\n"
+    )
     refused(body, "overwritten without synchronization after it is read by warp 1")
 
 
 def test_two_stores_with_no_barrier_between() -> None:
-    refused("    st.shared.u32 [%r6], %r1;\n", "overwritten without synchronization after its write by warp 0")
+    refused(
+        "    st.shared.u32 [%r6], %r1;\n", "overwritten without synchronization after its write by warp 0"
+    )
 
 
 def test_two_stores_of_the_same_value_are_harmless() -> None:
@@ -131,7 +141,7 @@ def test_a_lane_does_not_arrive_for_the_others() -> None:
     refused(BARRIER + body.format(sync=""), "read without synchronization after its write by warp 0")
 
 
-# --- barriers ---------------------------------------------------------------------------------------------------------
+# --- barriers ---------------------------------------------------------------------------------------------
 
 
 def test_a_barrier_that_awaits_too_many() -> None:
@@ -139,7 +149,10 @@ def test_a_barrier_that_awaits_too_many() -> None:
 
 
 def test_a_barrier_with_two_counts() -> None:
-    refused("    @%p2 bra A;\n    bar.sync 1, 128;\n    bra B;\nA:\n    bar.sync 1, 64;\nB:\n", "used with .* threads while")
+    refused(
+        "    @%p2 bra A;\n    bar.sync 1, 128;\n    bra B;\nA:\n    bar.sync 1, 64;\nB:\n",
+        "used with .* threads while",
+    )
 
 
 def test_a_barrier_for_a_part_of_a_warp() -> None:
@@ -152,7 +165,8 @@ def test_more_barriers_than_there_are() -> None:
 
 def test_lanes_that_do_not_come_to_a_barrier() -> None:
     refused(
-        "    setp.lt.u32 %p7, %r3, 5;\n    @%p7 bra A;\n    bar.sync 0;\nA:\n    bar.sync 1;\n", "lanes 0x1f of the warp have not arrived"
+        "    setp.lt.u32 %p7, %r3, 5;\n    @%p7 bra A;\n    bar.sync 0;\nA:\n    bar.sync 1;\n",
+        "lanes 0x1f of the warp have not arrived",
     )
 
 
@@ -164,7 +178,7 @@ def test_registers_of_an_sm_are_limited() -> None:
     refused("    setmaxnreg.inc.sync.aligned.u32 256;\n" * 1, "deadlock|of a warp that has", threads=1024)
 
 
-# --- mbarriers --------------------------------------------------------------------------------------------------------
+# --- mbarriers --------------------------------------------------------------------------------------------
 
 
 def test_an_mbarrier_that_was_not_initialized() -> None:
@@ -173,12 +187,16 @@ def test_an_mbarrier_that_was_not_initialized() -> None:
 
 def test_an_mbarrier_that_other_warps_can_not_know_of() -> None:
     refused(
-        BARRIER.replace("bar.sync 0;", "") + "    @%p3 mbarrier.arrive.shared.b64 _, [%r10];\n", "no initialized mbarrier|initialization"
+        BARRIER.replace("bar.sync 0;", "") + "    @%p3 mbarrier.arrive.shared.b64 _, [%r10];\n",
+        "no initialized mbarrier|initialization",
     )
 
 
 def test_too_many_arrivals() -> None:
-    refused(BARRIER + "    @%p2 mbarrier.arrive.shared.b64 _, [%r10], 2;\n", "2 arrivals on an mbarrier with 1 of 1 arrivals pending")
+    refused(
+        BARRIER + "    @%p2 mbarrier.arrive.shared.b64 _, [%r10], 2;\n",
+        "2 arrivals on an mbarrier with 1 of 1 arrivals pending",
+    )
 
 
 def test_an_mbarrier_that_is_initialized_twice() -> None:
@@ -186,7 +204,9 @@ def test_an_mbarrier_that_is_initialized_twice() -> None:
 
 
 def test_an_mbarrier_that_is_initialized_again() -> None:
-    run(BARRIER + "    @%p1 mbarrier.inval.shared.b64 [%r10];\n    @%p1 mbarrier.init.shared.b64 [%r10], 1;\n")
+    run(
+        BARRIER + "    @%p1 mbarrier.inval.shared.b64 [%r10];\n    @%p1 mbarrier.init.shared.b64 [%r10], 1;\n"
+    )
 
 
 def test_data_over_an_mbarrier() -> None:
@@ -194,14 +214,20 @@ def test_data_over_an_mbarrier() -> None:
 
 
 def test_an_mbarrier_that_the_async_proxy_can_not_know_of() -> None:
-    refused(BARRIER.replace("fence.mbarrier_init.release.cluster;", "") + LOAD, "no fence since its initialization")
+    refused(
+        BARRIER.replace("fence.mbarrier_init.release.cluster;", "") + LOAD,
+        "no fence since its initialization",
+    )
 
 
 def test_a_phase_that_nobody_completes() -> None:
-    refused(BARRIER + WAIT, "deadlock: .* warps 0, 1 at .* phase 0 of the mbarrier at byte 0x1000, with 1 of 1 arrivals pending")
+    refused(
+        BARRIER + WAIT,
+        "deadlock: .* warps 0, 1 at .* phase 0 of the mbarrier at byte 0x1000, with 1 of 1 arrivals pending",
+    )
 
 
-# --- TMA --------------------------------------------------------------------------------------------------------------
+# --- TMA --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -222,9 +248,14 @@ def test_a_load_that_is_in_flight_at_the_exit() -> None:
 def test_fewer_bytes_than_arrive() -> None:
     half = LOAD.replace("1024", "512")
     refused(BARRIER + half + WAIT, "deadlock: .* -512 bytes")
-    twice = half.replace("    @%p1 mbarrier", "    add.u32 %r13, %r5, 1024;\n    @%p1 mbarrier").replace("512", "1024")
+    twice = half.replace("    @%p1 mbarrier", "    add.u32 %r13, %r5, 1024;\n    @%p1 mbarrier").replace(
+        "512", "1024"
+    )
     again = twice.splitlines()[-1].replace("[%r5]", "[%r13]")
-    refused(BARRIER + twice + again + WAIT, "a phase of an mbarrier completes while a copy of it, issued at PTX line")
+    refused(
+        BARRIER + twice + again + WAIT,
+        "a phase of an mbarrier completes while a copy of it, issued at PTX line",
+    )
 
 
 def test_more_bytes_than_arrive() -> None:
@@ -240,7 +271,9 @@ def test_a_load_over_what_is_still_read() -> None:
 def test_a_store() -> None:
     kept = SOURCE.copy()
     made = kernel(
-        ROLES + FILL + "    fence.proxy.async;\n    bar.sync 0;\n" + STORE + DONE, (".u64 out", MAP.removeprefix(".param ")), shared=4096
+        ROLES + FILL + "    fence.proxy.async;\n    bar.sync 0;\n" + STORE + DONE,
+        (".u64 out", MAP.removeprefix(".param ")),
+        shared=4096,
     )
     made.kernel().launch((1,), [np.zeros(32, np.uint32), Mapped(kept, BOX)])
     assert kept[16:32].view(np.uint32).ravel().tolist() == [i // 32 for i in range(256)]
@@ -252,12 +285,17 @@ def test_a_store_of_what_the_async_proxy_does_not_see() -> None:
 
 
 def test_a_store_of_what_was_never_written() -> None:
-    refused("    fence.proxy.async;\n    bar.sync 0;\n" + STORE + DONE, "reads shared memory that was never written")
+    refused(
+        "    fence.proxy.async;\n    bar.sync 0;\n" + STORE + DONE,
+        "reads shared memory that was never written",
+    )
 
 
 def test_an_overwrite_of_what_a_store_reads() -> None:
     ready = FILL + "    fence.proxy.async;\n    bar.sync 0;\n" + STORE
-    run(ready + "    @%p1 cp.async.bulk.wait_group.read 0;\n    bar.sync 0;\n" + FILL.replace("FILL", "AGAIN"))
+    run(
+        ready + "    @%p1 cp.async.bulk.wait_group.read 0;\n    bar.sync 0;\n" + FILL.replace("FILL", "AGAIN")
+    )
     refused(
         ready + FILL.replace("FILL", "AGAIN").replace("%r20, 0;", "%r20, 3;") + DONE,
         "without synchronization after",
@@ -269,7 +307,10 @@ def test_a_store_in_flight_at_the_exit() -> None:
 
 
 def test_a_place_that_tma_can_not_reach() -> None:
-    refused(BARRIER + LOAD.replace("mov.u32 %r11, 0;", "mov.u32 %r11, 0;\n    add.u32 %r5, %r5, 16;") + WAIT, "not a multiple of 128")
+    refused(
+        BARRIER + LOAD.replace("mov.u32 %r11, 0;", "mov.u32 %r11, 0;\n    add.u32 %r5, %r5, 16;") + WAIT,
+        "not a multiple of 128",
+    )
 
 
 def test_a_tensor_map_of_nothing() -> None:
@@ -281,10 +322,13 @@ def test_a_tensor_map_of_nothing() -> None:
 def test_what_a_tensor_map_must_keep() -> None:
     made = kernel(ROLES + BARRIER + LOAD + WAIT, (".u64 out", MAP.removeprefix(".param ")), shared=4160)
     with pytest.raises(HazardError, match="stride of 60 bytes is not a multiple of 16"):
-        made.kernel().launch((1,), [np.zeros(32, np.uint32), Mapped(SOURCE.copy(), TensorMap(0, "f16", (30, 64), (60,), (32, 16)))])
+        made.kernel().launch(
+            (1,),
+            [np.zeros(32, np.uint32), Mapped(SOURCE.copy(), TensorMap(0, "f16", (30, 64), (60,), (32, 16)))],
+        )
 
 
-# --- cp.async ---------------------------------------------------------------------------------------------------------
+# --- cp.async ---------------------------------------------------------------------------------------------
 
 COPY = "    cp.async.ca.shared.global [%r6], [%d1], 4;\n    cp.async.commit_group;\n"
 
@@ -301,13 +345,19 @@ def test_a_copy_is_known_to_other_warps_by_a_barrier() -> None:
 
 
 def test_an_mbarrier_waits_for_copies() -> None:
-    arrive = "    @%p1 cp.async.ca.shared.global [%r6], [%d1], 4;\n    @%p1 cp.async.mbarrier.arrive.noinc.shared.b64 [%r10];\n"
+    arrive = (
+        "    @%p1 cp.async.ca.shared.global [%r6], [%d1], 4;\n    @%p1"
+        " cp.async.mbarrier.arrive.noinc.shared.b64 [%r10];\n"
+    )
     only = READ.replace("ld.shared.u32 %r20, [%r6]", "ld.shared.u32 %r20, [tile]")
     run(BARRIER + arrive + WAIT + only)
-    refused(BARRIER + arrive + "    @%p1 ld.shared.u32 %r20, [tile];\n", "read without synchronization after its write by cp.async")
+    refused(
+        BARRIER + arrive + "    @%p1 ld.shared.u32 %r20, [tile];\n",
+        "read without synchronization after its write by cp.async",
+    )
 
 
-# --- wgmma ------------------------------------------------------------------------------------------------------------
+# --- wgmma ------------------------------------------------------------------------------------------------
 
 ACCUMULATORS = "{%f0, %f1, %f2, %f3}"
 PREPARE = """
@@ -327,7 +377,8 @@ FILL:
     or.b64 %d20, %d20, 0x0000001000080000;
     add.u64 %d21, %d20, 128;
 """
-"""Ones in 4096 bytes. %d20 describes A, 64 by 16, %d21 B, 8 by 16: no swizzle, 128 bytes between pieces along K, 256 along rows."""
+"""Ones in 4096 bytes. %d20 describes A, 64 by 16, %d21 B, 8 by 16: no swizzle, 128 bytes between pieces along
+K, 256 along rows."""
 MMA = """
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d20, %d21, {adds}, 1, 1, 0, 0;
     wgmma.commit_group.sync.aligned;
@@ -373,7 +424,11 @@ def test_a_wgmma_with_no_fence() -> None:
 
 
 def test_an_accumulator_written_in_flight() -> None:
-    refused(ready() + START + mma() + "    mov.f32 %f2, 0f00000000;\n" + END, "written while a wgmma on it is in flight", threads=128)
+    refused(
+        ready() + START + mma() + "    mov.f32 %f2, 0f00000000;\n" + END,
+        "written while a wgmma on it is in flight",
+        threads=128,
+    )
 
 
 def test_operands_overwritten_in_flight() -> None:
@@ -386,18 +441,31 @@ def test_a_in_registers_overwritten_in_flight() -> None:
     fragment = "".join(f"    mov.u32 %r{30 + i}, 0x3c003c00;\n" for i in range(4))
     issue = mma().replace("%d20, %d21", "{%r30, %r31, %r32, %r33}, %d21").replace("1, 1, 0, 0", "1, 1, 0")
     assert set(run(ready() + fragment + START + issue + END + RESULT, threads=128).tolist()) == {16}
-    refused(ready() + fragment + START + issue + "    mov.u32 %r31, 0;\n" + END, "a register with A was written while", threads=128)
+    refused(
+        ready() + fragment + START + issue + "    mov.u32 %r31, 0;\n" + END,
+        "a register with A was written while",
+        threads=128,
+    )
 
 
 def test_a_warpgroup_that_is_not_whole() -> None:
-    refused(ready().replace("bar.sync 0", "bar.sync 0") + START + "    @%p2 bra SKIP;\n" + mma() + END + "SKIP:\n", "deadlock", threads=128)
+    refused(
+        ready().replace("bar.sync 0", "bar.sync 0")
+        + START
+        + "    @%p2 bra SKIP;\n"
+        + mma()
+        + END
+        + "SKIP:\n",
+        "deadlock",
+        threads=128,
+    )
 
 
 def test_a_descriptor_with_reserved_bits() -> None:
     refused(ready() + "    or.b64 %d20, %d20, 0x4000;\n" + START + mma() + END, "reserved bits", threads=128)
 
 
-# --- polling ----------------------------------------------------------------------------------------------------------
+# --- polling ----------------------------------------------------------------------------------------------
 
 POLL = """
 POLL:

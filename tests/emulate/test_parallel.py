@@ -20,13 +20,17 @@ TO_LANE = """
 MAP = ".align 64 .b8 map[128]"
 
 
-def run(body: str, threads: int = 32, ctas: int = 1, cluster: int = 1, shared: int = 0, seed: int = 0) -> list[int]:
+def run(
+    body: str, threads: int = 32, ctas: int = 1, cluster: int = 1, shared: int = 0, seed: int = 0
+) -> list[int]:
     out = np.zeros(threads * ctas, np.uint32)
-    kernel(TO_LANE + body, shared=shared, threads=threads).kernel().launch((ctas,), [out], cluster=(cluster,), seed=seed)
+    kernel(TO_LANE + body, shared=shared, threads=threads).kernel().launch(
+        (ctas,), [out], cluster=(cluster,), seed=seed
+    )
     return out.tolist()
 
 
-# --- lanes ------------------------------------------------------------------------------------------------------------
+# --- lanes ------------------------------------------------------------------------------------------------
 
 
 SHUFFLES: list[tuple[str, int, int, Callable[[int], int]]] = [
@@ -41,31 +45,52 @@ SHUFFLES: list[tuple[str, int, int, Callable[[int], int]]] = [
 
 @pytest.mark.parametrize(("mode", "b", "c", "source"), SHUFFLES)
 def test_shuffles(mode: str, b: int, c: int, source: Callable[[int], int]) -> None:
-    found = run(f"    mul.lo.u32 %r5, %r1, 7;\n    shfl.sync.{mode}.b32 %r6, %r5, {b}, {c}, -1;\n    st.global.u32 [%d1], %r6;\n")
+    found = run(
+        f"    mul.lo.u32 %r5, %r1, 7;\n    shfl.sync.{mode}.b32 %r6, %r5, {b}, {c}, -1;\n    st.global.u32"
+        " [%d1], %r6;\n"
+    )
     assert found == [7 * source(lane) for lane in range(32)]
 
 
 def test_the_predicate_of_a_shuffle() -> None:
-    found = run("    shfl.sync.down.b32 %r6|%p2, %r1, 3, 31, -1;\n    selp.u32 %r7, 1, 0, %p2;\n    st.global.u32 [%d1], %r7;\n")
+    found = run(
+        "    shfl.sync.down.b32 %r6|%p2, %r1, 3, 31, -1;\n    selp.u32 %r7, 1, 0, %p2;\n    st.global.u32"
+        " [%d1], %r7;\n"
+    )
     assert found == [int(lane + 3 < 32) for lane in range(32)]
 
 
 THIRDS = sum(1 << i for i in range(0, 32, 3))
 
 
-@pytest.mark.parametrize(("vote", "wanted"), [("ballot.b32", THIRDS), ("any.pred", 1), ("all.pred", 0), ("uni.pred", 0)])
+@pytest.mark.parametrize(
+    ("vote", "wanted"), [("ballot.b32", THIRDS), ("any.pred", 1), ("all.pred", 0), ("uni.pred", 0)]
+)
 def test_votes(vote: str, wanted: int) -> None:
-    made = f"vote.sync.{vote} %r6, %p2, -1;" if "ballot" in vote else f"vote.sync.{vote} %p4, %p2, -1;\n    selp.u32 %r6, 1, 0, %p4;"
-    assert set(run(f"    rem.u32 %r5, %r1, 3;\n    setp.eq.u32 %p2, %r5, 0;\n    {made}\n    st.global.u32 [%d1], %r6;\n")) == {wanted}
+    made = (
+        f"vote.sync.{vote} %r6, %p2, -1;"
+        if "ballot" in vote
+        else f"vote.sync.{vote} %p4, %p2, -1;\n    selp.u32 %r6, 1, 0, %p4;"
+    )
+    assert set(
+        run(
+            f"    rem.u32 %r5, %r1, 3;\n    setp.eq.u32 %p2, %r5, 0;\n    {made}\n    st.global.u32 [%d1],"
+            " %r6;\n"
+        )
+    ) == {wanted}
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("add.u32", 496), ("max.s32", 31), ("min.u32", 0), ("xor.b32", 0), ("or.b32", 31)])
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("add.u32", 496), ("max.s32", 31), ("min.u32", 0), ("xor.b32", 0), ("or.b32", 31)]
+)
 def test_reductions_of_a_warp(name: str, wanted: int) -> None:
     assert set(run(f"    redux.sync.{name} %r6, %r1, -1;\n    st.global.u32 [%d1], %r6;\n")) == {wanted}
 
 
 def test_matches() -> None:
-    found = run("    and.b32 %r5, %r1, 3;\n    match.any.sync.b32 %r6, %r5, -1;\n    st.global.u32 [%d1], %r6;\n")
+    found = run(
+        "    and.b32 %r5, %r1, 3;\n    match.any.sync.b32 %r6, %r5, -1;\n    st.global.u32 [%d1], %r6;\n"
+    )
     assert found == [0x11111111 << (lane & 3) for lane in range(32)]
 
 
@@ -74,7 +99,7 @@ def test_one_lane_is_elected() -> None:
     assert sum(found) == 1
 
 
-# --- atomics ----------------------------------------------------------------------------------------------------------
+# --- atomics ----------------------------------------------------------------------------------------------
 
 
 def test_atomic_operations_return_what_was_there() -> None:
@@ -99,12 +124,15 @@ def test_compare_and_swap() -> None:
 
 
 def test_a_store_beside_atomic_operations() -> None:
-    body = "    @%p1 st.shared.u32 [tile], 7;\n    bar.sync 0;\n    red.shared.add.u32 [tile], 2;\n    @%p1 st.shared.u32 [tile], 8;\n"
+    body = (
+        "    @%p1 st.shared.u32 [tile], 7;\n    bar.sync 0;\n    red.shared.add.u32 [tile], 2;\n    @%p1"
+        " st.shared.u32 [tile], 8;\n"
+    )
     with pytest.raises(HazardError, match="without synchronization after"):
         run(body, threads=64, shared=16)
 
 
-# --- clusters ---------------------------------------------------------------------------------------------------------
+# --- clusters ---------------------------------------------------------------------------------------------
 
 MEET = "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n"
 EXCHANGE = """
@@ -120,9 +148,17 @@ EXCHANGE = """
 @pytest.mark.parametrize("seed", [0, 1])
 def test_ctas_exchange_their_shared_memory(seed: int) -> None:
     body = (
-        EXCHANGE + "    st.shared::cluster.u32 [%r9], %r2;\n" + MEET + "    ld.shared.u32 %r11, [%r10];\n    st.global.u32 [%d1], %r11;\n"
+        EXCHANGE
+        + "    st.shared::cluster.u32 [%r9], %r2;\n"
+        + MEET
+        + "    ld.shared.u32 %r11, [%r10];\n    st.global.u32 [%d1], %r11;\n"
     )
-    assert run(body, ctas=4, cluster=2, shared=128, seed=seed) == [*range(32, 64), *range(32), *range(96, 128), *range(64, 96)]
+    assert run(body, ctas=4, cluster=2, shared=128, seed=seed) == [
+        *range(32, 64),
+        *range(32),
+        *range(96, 128),
+        *range(64, 96),
+    ]
 
 
 def test_a_cluster_that_does_not_meet() -> None:
@@ -137,9 +173,8 @@ def test_an_arrival_in_another_cta() -> None:
         + "    @%p1 mbarrier.init.shared.b64 [%r5], 1;\n    fence.mbarrier_init.release.cluster;\n"
         + MEET
         + "    @%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r8];\n"
-        + "WAIT:\n    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r5], 0;\n    @!%p2 bra WAIT;\n"
-        + "    st.global.u32 [%d1], %r6;\n"
-        + MEET
+        + "WAIT:\n    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r5], 0;\n    @!%p2 bra"
+        " WAIT;\n" + "    st.global.u32 [%d1], %r6;\n" + MEET
     )
     assert run(body, ctas=2, cluster=2, shared=128) == [0] * 32 + [1] * 32
 
@@ -159,7 +194,7 @@ def test_a_store_that_completes_in_another_cta() -> None:
     assert run(body, ctas=2, cluster=2, shared=192) == [*range(32, 64), *range(32)]
 
 
-# --- TMA --------------------------------------------------------------------------------------------------------------
+# --- TMA --------------------------------------------------------------------------------------------------
 
 THROUGH = """
     mov.u32 %r5, tile;
@@ -271,7 +306,7 @@ WAIT:
     assert out.tolist() == a.view(np.uint32).ravel()[:32].tolist() * 2
 
 
-# --- work that is taken over ------------------------------------------------------------------------------------------
+# --- work that is taken over ------------------------------------------------------------------------------
 
 
 def test_a_cta_takes_over_the_work_of_others() -> None:
@@ -310,7 +345,7 @@ DONE:
     assert out.tolist() == [1] * 12
 
 
-# --- flags in shared memory -------------------------------------------------------------------------------------------
+# --- flags in shared memory -------------------------------------------------------------------------------
 
 FLAG = """
     shr.u32 %r5, %r1, 5;
@@ -334,14 +369,27 @@ END:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("how", "fence"), [(("release", "acquire"), ""), (("relaxed", "relaxed"), "fence.acq_rel.cta;")])
+@pytest.mark.parametrize(
+    ("how", "fence"), [(("release", "acquire"), ""), (("relaxed", "relaxed"), "fence.acq_rel.cta;")]
+)
 def test_a_flag_hands_over(how: tuple[str, str], fence: str, seed: int) -> None:
-    store, load = f"@%p1 st.{how[0]}.cta.shared.u32 [tile+4], 1;", f"ld.{how[1]}.cta.shared.u32 %r6, [tile+4];"
-    body = FLAG.replace("{release}", f"{fence}\n    {store}").replace("{acquire}", load).replace("{behind}", fence)
+    store, load = (
+        f"@%p1 st.{how[0]}.cta.shared.u32 [tile+4], 1;",
+        f"ld.{how[1]}.cta.shared.u32 %r6, [tile+4];",
+    )
+    body = (
+        FLAG.replace("{release}", f"{fence}\n    {store}")
+        .replace("{acquire}", load)
+        .replace("{behind}", fence)
+    )
     assert run(body, threads=64, shared=8, seed=seed)[32:] == [42] * 32
 
 
 def test_a_flag_with_no_fence() -> None:
     store, load = "@%p1 st.relaxed.cta.shared.u32 [tile+4], 1;", "ld.relaxed.cta.shared.u32 %r6, [tile+4];"
     with pytest.raises(HazardError, match="without synchronization after"):
-        run(FLAG.replace("{release}", store).replace("{acquire}", load).replace("{behind}", ""), threads=64, shared=8)
+        run(
+            FLAG.replace("{release}", store).replace("{acquire}", load).replace("{behind}", ""),
+            threads=64,
+            shared=8,
+        )

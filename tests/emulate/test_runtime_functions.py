@@ -1,4 +1,5 @@
-"""Runtime functions that are inline PTX, executed: what nvcc makes of them computes what their names say, NaN and infinities included."""
+"""Runtime functions that are inline PTX, executed: what nvcc makes of them computes what their names say, NaN
+and infinities included."""
 
 import shutil
 from collections.abc import Callable
@@ -27,7 +28,10 @@ FUNCTIONS = {
     "exp2": ("exp2_approx(a)", lambda: np.exp2(A)),
     "log2": ("log2_approx(a)", lambda: np.log2(A)),
     **{
-        f"{name}_{half}": (f"unpack_{name}(pack_{name}(a, b), {half})", lambda kind=kind, half=half: narrowed((A, B)[half], kind))
+        f"{name}_{half}": (
+            f"unpack_{name}(pack_{name}(a, b), {half})",
+            lambda kind=kind, half=half: narrowed((A, B)[half], kind),
+        )
         for name, kind in (("f16", "f16"), ("bf16", "bf16"), ("e4m3", "f8E4M3FN"), ("e5m2", "f8E5M2"))
         for half in (0, 1)
     },
@@ -48,7 +52,9 @@ def module() -> Module:
     body += "    const float a = x[threadIdx.x], b = y[threadIdx.x];\n    z[threadIdx.x] = {};\n}}\n"
     with TemporaryDirectory() as folder:
         file = Path(folder) / "functions.cu"
-        file.write_text(head + "".join(body.format(f"run_{name}", text) for name, (text, _) in FUNCTIONS.items()))
+        file.write_text(
+            head + "".join(body.format(f"run_{name}", text) for name, (text, _) in FUNCTIONS.items())
+        )
         return compiled(file, Path(folder), [RUNTIME]).module
 
 

@@ -7,7 +7,11 @@ import triton.language as tl
 
 @triton.jit
 def gemm(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    rm, rn, rk = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    rm, rn, rk = (
+        tl.program_id(0) * BM + tl.arange(0, BM),
+        tl.program_id(1) * BN + tl.arange(0, BN),
+        tl.arange(0, BK),
+    )
     at_a, at_b = a + rm[:, None] * K + rk[None, :], b + rk[:, None] * N + rn[None, :]
     sums = tl.zeros((BM, BN), tl.float32)
     for _ in range(0, K, BK):
@@ -43,7 +47,11 @@ def gemm_specialized(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: t
 
 @triton.jit
 def gemm_integers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    rm, rn, rk = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    rm, rn, rk = (
+        tl.program_id(0) * BM + tl.arange(0, BM),
+        tl.program_id(1) * BN + tl.arange(0, BN),
+        tl.arange(0, BK),
+    )
     sums = tl.zeros((BM, BN), tl.int32)
     for k in range(0, K, BK):
         left = tl.load(a + rm[:, None] * K + k + rk[None, :])
@@ -136,5 +144,10 @@ def conversions(x, half, brain, e4m3, e5m2, whole, size, BLOCK: tl.constexpr):
 def functions(x, y, size, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     values = tl.load(x + at, mask=at < size, other=1.0)
-    made = tl.sin(values) + tl.cos(values) * tl.log2(tl.abs(values) + 1) + tl.rsqrt(values * values + 1) + tl.sigmoid(values)
+    made = (
+        tl.sin(values)
+        + tl.cos(values) * tl.log2(tl.abs(values) + 1)
+        + tl.rsqrt(values * values + 1)
+        + tl.sigmoid(values)
+    )
     tl.store(y + at, tl.fma(made, values, tl.floor(values)), mask=at < size)

@@ -1,5 +1,6 @@
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
-"""Runs the example kernels in Triton's interpreter and compares with NumPy: `TRITON_INTERPRET=1 python interpret.py CASE`."""
+"""Runs the example kernels in Triton's interpreter and compares with NumPy: `TRITON_INTERPRET=1 python
+interpret.py CASE`."""
 
 import sys
 
@@ -22,7 +23,9 @@ class Array:
         return self.array.ctypes.data
 
 
-def add_into(self: InterpreterBuilder, kind: object, desc: object, value: TensorHandle, indices: list[TensorHandle]) -> None:
+def add_into(
+    self: InterpreterBuilder, kind: object, desc: object, value: TensorHandle, indices: list[TensorHandle]
+) -> None:
     """A reduction through a descriptor, which the interpreter lacks. The kernels only ever add."""
     old = self.create_descriptor_load(desc, indices, None)
     self.create_descriptor_store(desc, TensorHandle(old.data + value.data, value.dtype), indices)
@@ -95,7 +98,11 @@ def attention(q: Array, k: Array, v: Array, causal: bool) -> tuple[np.ndarray, n
 
 def forward() -> None:
     q, k, v = (half(HEADS * LENGTH, DIM) for _ in range(3))
-    for kernel, rows, causal in ((kernels.fa_fwd, 32, False), (kernels.fa_fwd_subtiled, 16, False), (kernels.fa_fwd_causal, 16, True)):
+    for kernel, rows, causal in (
+        (kernels.fa_fwd, 32, False),
+        (kernels.fa_fwd_subtiled, 16, False),
+        (kernels.fa_fwd_causal, 16, True),
+    ):
         out, lse, _ = attention(q, k, v, causal)
         per_program = rows if kernel is kernels.fa_fwd else 2 * rows
         for block in (16, 32):
@@ -113,7 +120,11 @@ def backward() -> None:
     delta = (out * wide(do)).sum(1)
     slopes = weights * (np.einsum("hqd,hkd->hqk", split[3], split[2]) - delta.reshape(HEADS, LENGTH, 1))
     for kernel, rows in ((kernels.fa_bwd, 32), (kernels.fa_bwd_subtiled, 16)):
-        dq, dk, dv = Array(np.zeros((HEADS * LENGTH, DIM), np.float32)), empty(HEADS * LENGTH, DIM), empty(HEADS * LENGTH, DIM)
+        dq, dk, dv = (
+            Array(np.zeros((HEADS * LENGTH, DIM), np.float32)),
+            empty(HEADS * LENGTH, DIM),
+            empty(HEADS * LENGTH, DIM),
+        )
         rest = (Array(lse.astype(np.float32)), Array(delta.astype(np.float32)), SCALE, HEADS, LENGTH)
         sizes = {"HEAD_DIM": DIM, "BLOCK_M": rows, "BLOCK_N": 32}
         kernel[(LENGTH // 32, HEADS)](q, k, v, do, dq, dk, dv, *rest, **sizes)

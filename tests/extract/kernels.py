@@ -1,5 +1,6 @@
 # pyright: basic, reportArgumentType=false, reportGeneralTypeIssues=false
-"""Kernels with what the examples lack: while loops, branches, early returns, and operations of unusual form."""
+"""Kernels with what the examples lack: while loops, branches, early returns, and operations of unusual
+form."""
 
 import triton
 import triton.language as tl
@@ -25,14 +26,21 @@ def odd(x, y, z, n, BLOCK: tl.constexpr):
     a = tl.load(x + offsets, mask=offsets < n, other=0.0, cache_modifier=".cg", eviction_policy="evict_last")
     b = tl.load(y + offsets, mask=offsets < n, other=0)
     tl.device_print("b: ", b)
-    c = tl.inline_asm_elementwise("cvt.rna.tf32.f32 $0, $1;", "=r,r", [a], dtype=tl.float32, is_pure=True, pack=1)
+    c = tl.inline_asm_elementwise(
+        "cvt.rna.tf32.f32 $0, $1;", "=r,r", [a], dtype=tl.float32, is_pure=True, pack=1
+    )
     d, e = tl.associative_scan((c, a), 0, scaled_sum)
     f, _ = tl.split(tl.join(d, e))
     g, where = tl.max(c, 0, return_indices=True)
     tl.atomic_add(z + offsets, f, mask=offsets < n, sem="relaxed", scope="gpu")
     tl.atomic_max(y + 4, tl.atomic_cas(y, 0, 1))
     h, i = apart(n, 3)
-    k = tl.clamp(c, 0.0, 1.0) + tl.fma(c, c, d) + c.to(tl.float8e5).to(tl.float32) + tl.umulhi(b, b).to(tl.float32)
+    k = (
+        tl.clamp(c, 0.0, 1.0)
+        + tl.fma(c, c, d)
+        + c.to(tl.float8e5).to(tl.float32)
+        + tl.umulhi(b, b).to(tl.float32)
+    )
     tl.store(y + tl.arange(0, 16), tl.histogram(b, 16))
     tl.store(z + offsets, tl.where(offsets < n, k, d) + g + where + h + i + tl.gather(c, b, 0))
 
@@ -94,7 +102,13 @@ def host_gemm(a_desc, b_desc, c_desc, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.cons
     c_desc.store([row, col], acc.to(tl.float16))
 
 
-TILED = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("MNK", "i32:16"), "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
+TILED = {
+    **dict.fromkeys("abc", "*fp16:16"),
+    **dict.fromkeys("MNK", "i32:16"),
+    "BLOCK_M": 128,
+    "BLOCK_N": 128,
+    "BLOCK_K": 64,
+}
 
 TWILL = {
     "odd": {"x": "*fp32:16", "y": "*i32:16", "z": "*fp32", "n": "i32", "BLOCK": 256},

@@ -10,10 +10,19 @@ from twill.extract.frontend import triton as door
 
 EXAMPLES, KERNELS = "examples/kernels.py", "tests/extract/kernels.py"
 
-BEFORE = [(EXAMPLES, "fa_fwd", "sm90"), (EXAMPLES, "fa_bwd", "sm100"), (KERNELS, "odd", "sm90"), (KERNELS, "while_gemm", "sm90")]
+BEFORE = [
+    (EXAMPLES, "fa_fwd", "sm90"),
+    (EXAMPLES, "fa_bwd", "sm100"),
+    (KERNELS, "odd", "sm90"),
+    (KERNELS, "while_gemm", "sm90"),
+]
 """Captured before scheduling."""
 
-AFTER = [(EXAMPLES, "gemm", "sm90"), (KERNELS, "specialized_gemm", "sm90"), (KERNELS, "specialized_gemm", "sm100")]
+AFTER = [
+    (EXAMPLES, "gemm", "sm90"),
+    (KERNELS, "specialized_gemm", "sm90"),
+    (KERNELS, "specialized_gemm", "sm100"),
+]
 """Captured after all of Triton's passes: pipelined, and warp-specialized."""
 
 
@@ -23,7 +32,9 @@ def main() -> None:
     for file, name, arch in BEFORE:
         (folder / f"{name}.{arch}.ttgir").write_text(door.capture(file, name, arch, {}))
     for file, name, arch in AFTER:
-        (folder / f"{name}.{arch}.scheduled.ttgir").write_text(door.capture(file, name, arch, {}, scheduled=True))
+        (folder / f"{name}.{arch}.scheduled.ttgir").write_text(
+            door.capture(file, name, arch, {}, scheduled=True)
+        )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ def test_types_values_and_options() -> None:
 
 
 def test_later_settings_win() -> None:
-    found = resolve("k", [A, BLOCK, STEP], {"a": "*fp16", "BLOCK": 64}, {"BLOCK": 128, "STEP": 3}, {"BLOCK": 256})
+    found = resolve(
+        "k", [A, BLOCK, STEP], {"a": "*fp16", "BLOCK": 64}, {"BLOCK": 128, "STEP": 3}, {"BLOCK": 256}
+    )
     assert found.constants == {"BLOCK": 256, "STEP": 3}
 
 
@@ -29,7 +31,10 @@ def test_a_value_for_an_argument_makes_it_a_constant() -> None:
     assert (found.types, found.constants) == ({}, {"a": None, "n": 1})
 
 
-@pytest.mark.parametrize(("text", "type"), [("tl.int32", "i32"), ("tl.float16", "fp16"), ("torch.bfloat16", "bf16"), ("tl.uint8", "u8")])
+@pytest.mark.parametrize(
+    ("text", "type"),
+    [("tl.int32", "i32"), ("tl.float16", "fp16"), ("torch.bfloat16", "bf16"), ("tl.uint8", "u8")],
+)
 def test_types_as_in_programs(text: str, type: str) -> None:
     assert resolve("k", [A], {"a": text}).types == {"a": type}
 
@@ -38,7 +43,9 @@ def test_a_constant_may_be_text() -> None:
     assert resolve("k", [BLOCK], {"BLOCK": "ieee"}).constants == {"BLOCK": "ieee"}
 
 
-@pytest.mark.parametrize("text", ["*fp16", "*fp8e4nv:16", "i1", "*i64", "fp32", "bf16", "*u8", "tensordesc<fp16[128,64]>"])
+@pytest.mark.parametrize(
+    "text", ["*fp16", "*fp8e4nv:16", "i1", "*i64", "fp32", "bf16", "*u8", "tensordesc<fp16[128,64]>"]
+)
 def test_spellings_of_types(text: str) -> None:
     assert resolve("k", [A], {"a": text}).types == {"a": text.removesuffix(":16")}
 
@@ -46,7 +53,13 @@ def test_spellings_of_types(text: str) -> None:
 def test_everything_wrong_is_said_at_once() -> None:
     with pytest.raises(TwillError) as caught:
         resolve("k", [A, N, BLOCK], {"n": "int", "BLOK": 128, "num_warps": "many"})
-    for part in ("`BLOK` is neither", "`a` has no type", "`int` is no type for `n`", "`BLOCK` has no value", "num_warps is a number"):
+    for part in (
+        "`BLOK` is neither",
+        "`a` has no type",
+        "`int` is no type for `n`",
+        "`BLOCK` has no value",
+        "num_warps is a number",
+    ):
         assert part in caught.value.message
     assert caught.value.help is not None
     assert "--set a=*fp16:16" in caught.value.help

@@ -31,23 +31,30 @@ def cached(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("TRITON_CACHE_DIR", str(folder))
         kernel, _, instance = resolved("examples/kernels.py", "gemm", "sm90", {})
         signature = {name: instance.types.get(name, "constexpr") for name in kernel.arg_names}
-        divisible: Any = {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in sorted(instance.divisible)}
+        divisible: Any = {
+            (kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in sorted(instance.divisible)
+        }
         source = ASTSource(kernel, signature, dict(instance.constants), divisible)
         triton.compile(  # pyright: ignore[reportUnknownMemberType]
-            source,
-            target=GPUTarget("cuda", 90, 32),
-            options={"num_warps": 8, "num_stages": 4},
+            source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 4}
         )
     return next(folder.rglob("gemm.ttir")).parent
 
 
 @pytest.mark.parametrize("file", ["gemm.ttgir", "gemm.ttir"])
-def test_both_files_of_the_cache_are_the_kernel(cached: Path, file: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_both_files_of_the_cache_are_the_kernel(
+    cached: Path, file: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "twill"):
         module = load(str(cached / file))
     whole = capture("examples/kernels.py", "gemm", "sm90", {"num_warps": 8, "num_stages": 4})
-    assert [op.name for op in module.functions[0].walk()] == [op.name for op in load(whole, "sm90").functions[0].walk()]
-    assert f"gemm.ttir, compiled by Triton {version()} for sm90; lowered for sm90 with num_warps = 8, num_stages = 4" in caplog.text
+    assert [op.name for op in module.functions[0].walk()] == [
+        op.name for op in load(whole, "sm90").functions[0].walk()
+    ]
+    assert (
+        f"gemm.ttir, compiled by Triton {version()} for sm90; lowered for sm90 with num_warps = 8,"
+        " num_stages = 4" in caplog.text
+    )
 
 
 def test_another_architecture_and_other_options(cached: Path) -> None:
@@ -76,7 +83,9 @@ def test_ttgir_whose_ttir_is_gone(cached: Path, tmp_path: Path) -> None:
     assert "MLIR_ENABLE_DUMP=1" in str(caught.value.help)
 
 
-def test_pipelined_ttgir_alone_is_read_and_its_loop_refused_with_a_way_out(cached: Path, tmp_path: Path) -> None:
+def test_pipelined_ttgir_alone_is_read_and_its_loop_refused_with_a_way_out(
+    cached: Path, tmp_path: Path
+) -> None:
     copy(cached / "gemm.ttgir", tmp_path)
     (loop,) = loops(load(str(tmp_path / "gemm.ttgir")))
     assert loop.refusal

@@ -1,4 +1,5 @@
-"""Dependence graphs of small loops written here, each for one rule; the examples' graphs are compared in tests/costs."""
+"""Dependence graphs of small loops written here, each for one rule; the examples' graphs are compared in
+tests/costs."""
 
 from pathlib import Path
 
@@ -62,7 +63,10 @@ def loop(
     count = carried.count("=")
     results = f"%r:{count} = " if count > 1 else "%r = " if count else ""
     end = f"scf.yield {yielded} : {types}\n" if carried else ""
-    text = f"{HEAD}{before}{results}scf.for %i = %c0 to %n step %c64{arguments} : i32 {{\n{body}{end}}}\n{after}tt.return\n}}\n}}\n"
+    text = (
+        f"{HEAD}{before}{results}scf.for %i = %c0 to %n step %c64{arguments} : i32"
+        f" {{\n{body}{end}}}\n{after}tt.return\n}}\n}}\n"
+    )
     module = read(text, "test.ttgir")
     return graph(module, loops(module)[0], rules)
 
@@ -73,7 +77,10 @@ def pairs(found: Graph, *kinds: str) -> set[tuple[str, str, int]]:
 
 def test_a_load_streams_and_its_tile_lies_in_shared_memory() -> None:
     found = loop(LOAD + DOT)
-    assert [(n.id, n.kind, n.streaming) for n in found.nodes] == [("load.k0", "load", True), ("dot.d", "mma", False)]
+    assert [(n.id, n.kind, n.streaming) for n in found.nodes] == [
+        ("load.k0", "load", True),
+        ("dot.d", "mma", False),
+    ]
     assert pairs(found) == {("load.k0", "dot.d", 0)}
     (tile,) = [v.tile for v in found.values if v.node == "load.k0"]
     assert (tile.place, tile.bytes) == ("shared", 64 * 64 * 2)
@@ -146,7 +153,9 @@ def test_a_product_that_accumulates_keeps_its_buffer(first: str, later: str) -> 
     found = loop(LOAD + product("%f"), f"%f = {first}, %t = %s1", f"{later}, %u", f"i1, {TOKEN}", TENSOR)
     (value,) = [v for v in found.values if v.tile.place == "tensor"]
     assert value.resident
-    assert [e for e in found.edges if e.accumulates] == [Edge("dot.u", "dot.u", "raw", 1, "dot.u", accumulates=True)]
+    assert [e for e in found.edges if e.accumulates] == [
+        Edge("dot.u", "dot.u", "raw", 1, "dot.u", accumulates=True)
+    ]
 
 
 RESCALE = f"""\
@@ -177,7 +186,10 @@ def test_a_store_to_a_part_of_a_buffer_updates_it() -> None:
     half = "!ttg.memdesc<32x64xf16, #shared, #smem, mutable, 64x64>"
     cast = f"%e = arith.truncf %d : {T} to tensor<64x64xf16, #mma>\n"
     store = f"ttg.local_store %e, %part : tensor<64x64xf16, #mma> -> {half}\n"
-    fetch = "%g = ttg.local_load %m : !ttg.memdesc<64x64xf16, #shared, #smem, mutable> -> tensor<64x64xf16, #blocked>\n"
+    fetch = (
+        "%g = ttg.local_load %m : !ttg.memdesc<64x64xf16, #shared, #smem, mutable> -> tensor<64x64xf16,"
+        " #blocked>\n"
+    )
     found = loop(LOAD + DOT + cast + f"{view}{half}\n" + store + fetch, before=before)
     (value,) = [v for v in found.values if v.resident]
     assert value.tile.place == "shared"
@@ -185,7 +197,10 @@ def test_a_store_to_a_part_of_a_buffer_updates_it() -> None:
 
 
 def test_loads_from_memory_that_the_loop_writes_do_not_stream() -> None:
-    body = f"%g = tt.load %ptrs : tensor<64x64x!tt.ptr<f32>, #mma>\n{LOAD}{DOT}tt.store %ptrs, %d : tensor<64x64x!tt.ptr<f32>, #mma>\n"
+    body = (
+        f"%g = tt.load %ptrs : tensor<64x64x!tt.ptr<f32>, #mma>\n{LOAD}{DOT}tt.store %ptrs, %d :"
+        " tensor<64x64x!tt.ptr<f32>, #mma>\n"
+    )
     found = loop(body)
     assert not found.node("load.g").streaming
     assert found.node("load.k0").streaming
@@ -210,13 +225,20 @@ def test_index_arithmetic_is_folded_only_where_it_addresses() -> None:
     row = "tensor<64xi32, #ttg.slice<{dim = 1, parent = #mma}>>"
     before = f"%start = arith.constant dense<0> : {row}\n"
     joined = "^bb0(%x0: i32, %x1: i32):\n%x2 = arith.addi %x0, %x1 : i32\ntt.reduce.return %x2 : i32\n"
-    reduced = f'%m = "tt.reduce"(%w) <{{axis = 1 : i32}}> ({{\n{joined}}}) : (tensor<64x64xi32, #mma>) -> {row}\n'
-    count = f"%w = arith.fptosi %d : {T} to tensor<64x64xi32, #mma>\n{reduced}%s = arith.addi %b, %m : {row}\n"
+    reduced = (
+        f'%m = "tt.reduce"(%w) <{{axis = 1 : i32}}> ({{\n{joined}}}) : (tensor<64x64xi32, #mma>) -> {row}\n'
+    )
+    count = (
+        f"%w = arith.fptosi %d : {T} to tensor<64x64xi32, #mma>\n{reduced}%s = arith.addi %b, %m : {row}\n"
+    )
     used = f"%z = arith.addi %r, %r : {row}\n"
     kept = loop(LOAD + DOT + count, "%b = %start", "%s", row, before, used)
     assert ("addi.s", "addi.s", 1) in pairs(kept, "carried")
     step = f"%o = tt.splat %i : i32 -> {row}\n%t = arith.addi %o, %b : {row}\n"
-    assert {n.kind for n in loop(LOAD + DOT + step, "%b = %start", "%t", row, before).nodes} == {"load", "mma"}
+    assert {n.kind for n in loop(LOAD + DOT + step, "%b = %start", "%t", row, before).nodes} == {
+        "load",
+        "mma",
+    }
 
 
 def test_long_chains_of_addresses_that_meet_again_are_followed_once() -> None:
@@ -230,7 +252,9 @@ def test_long_chains_of_addresses_that_meet_again_are_followed_once() -> None:
 
 def test_a_pure_branch_is_one_node() -> None:
     then, otherwise = f"%w = math.exp2 %d : {T}\nscf.yield %w : {T}\n", f"scf.yield %d : {T}\n"
-    branch = f"%c = arith.cmpi sgt, %i, %c64 : i32\n%s = scf.if %c -> ({T}) {{\n{then}}} else {{\n{otherwise}}}\n"
+    branch = (
+        f"%c = arith.cmpi sgt, %i, %c64 : i32\n%s = scf.if %c -> ({T}) {{\n{then}}} else {{\n{otherwise}}}\n"
+    )
     found = loop(LOAD + DOT + branch)
     node = found.node("branch.s")
     assert ([w.op for w in node.work], node.otherwise) == (["math.exp2"], ())
@@ -238,7 +262,10 @@ def test_a_pure_branch_is_one_node() -> None:
 
 
 def test_a_branch_that_touches_memory_is_refused_at_its_place() -> None:
-    branch = "%c = arith.cmpi sgt, %i, %c64 : i32\nscf.if %c {\ntt.store %ptrs, %d : tensor<64x64x!tt.ptr<f32>, #mma>\n}\n"
+    branch = (
+        "%c = arith.cmpi sgt, %i, %c64 : i32\nscf.if %c {\ntt.store %ptrs, %d : tensor<64x64x!tt.ptr<f32>,"
+        " #mma>\n}\n"
+    )
     with pytest.raises(TwillError, match=r"tt\.store inside scf\.if") as error:
         loop(LOAD + DOT + branch)
     assert error.value.location is not None
@@ -277,7 +304,7 @@ def test_a_multiply_by_an_invariant_and_a_subtraction_are_one_node() -> None:
     assert {"mul.m", "sub.s"} <= {n.id for n in apart.nodes}
 
 
-# --- the examples -----------------------------------------------------------------------------------------------------
+# --- the examples -----------------------------------------------------------------------------------------
 
 
 def graphs(path: Path, rules: tuple[str, ...]) -> list[Graph]:
@@ -300,7 +327,9 @@ def test_every_choice_of_rules_gives_a_sound_graph(path: Path, rules: set[str]) 
         ids = [n.id for n in found.nodes]
         assert len(set(ids)) == len(ids)
         assert all(e.src in ids and e.dst in ids and e.distance >= 0 for e in found.edges)
-        assert all(v.node in ids and {u.node for u in v.uses} | set(v.writers) <= set(ids) for v in found.values)
+        assert all(
+            v.node in ids and {u.node for u in v.uses} | set(v.writers) <= set(ids) for v in found.values
+        )
         assert len({v.id for v in found.values}) == len(found.values)
         assert not circuits(found)
         members = [index for n in found.nodes for index in n.ops]
@@ -308,8 +337,7 @@ def test_every_choice_of_rules_gives_a_sound_graph(path: Path, rules: set[str]) 
 
 
 @pytest.mark.parametrize(
-    ("name", "plain", "simplified"),
-    [("fa_fwd_subtiled.sm90", 32, 30), ("fa_fwd_subtiled.sm100", 40, 32)],
+    ("name", "plain", "simplified"), [("fa_fwd_subtiled.sm90", 32, 30), ("fa_fwd_subtiled.sm100", 40, 32)]
 )
 def test_attention_has_the_nodes_that_the_paper_draws(name: str, plain: int, simplified: int) -> None:
     path = next(p for p in EXAMPLES if p.name == f"{name}.ttgir")

@@ -4,13 +4,27 @@ import pytest
 
 from twill.extract.dependence.tiles import tensor_columns, tile
 from twill.ir.distribution import distribution
-from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, MemDesc, NvidiaMma, Scalar, Slice, Tensor, TensorMemory, UnknownEncoding
+from twill.ir.loop import (
+    Blocked,
+    DotOperand,
+    Encoding,
+    Linear,
+    MemDesc,
+    NvidiaMma,
+    Scalar,
+    Slice,
+    Tensor,
+    TensorMemory,
+    UnknownEncoding,
+)
 
 ACCUMULATOR = NvidiaMma((3, 0), (4, 1), (16, 128, 16))
 TWO_GROUPS = NvidiaMma((3, 0), (8, 1), (16, 128, 16))
 SPLIT = NvidiaMma((3, 0), (4, 2), (16, 64, 16))
 BLOCKED = Blocked((1, 8), (4, 8), (4, 1), (1, 0))
-ROWS = Linear(tuple((0, 1 << i) for i in range(7)), tuple((1 << i, 0) for i in range(5)), ((32, 0), (64, 0)), ())
+ROWS = Linear(
+    tuple((0, 1 << i) for i in range(7)), tuple((1 << i, 0) for i in range(5)), ((32, 0), (64, 0)), ()
+)
 """One row per thread: what a tensor memory load gives."""
 
 
@@ -31,7 +45,9 @@ ROWS = Linear(tuple((0, 1 << i) for i in range(7)), tuple((1 << i, 0) for i in r
         (DotOperand(0, SPLIT, 2), (64, 128), 64, 2 * 64 * 128),
     ],
 )
-def test_elements_per_thread_and_replicas(encoding: Encoding, shape: tuple[int, ...], per_thread: int, held: int) -> None:
+def test_elements_per_thread_and_replicas(
+    encoding: Encoding, shape: tuple[int, ...], per_thread: int, held: int
+) -> None:
     found = distribution(encoding, shape)
     assert found is not None
     assert (found.per_thread, found.held) == (per_thread, held)
@@ -47,8 +63,12 @@ def moves_nothing(source: Encoding, target: Encoding, shape: tuple[int, ...]) ->
 def test_an_accumulator_is_a_left_operand_where_warps_agree() -> None:
     assert moves_nothing(ACCUMULATOR, DotOperand(0, ACCUMULATOR, 2), (64, 128))
     assert moves_nothing(NvidiaMma((3, 0), (8, 1), (16, 64, 16)), DotOperand(0, TWO_GROUPS, 2), (128, 64))
-    assert not moves_nothing(SPLIT, DotOperand(0, SPLIT, 2), (64, 128)), "the warps along N hold other columns"
-    assert not moves_nothing(ACCUMULATOR, DotOperand(0, ACCUMULATOR, 4), (64, 128)), "8-bit operands pack four columns"
+    assert not moves_nothing(SPLIT, DotOperand(0, SPLIT, 2), (64, 128)), (
+        "the warps along N hold other columns"
+    )
+    assert not moves_nothing(ACCUMULATOR, DotOperand(0, ACCUMULATOR, 4), (64, 128)), (
+        "8-bit operands pack four columns"
+    )
     assert not moves_nothing(ACCUMULATOR, BLOCKED, (64, 128))
 
 
@@ -67,7 +87,14 @@ def test_registers_pack_small_elements() -> None:
         assert found is not None
         return found.registers
 
-    assert [registers(name) for name in ("f32", "f16", "bf16", "f8E4M3FN", "i1", "i64")] == [64, 32, 32, 16, 2, 128]
+    assert [registers(name) for name in ("f32", "f16", "bf16", "f8E4M3FN", "i1", "i64")] == [
+        64,
+        32,
+        32,
+        16,
+        2,
+        128,
+    ]
 
 
 def test_a_layout_that_is_not_known_is_spread_evenly() -> None:
@@ -87,6 +114,8 @@ def test_a_layout_that_is_not_known_is_spread_evenly() -> None:
         ((2, 128, 64), "f32", 1, 128, 128),
     ],
 )
-def test_columns_of_tensor_memory(shape: tuple[int, ...], dtype: str, stride: int, block_m: int, columns: int) -> None:
+def test_columns_of_tensor_memory(
+    shape: tuple[int, ...], dtype: str, stride: int, block_m: int, columns: int
+) -> None:
     encoding = TensorMemory(block_m, shape[-1], stride, two_ctas=False)
     assert tensor_columns(MemDesc(shape, Scalar(dtype), encoding, "tmem", alloc_shape=shape)) == columns

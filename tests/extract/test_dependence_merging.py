@@ -17,18 +17,23 @@ def graph(count: int, links: set[Link]) -> Graph:
 
 
 def acyclic(found: Graph, cluster: set[str]) -> bool:
-    """No circuit, carried edges included, once the nodes of `cluster` are one; edges between them left out."""
+    """No circuit, carried edges included, once the nodes of `cluster` are one; edges between them left
+    out."""
     flow: DiGraph[str] = DiGraph()
     ends = (("m" if e.src in cluster else e.src, "m" if e.dst in cluster else e.dst) for e in found.edges)
     flow.add_edges_from((src, dst) for src, dst in ends if not src == dst == "m")
     return is_directed_acyclic_graph(flow)
 
 
-FORWARD = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 1)).filter(lambda link: link[0] < link[1])
+FORWARD = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 1)).filter(
+    lambda link: link[0] < link[1]
+)
 
 
 @given(st.sets(FORWARD, max_size=12), st.sets(st.integers(0, 5), min_size=2, max_size=3))
-def test_a_cluster_is_convex_exactly_where_merging_it_closes_no_circuit(links: set[Link], members: set[int]) -> None:
+def test_a_cluster_is_convex_exactly_where_merging_it_closes_no_circuit(
+    links: set[Link], members: set[int]
+) -> None:
     """In graphs without circuits; inside the cluster there are edges of one iteration only."""
     found = graph(6, {(a, b, 0 if {a, b} <= members else d) for a, b, d in links})
     cluster = tuple(f"n{i}" for i in sorted(members))
@@ -61,4 +66,6 @@ def test_values_move_with_their_nodes() -> None:
     links = {(2, 0, 0), (2, 1, 0), (0, 1, 0)}
     before = Graph("g", graph(3, links).nodes, graph(3, links).edges, (inner, read))
     after = merge(before, ("n0", "n1"), Node("m", "elementwise", "op", ()))
-    assert [(v.id, v.uses) for v in after.values] == [("n2", (Use("m"),))], "what passes inside is gone; a use that keeps wins"
+    assert [(v.id, v.uses) for v in after.values] == [("n2", (Use("m"),))], (
+        "what passes inside is gone; a use that keeps wins"
+    )

@@ -32,9 +32,20 @@ def module() -> Module:
 def test_arguments_and_operations(module: Module) -> None:
     made = device_descriptors(module)
     (function,) = made.functions
-    assert [arg.type for arg in function.args[:5]] == [Pointer(Scalar("f16")), *[Scalar("i32")] * 2, *[Scalar("i64")] * 2]
+    assert [arg.type for arg in function.args[:5]] == [
+        Pointer(Scalar("f16")),
+        *[Scalar("i32")] * 2,
+        *[Scalar("i64")] * 2,
+    ]
     assert function.arg_attributes[0] == {DESCRIPTOR: (128, 64), "tt.divisibility": 16}
-    assert [EXTENT in attributes for attributes in function.arg_attributes[:6]] == [False, True, True, False, False, False]
+    assert [EXTENT in attributes for attributes in function.arg_attributes[:6]] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert [op.name for op in function.walk()][:4] == ["arith.constant", *["tt.make_tensor_descriptor"] * 3]
     assert len(made.text.splitlines()) == len(module.text.splitlines())
     assert [loop.path for loop in loops(made)] == [loop.path for loop in loops(module)]
@@ -63,9 +74,17 @@ def test_arguments_without_their_shape(module: Module) -> None:
 def test_the_kernel_that_is_generated() -> None:
     """Its launcher makes tensor maps from the numbers that the descriptor brings."""
     made = files(generate(Inputs(f"{KERNELS}:host_gemm", arch="sm90")))
-    assert '{"name": "a_desc", "type": "*f16", "divisible": 16, "descriptor": [128, 64]}' in made["kernel.json"]()
+    assert (
+        '{"name": "a_desc", "type": "*f16", "divisible": 16, "descriptor": [128, 64]}'
+        in made["kernel.json"]()
+    )
     (line,) = [line for line in made["kernel.cu"]().splitlines() if "tensor_map<2>(&map_a_desc" in line]
-    assert findall(r"a_desc[\w]*", line)[1:] == ["a_desc", "a_desc_shape_1", "a_desc_shape_0", "a_desc_stride_0"]
+    assert findall(r"a_desc[\w]*", line)[1:] == [
+        "a_desc",
+        "a_desc_shape_1",
+        "a_desc_shape_0",
+        "a_desc_stride_0",
+    ]
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")

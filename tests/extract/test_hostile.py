@@ -1,4 +1,5 @@
-"""Truncated, damaged and hostile texts: one TwillError with a place, quickly, or a module; never another exception."""
+"""Truncated, damaged and hostile texts: one TwillError with a place, quickly, or a module; never another
+exception."""
 
 import time
 from pathlib import Path
@@ -13,8 +14,12 @@ from twill.extract.reader.ttgir import read
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
-    (ROOT / "examples/ttgir" / f"{name}.ttgir").read_text() for name in ("gemm_persistent.sm90", "gemm_reduction.sm90", "fa_fwd.sm100")
-] + [(ROOT / "tests/extract/fixtures/3.9.0" / f"{name}.ttgir").read_text() for name in ("odd.sm90", "while_gemm.sm90")]
+    (ROOT / "examples/ttgir" / f"{name}.ttgir").read_text()
+    for name in ("gemm_persistent.sm90", "gemm_reduction.sm90", "fa_fwd.sm100")
+] + [
+    (ROOT / "tests/extract/fixtures/3.9.0" / f"{name}.ttgir").read_text()
+    for name in ("odd.sm90", "while_gemm.sm90")
+]
 
 SECONDS = 20.0
 """Far above what any text here takes, far below what a quadratic reader would."""
@@ -81,7 +86,9 @@ HOSTILE = {
     "encodings": within("%x = tt.x %a : tensor<1xi32, " + "#ttg.slice<{dim=0, parent=" * DEPTH),
     "encoding of itself": "#a = #a\n" + within("%x = tt.x %a : tensor<1xi32, #a>"),
     "location of itself": "#loc = loc(#loc)\n" + within("tt.x %a loc(#loc)"),
-    "locations doubling": "".join(f"#loc{k} = loc(callsite(#loc{k + 1} at #loc{k + 1}))\n" for k in range(900))
+    "locations doubling": "".join(
+        f"#loc{k} = loc(callsite(#loc{k + 1} at #loc{k + 1}))\n" for k in range(900)
+    )
     + within("tt.x %a loc(#loc0)"),
     "one long line": within("%x = tt.x %a : i32 " * DEPTH),
     "resources": "{-#" * DEPTH,
@@ -101,7 +108,8 @@ def test_hostile(name: str) -> None:
 
 
 def test_long_but_honest() -> None:
-    """Time grows with the length and not with its square: 10 times the text takes far less than 100 times as long."""
+    """Time grows with the length and not with its square: 10 times the text takes far less than 100 times as
+    long."""
 
     def seconds(count: int) -> float:
         body = "".join(f"    %v{k} = arith.addi %a, %a : i32 loc(#loc{k})\n" for k in range(count))

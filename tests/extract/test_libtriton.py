@@ -1,5 +1,6 @@
 # pyright: basic
-"""Where Triton is installed, its own parser must see the same operations, operands, results and types as the reader."""
+"""Where Triton is installed, its own parser must see the same operations, operands, results and types as the
+reader."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +59,11 @@ def printed_type(value: Any) -> ir.Type:
 
 def disagreement(path: Path) -> str | None:
     """The first operation about which Triton and the reader differ."""
-    mine = [op for op in post_order(read(path.read_text(), str(path))) if op.operands or op.name not in ("scf.yield", "ttg.warp_yield")]
+    mine = [
+        op
+        for op in post_order(read(path.read_text(), str(path)))
+        if op.operands or op.name not in ("scf.yield", "ttg.warp_yield")
+    ]
     keep, theirs = walked(path)
     values: dict[ir.Value, int] = {}
     ids: dict[int, ir.Value] = {}
@@ -66,10 +71,18 @@ def disagreement(path: Path) -> str | None:
         if a.name != b.get_name():
             return f"{a.location}: {a.name} is {b.get_name()}"
         if len(a.operands) != b.get_num_operands() or len(a.results) != b.get_num_results():
-            return f"{a.location}: {a.name} has {b.get_num_operands()} operands and {b.get_num_results()} results"
-        pairs = [(v, b.get_operand(k)) for k, v in enumerate(a.operands)] + [(v, b.get_result(k)) for k, v in enumerate(a.results)]
+            return (
+                f"{a.location}: {a.name} has {b.get_num_operands()} operands and {b.get_num_results()}"
+                " results"
+            )
+        pairs = [(v, b.get_operand(k)) for k, v in enumerate(a.operands)] + [
+            (v, b.get_result(k)) for k, v in enumerate(a.results)
+        ]
         for value, other in pairs:
-            if values.setdefault(value, other.id()) != other.id() or ids.setdefault(other.id(), value) is not value:
+            if (
+                values.setdefault(value, other.id()) != other.id()
+                or ids.setdefault(other.id(), value) is not value
+            ):
                 return f"{a.location}: {a.name} takes another value for {value.name}"
             if printed_type(other) != value.type:
                 return f"{a.location}: {value.name} is {value.type}, but Triton says {other.get_type()}"

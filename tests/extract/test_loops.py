@@ -16,7 +16,10 @@ DOT = "%d = tt.dot %t, %t, %t : tensor<64x64xf16> * tensor<64x64xf16> -> tensor<
 def found(body: str) -> tuple[Loop, ...]:
     """The loops of a function that holds `body`."""
     args = "%n: i32, %c: i1, %t: tensor<64x64xf16>, %m: !ttg.memdesc<3x64x64xf16, #s, #smem, mutable>"
-    head = "#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>\n#smem = #ttg.shared_memory\n"
+    head = (
+        "#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>\n#smem ="
+        " #ttg.shared_memory\n"
+    )
     return loops(read(f"{head}tt.func @k({args}) {{\n{body}\ntt.return\n}}\n", "k"))
 
 
@@ -42,12 +45,30 @@ def test_names_follow_the_nesting() -> None:
         (loop(DOT), None, 0),
         (loop(loop(DOT)), "it contains the loop on line 5; only innermost loops are scheduled", 5),
         (loop("tt.x %n"), "it has no tensor core work", 4),
-        (loop(DOT + "\nttg.async_wait {num = 0 : i32}"), "it is already pipelined: ttg.async_wait waits for asynchronous copies", 6),
-        (loop(DOT + "\ntt.x %n {loop.stage = 1 : i32}"), "it already has a schedule: tt.x carries loop.stage", 6),
-        (loop("tt.x %n {ttg.partition = array<i32: 0>}\n" + DOT), "it is already warp-specialized: tt.x carries ttg.partition", 5),
-        (loop("tt.x %n {async_task_id = array<i32: 0>}\n" + DOT), "it is already warp-specialized: tt.x carries async_task_id", 5),
         (
-            loop(DOT + "\n%v = ttg.memdesc_index %m[%i] : !ttg.memdesc<3x64x64xf16, #s, #smem, mutable> -> i32"),
+            loop(DOT + "\nttg.async_wait {num = 0 : i32}"),
+            "it is already pipelined: ttg.async_wait waits for asynchronous copies",
+            6,
+        ),
+        (
+            loop(DOT + "\ntt.x %n {loop.stage = 1 : i32}"),
+            "it already has a schedule: tt.x carries loop.stage",
+            6,
+        ),
+        (
+            loop("tt.x %n {ttg.partition = array<i32: 0>}\n" + DOT),
+            "it is already warp-specialized: tt.x carries ttg.partition",
+            5,
+        ),
+        (
+            loop("tt.x %n {async_task_id = array<i32: 0>}\n" + DOT),
+            "it is already warp-specialized: tt.x carries async_task_id",
+            5,
+        ),
+        (
+            loop(
+                DOT + "\n%v = ttg.memdesc_index %m[%i] : !ttg.memdesc<3x64x64xf16, #s, #smem, mutable> -> i32"
+            ),
             "it is already pipelined: it walks through the slots of a buffer",
             6,
         ),
@@ -56,7 +77,11 @@ def test_names_follow_the_nesting() -> None:
             "it is already warp-specialized: it stands in a partition of ttg.warp_specialize",
             6,
         ),
-        ("scf.while : () -> () {\n} do {\n" + DOT + "\n}", "how often a while loop runs is not known when an iteration starts", 4),
+        (
+            "scf.while : () -> () {\n} do {\n" + DOT + "\n}",
+            "how often a while loop runs is not known when an iteration starts",
+            4,
+        ),
     ],
 )
 def test_refusals_give_reason_and_place(body: str, reason: str | None, line: int) -> None:
@@ -79,20 +104,30 @@ def test_every_example_has_loops_to_schedule(path: Path) -> None:
     fit = [each for each in every if each.schedulable]
     assert len(fit) == (2 if "causal" in path.stem else 1)
     assert all(each.innermost for each in fit)
-    assert {each.refusal.reason.split(";")[-1].strip() for each in every if each.refusal} <= {"only innermost loops are scheduled"}
+    assert {each.refusal.reason.split(";")[-1].strip() for each in every if each.refusal} <= {
+        "only innermost loops are scheduled"
+    }
     assert module.target == ("cuda:100" if path.stem.endswith("sm100") else "cuda:90")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_name_their_source_portably(path: Path) -> None:
-    files = {place.file for function in read(path.read_text(), path.name).functions for op in function.walk() for place in op.sources}
+    files = {
+        place.file
+        for function in read(path.read_text(), path.name).functions
+        for op in function.walk()
+        for place in op.sources
+    }
     assert files <= {"examples/kernels.py", "triton/language/standard.py"}
 
 
 @pytest.mark.parametrize("place", ["module", "function"])
 def test_loops_of_clusters_are_refused(place: str) -> None:
     attribute = 'attributes {"ttg.num-ctas" = 2 : i32}'
-    body = f"tt.func @k(%n: i32, %t: tensor<64x64xf16>) {attribute if place == 'function' else ''} {{\n{loop(DOT)}\ntt.return\n}}\n"
+    body = (
+        f"tt.func @k(%n: i32, %t: tensor<64x64xf16>) {attribute if place == 'function' else ''}"
+        f" {{\n{loop(DOT)}\ntt.return\n}}\n"
+    )
     (one,) = loops(read(f"module {attribute} {{\n{body}\n}}" if place == "module" else body, "k"))
     assert one.refusal
     assert "clusters of 2 thread blocks" in one.refusal.reason

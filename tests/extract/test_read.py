@@ -15,9 +15,13 @@ HEADER = """\
 """
 
 
-def module(body: str, args: str = "%a: i32, %f: f32, %t: tensor<64x64xf32, #blocked>, %p: !tt.ptr<f16>") -> ir.Module:
+def module(
+    body: str, args: str = "%a: i32, %f: f32, %t: tensor<64x64xf32, #blocked>, %p: !tt.ptr<f16>"
+) -> ir.Module:
     """A module whose function holds `body`."""
-    return read(f"{HEADER}module {{\n  tt.func public @k({args}) {{\n{body}\n    tt.return\n  }}\n}}\n", "k.ttgir")
+    return read(
+        f"{HEADER}module {{\n  tt.func public @k({args}) {{\n{body}\n    tt.return\n  }}\n}}\n", "k.ttgir"
+    )
 
 
 def op(body: str, name: str | None = None) -> ir.Op:
@@ -31,12 +35,12 @@ def typed(text: str) -> ir.Type:
     return op(f"%x = tt.made %a : i32 -> {text}").result.type
 
 
-# --- operations -------------------------------------------------------------------------------------------------------
+# --- operations -------------------------------------------------------------------------------------------
 
 
 def test_operands_results_and_place() -> None:
     found = module("    %x = arith.addi %a, %a : i32").functions[0]
-    (add, ret) = found.walk()
+    add, ret = found.walk()
     assert (add.name, add.index, ret.index) == ("arith.addi", 0, 1)
     assert add.operands == (found.args[0], found.args[0])
     assert (add.result.name, add.result.type, add.result.producer) == ("%x", ir.Scalar("i32"), 0)
@@ -44,7 +48,10 @@ def test_operands_results_and_place() -> None:
 
 
 def test_span_covers_the_operation_without_its_location() -> None:
-    text = f"{HEADER}tt.func @k(%a: i32) {{\n  %x = arith.addi %a, %a {{b = 1 : i32}} : i32 loc(#loc)\n  tt.return\n}}\n"
+    text = (
+        f"{HEADER}tt.func @k(%a: i32) {{\n  %x = arith.addi %a, %a {{b = 1 : i32}} : i32 loc(#loc)\n "
+        " tt.return\n}\n"
+    )
     add, ret = read(text, "f").functions[0].walk()
     assert text[add.span.start : add.span.end] == "%x = arith.addi %a, %a {b = 1 : i32} : i32"
     assert text[ret.span.start : ret.span.end] == "tt.return"
@@ -52,8 +59,15 @@ def test_span_covers_the_operation_without_its_location() -> None:
 
 def test_several_results() -> None:
     split = op("%x:2 = tt.pair %a : i32 -> i32, f32")
-    assert [(v.name, v.type, v.position) for v in split.results] == [("%x#0", ir.Scalar("i32"), 0), ("%x#1", ir.Scalar("f32"), 1)]
-    user = op("%x:2 = tt.pair %a : i32 -> i32, f32\n%y, %z = tt.pair %x#1 : f32 -> i32, i1\ntt.use %z, %x : i1, i32", "tt.use")
+    assert [(v.name, v.type, v.position) for v in split.results] == [
+        ("%x#0", ir.Scalar("i32"), 0),
+        ("%x#1", ir.Scalar("f32"), 1),
+    ]
+    user = op(
+        "%x:2 = tt.pair %a : i32 -> i32, f32\n%y, %z = tt.pair %x#1 : f32 -> i32, i1\ntt.use %z, %x :"
+        " i1, i32",
+        "tt.use",
+    )
     assert [v.name for v in user.operands] == ["%z", "%x#0"]
 
 
@@ -97,7 +111,10 @@ def test_constants(text: str, expected: ir.Attribute) -> None:
 
 
 def test_attributes() -> None:
-    text = '{a = 1 : i32, b, c = "x\\"y", d = array<i32: 1, -2>, e = [true, 0.5 : f32], f = {g = 2 : i64}, h = #ttg.x<1>, i = f32}'
+    text = (
+        '{a = 1 : i32, b, c = "x\\"y", d = array<i32: 1, -2>, e = [true, 0.5 : f32], f = {g = 2 : i64}, h ='
+        " #ttg.x<1>, i = f32}"
+    )
     assert op(f"tt.x %a {text}").attributes == {
         "a": 1, "b": True, "c": 'x"y', "d": (1, -2), "e": (True, 0.5), "f": {"g": 2}, "h": ir.Raw("#ttg.x<1>"), "i": "f32"
     }  # fmt: skip
@@ -110,7 +127,10 @@ def test_attributes() -> None:
         ("%x = tt.get_program_id y : i32", {"axis": "y"}),
         ("%x = arith.addf %f, %f fastmath<fast> : f32", {"fastmath": ir.Raw("<fast>")}),
         ("%x = tt.clampf %f, %f, %f, propagateNan = none : f32", {"propagateNan": "none"}),
-        ("%x = tt.dot %t, %t, %t, inputPrecision = tf32 : tensor<1xf16> * tensor<1xf16> -> tensor<1xf32>", {"inputPrecision": "tf32"}),
+        (
+            "%x = tt.dot %t, %t, %t, inputPrecision = tf32 : tensor<1xf16> * tensor<1xf16> -> tensor<1xf32>",
+            {"inputPrecision": "tf32"},
+        ),
         ("tt.store %p, %f evictionPolicy = evict_last : !tt.ptr<f16>", {"evictionPolicy": "evict_last"}),
         ("%x = tt.load %p lonely : !tt.ptr<f16>", {"words": ("lonely",)}),
         ('tt.assert %a, "too big" : i32', {"message": "too big"}),
@@ -121,7 +141,10 @@ def test_words_of_the_custom_form(text: str, expected: dict[str, ir.Attribute]) 
 
 
 def test_operands_come_in_their_declared_order() -> None:
-    tmem = "!ttg.memdesc<64x64xf32, #ttng.tensor_memory_encoding<blockM = 64, blockN = 64, colStride = 1>, #ttng.tensor_memory, mutable>"
+    tmem = (
+        "!ttg.memdesc<64x64xf32, #ttng.tensor_memory_encoding<blockM = 64, blockN = 64, colStride = 1>,"
+        " #ttng.tensor_memory, mutable>"
+    )
     body = f"""
     %true = arith.constant true
     %m, %tok = ttng.tmem_alloc : () -> ({tmem}, !ttg.async.token)
@@ -146,7 +169,13 @@ def test_operands_come_in_their_declared_order() -> None:
         ("%x = nvg.cluster_id {n = 1 : i32}", "i32"),
         ("%x = tt.fp_to_fp %f rbits = %a : i32, rounding = rs : f32 -> f16", "f16"),
         ("%x = tt.fp_to_fp %f, rbits = %a {n = 1 : i32}, rounding = rs : f32 -> f16", "f16"),
-        ("%x = tt.fp_to_fp %t, rounding = rtne : tensor<64x64xf32, #blocked> -> tensor<64x64xf16, #blocked>", "tensor f16"),
+        (
+            (
+                "%x = tt.fp_to_fp %t, rounding = rtne : tensor<64x64xf32, #blocked> -> tensor<64x64xf16,"
+                " #blocked>"
+            ),
+            "tensor f16",
+        ),
     ],
 )
 def test_result_types_that_the_text_implies(text: str, expected: str) -> None:
@@ -159,7 +188,7 @@ def test_result_types_that_the_text_implies(text: str, expected: str) -> None:
             assert ty == ir.Scalar(expected)
 
 
-# --- control flow -----------------------------------------------------------------------------------------------------
+# --- control flow -----------------------------------------------------------------------------------------
 
 LOOP = """
     %r:2 = scf.for %i = %a to %a
@@ -215,7 +244,10 @@ def test_branches_and_while() -> None:
 
 
 def test_blocks_with_successors() -> None:
-    text = "tt.func @k(%c: i1) {\n cf.cond_br %c, ^bb1, ^bb2(%c : i1)\n^bb1:\n tt.return\n^bb2(%x: i1):\n tt.use %x : i1\n tt.return\n}"
+    text = (
+        "tt.func @k(%c: i1) {\n cf.cond_br %c, ^bb1, ^bb2(%c : i1)\n^bb1:\n tt.return\n^bb2(%x: i1):\n tt.use"
+        " %x : i1\n tt.return\n}"
+    )
     body = read(text, "f").functions[0].body
     assert body is not None
     assert [len(block.ops) for block in body.blocks] == [1, 1, 2]
@@ -241,7 +273,7 @@ def test_warp_specialize() -> None:
     assert specialize.attributes == {"requestedRegisters": (24,)}
 
 
-# --- types ------------------------------------------------------------------------------------------------------------
+# --- types ------------------------------------------------------------------------------------------------
 
 SHARED = ir.NvmmaShared(128, False, 16, False)
 BLOCKED = ir.Blocked((1, 8), (2, 16), (4, 1), (1, 0))
@@ -259,7 +291,10 @@ BLOCKED = ir.Blocked((1, 8), (2, 16), (4, 1), (1, 0))
         ("!tt.tensordesc<tensor<64x32xf16, #shared>>", ir.TensorDesc((64, 32), ir.Scalar("f16"), SHARED)),
         ("!tt.tensordesc<64x32xf16, #shared>", ir.TensorDesc((64, 32), ir.Scalar("f16"), SHARED)),
         ("!tt.tensordesc<64x32xf16>", ir.TensorDesc((64, 32), ir.Scalar("f16"))),
-        ("!ttg.memdesc<8x4xf16, #shared, #smem>", ir.MemDesc((8, 4), ir.Scalar("f16"), SHARED, "smem", False, (8, 4))),
+        (
+            "!ttg.memdesc<8x4xf16, #shared, #smem>",
+            ir.MemDesc((8, 4), ir.Scalar("f16"), SHARED, "smem", False, (8, 4)),
+        ),
         (
             "!ttg.memdesc<8x4xf16, #shared, #smem, mutable, 3x8x4>",
             ir.MemDesc((8, 4), ir.Scalar("f16"), SHARED, "smem", True, (3, 8, 4)),
@@ -273,7 +308,9 @@ def test_types(text: str, expected: ir.Type) -> None:
 
 
 MMA = ir.NvidiaMma((3, 0), (4, 1), (16, 128, 16))
-MMA_TEXT = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>"
+MMA_TEXT = (
+    "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>"
+)
 
 
 @pytest.mark.parametrize(
@@ -287,14 +324,32 @@ MMA_TEXT = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [
             "#ttg.linear<{register = [[0, 1], [0, 2]], lane = [[1, 0]], warp = [], block = []}>",
             ir.Linear(((0, 1), (0, 2)), ((1, 0),), (), ()),
         ),
-        ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", ir.SwizzledShared(8, 1, 8, (1, 0))),
-        ("#ttg.shared_linear<{offset = [[0, 1]], block = []}, alignment = 128>", ir.SharedLinear(((0, 1),), (), 128)),
-        ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = true>", ir.TensorMemory(128, 64, 1, False)),
-        ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = false>", ir.TensorMemory(128, 64, 1, False)),
-        ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 2>", ir.TensorMemory(128, 64, 2, False)),
+        (
+            "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>",
+            ir.SwizzledShared(8, 1, 8, (1, 0)),
+        ),
+        (
+            "#ttg.shared_linear<{offset = [[0, 1]], block = []}, alignment = 128>",
+            ir.SharedLinear(((0, 1),), (), 128),
+        ),
+        (
+            "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = true>",
+            ir.TensorMemory(128, 64, 1, False),
+        ),
+        (
+            "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = false>",
+            ir.TensorMemory(128, 64, 1, False),
+        ),
+        (
+            "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 2>",
+            ir.TensorMemory(128, 64, 2, False),
+        ),
         ("#ttng.tensor_memory_scales_encoding<>", ir.TensorMemoryScales()),
         ("#ttg.future<{a = 1}>", ir.UnknownEncoding("#ttg.future<{a = 1}>")),
-        ("#ttg.slice<{dim = 1, mother = #blocked}>", ir.UnknownEncoding("#ttg.slice<{dim = 1, mother = #blocked}>")),
+        (
+            "#ttg.slice<{dim = 1, mother = #blocked}>",
+            ir.UnknownEncoding("#ttg.slice<{dim = 1, mother = #blocked}>"),
+        ),
     ],
 )
 def test_encodings(text: str, expected: ir.Encoding) -> None:
@@ -318,14 +373,17 @@ def test_module_attributes_and_aliases() -> None:
 
 def test_function_header() -> None:
     arguments = '%a: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("a"(#loc)), %n: i32'
-    text = f"tt.func private @f({arguments}) -> (f32, i32) attributes {{noinline = true}} {{\n}}\n#loc = loc(unknown)\n"
+    text = (
+        f"tt.func private @f({arguments}) -> (f32, i32) attributes {{noinline = true}} {{\n}}\n#loc ="
+        " loc(unknown)\n"
+    )
     (function,) = read(text, "f").functions
     assert (function.name, function.public, function.attributes) == ("f", False, {"noinline": True})
     assert function.arg_attributes == ({"tt.divisibility": 16}, {})
     assert function.results == (ir.Scalar("f32"), ir.Scalar("i32"))
 
 
-# --- locations --------------------------------------------------------------------------------------------------------
+# --- locations --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -352,12 +410,14 @@ def test_locations(text: str, sources: list[int], label: str | None) -> None:
 
 def test_long_chains_of_location_names() -> None:
     """Triton names a loop once for each of its carried values."""
-    chain = "".join(f'#loc{k} = loc("v{k}"(#loc{k + 1}))\n' for k in range(500)) + '#loc500 = loc("k.py":8:1)\n'
+    chain = (
+        "".join(f'#loc{k} = loc("v{k}"(#loc{k + 1}))\n' for k in range(500)) + '#loc500 = loc("k.py":8:1)\n'
+    )
     (ret,) = read(f"tt.func @k() {{\n  tt.return loc(#loc0)\n}}\n{chain}", "f").functions[0].walk()
     assert (ret.sources, ret.label) == ((Location("k.py", 8, 1),), "v0")
 
 
-# --- where attributes can be added ------------------------------------------------------------------------------------
+# --- where attributes can be added ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -368,10 +428,19 @@ def test_long_chains_of_location_names() -> None:
         ("%x = tt.x %a {b} : i32 -> i32", "%x = tt.x %a {n = 1 : i32, b} : i32 -> i32"),
         ("%x = arith.constant 1 : i32", "%x = arith.constant {n = 1 : i32} 1 : i32"),
         ("gpu.barrier", "gpu.barrier {n = 1 : i32}"),
-        ("%x = tt.fp_to_fp %f, rounding = rtne : f32 -> f16", "%x = tt.fp_to_fp %f {n = 1 : i32}, rounding = rtne : f32 -> f16"),
-        ("%x = tt.fp_to_fp %f {}, rounding = rtne : f32 -> f16", "%x = tt.fp_to_fp %f {n = 1 : i32}, rounding = rtne : f32 -> f16"),
+        (
+            "%x = tt.fp_to_fp %f, rounding = rtne : f32 -> f16",
+            "%x = tt.fp_to_fp %f {n = 1 : i32}, rounding = rtne : f32 -> f16",
+        ),
+        (
+            "%x = tt.fp_to_fp %f {}, rounding = rtne : f32 -> f16",
+            "%x = tt.fp_to_fp %f {n = 1 : i32}, rounding = rtne : f32 -> f16",
+        ),
         ("scf.if %a {\n}", "scf.if %a {\n} {n = 1 : i32}"),
-        ("scf.for %i = %a to %a step %a : i32 {\n}", "scf.for %i = %a to %a step %a : i32 {\n} {n = 1 : i32}"),
+        (
+            "scf.for %i = %a to %a step %a : i32 {\n}",
+            "scf.for %i = %a to %a step %a : i32 {\n} {n = 1 : i32}",
+        ),
         ("scf.while : () -> () {\n} do {\n}", "scf.while : () -> () {\n} do {\n} attributes {n = 1 : i32}"),
     ],
 )
@@ -384,7 +453,7 @@ def test_attributes_can_be_spliced_in(before: str, after: str) -> None:
     assert next(iter(read(text, "f").functions[0].walk())).attributes["n"] == 1
 
 
-# --- mistakes ---------------------------------------------------------------------------------------------------------
+# --- mistakes ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -400,8 +469,16 @@ def test_attributes_can_be_spliced_in(before: str, after: str) -> None:
         ("%x = tt.p %a : i32 -> tensor<?xf32>", "expected sizes known at compile time", 30),
         ("tt.x %a loc(#nowhere)", "location `#nowhere` is not defined", 13),
         ("tt.x (%a]", "`]` closes nothing", 9),
-        ("%r = scf.for %i = %a to %a step %a iter_args(%x = %f) -> (f32) : i32 {\n}", "the loop carries 1 values, yields 0 and gives 1", 6),
-        ("%r = scf.for %i = %a to %a step %a iter_args(%x = %f) -> () : i32 {\n}", "1 values are carried, but 0 types are given", 6),
+        (
+            "%r = scf.for %i = %a to %a step %a iter_args(%x = %f) -> (f32) : i32 {\n}",
+            "the loop carries 1 values, yields 0 and gives 1",
+            6,
+        ),
+        (
+            "%r = scf.for %i = %a to %a step %a iter_args(%x = %f) -> () : i32 {\n}",
+            "1 values are carried, but 0 types are given",
+            6,
+        ),
     ],
 )
 def test_mistakes_are_found_at_their_place(body: str, message: str, column: int) -> None:
@@ -423,7 +500,9 @@ def test_what_is_no_module(text: str) -> None:
 def test_types_can_have_names() -> None:
     layout = "#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
     text = f"{layout}\n!f = f16\n!t = tensor<128xf16, #b>\n"
-    found = read(f"{text}tt.func @k(%t: !t, %f: !f) {{\n  %x = arith.addf %t, %t : !t\n  tt.return\n}}", "f").functions[0]
+    found = read(
+        f"{text}tt.func @k(%t: !t, %f: !f) {{\n  %x = arith.addf %t, %t : !t\n  tt.return\n}}", "f"
+    ).functions[0]
     assert found.args[0].type == next(found.walk()).result.type
     assert isinstance(found.args[0].type, ir.Tensor)
     assert found.args[1].type == ir.Scalar("f16")

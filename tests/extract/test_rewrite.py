@@ -25,7 +25,11 @@ def module(kernel: str) -> Module:
 def executed(made: Module, pid: tuple[int, int], seed: int = 0, **sizes: int) -> tuple[Memory, Memory]:
     """The memory after and before one program."""
     function = made.functions[0]
-    numbers = {name: value for name, value in (SIZES | sizes).items() if name in {arg.name.lstrip("%") for arg in function.args}}
+    numbers = {
+        name: value
+        for name, value in (SIZES | sizes).items()
+        if name in {arg.name.lstrip("%") for arg in function.args}
+    }
     values, memory = arguments(function, dict(numbers), seed)
     _, untouched = arguments(function, dict(numbers), seed)
     place = {"pid.x": pid[0], "pid.y": pid[1], "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
@@ -40,7 +44,12 @@ def test_lines_stay_where_they_are(kernel: str) -> None:
     rewritten = from_iteration(structured(original))
     assert original.text.count("\n") == rewritten.text.count("\n")
     assert len(rewritten.functions[0].body.blocks) == 1  # pyright: ignore[reportOptionalMemberAccess]
-    dots = [op.location.line for made in (original, rewritten) for op in made.functions[0].walk() if op.name == "ttng.warp_group_dot"]
+    dots = [
+        op.location.line
+        for made in (original, rewritten)
+        for op in made.functions[0].walk()
+        if op.name == "ttng.warp_group_dot"
+    ]
     assert dots[: len(dots) // 2] == dots[len(dots) // 2 :]
 
 
@@ -74,16 +83,22 @@ def test_pointers_are_computed_from_the_iteration() -> None:
 def test_programs_that_return_early_do_what_they_do_before_that() -> None:
     made = structured(module("branching"))
     memory, before = executed(made, (2, 0))
-    assert np.array_equal(memory.array("c", 1), before.array("c", len(memory.array("c", 1)))), "beyond the end: nothing"
+    assert np.array_equal(memory.array("c", 1), before.array("c", len(memory.array("c", 1)))), (
+        "beyond the end: nothing"
+    )
     for seed in range(6):
         memory, before = executed(made, (0, 0), seed)
         rows = memory.array("c", 200 * 136)[: 128 * 136].reshape(128, 136)[:, :128]
         assert bool((rows == 0).all()) == (before.array("sizes", 1)[0] == 0)
-        assert np.array_equal(memory.array("c", 1)[128 * 136 :], before.array("c", len(memory.array("c", 1)))[128 * 136 :])
+        assert np.array_equal(
+            memory.array("c", 1)[128 * 136 :], before.array("c", len(memory.array("c", 1)))[128 * 136 :]
+        )
 
 
 def test_a_step_that_would_overflow_is_multiplied_in_64_bits() -> None:
     rewritten = from_iteration(structured(module("bumped")))
     (loop,) = loops(rewritten)
-    steps = [op.result.type for op in loop.ops if op.name == "arith.muli" and op.result.name.startswith("%twill")]
+    steps = [
+        op.result.type for op in loop.ops if op.name == "arith.muli" and op.result.name.startswith("%twill")
+    ]
     assert steps == [Scalar("i64"), Scalar("i64")]

@@ -44,9 +44,11 @@ def test_binary_files(tmp_path: Path) -> None:
 
 
 def dump(*passes: str) -> str:
-    """A compilation's dump in the banners of Triton 3.9; the module before each pass has as many functions as passes before it."""
+    """A compilation's dump in the banners of Triton 3.9; the module before each pass has as many functions as
+    passes before it."""
     return "".join(
-        f"// -----// IR Dump Before {name}: some-name{{a=1}} ('builtin.module' operation) //----- //\nmodule {{\n"
+        f"// -----// IR Dump Before {name}: some-name{{a=1}} ('builtin.module' operation) //----- //\nmodule"
+        " {\n"
         + "".join(f"  tt.func @f{number}() {{\n    tt.return\n  }}\n" for number in range(k))
         + "}\n\n\n"
         for k, name in enumerate(passes)
@@ -70,7 +72,9 @@ def test_dumps_of_a_compilation(tmp_path: Path, passes: list[str], functions: in
     assert module.text.count("\n") <= text.count("\n")
 
 
-@pytest.mark.parametrize(("passes", "count"), [(["CSEPass"], 0), (["ConvertTritonToTritonGPU", "TritonGPUAssignLatencies"] * 2, 2)])
+@pytest.mark.parametrize(
+    ("passes", "count"), [(["CSEPass"], 0), (["ConvertTritonToTritonGPU", "TritonGPUAssignLatencies"] * 2, 2)]
+)
 def test_dumps_with_none_or_several(tmp_path: Path, passes: list[str], count: int) -> None:
     (tmp_path / "dump.txt").write_text(dump(*passes))
     with pytest.raises(TwillError, match=f"holds {count} modules before a pass that schedules"):
@@ -83,7 +87,12 @@ def test_a_kernel_of_a_dump_is_chosen_by_name_or_by_line(tmp_path: Path) -> None
     file, text = tmp_path / "dump.txt", one + other
     file.write_text(text)
     first, last = (part.count("\n", 0, part.rindex("// -----//")) + 1 for part in (one, text))
-    for which, names in (("f0", ["f0"]), (f"{first}", ["f0"]), ("g1", ["g0", "g1"]), (f"{last}", ["g0", "g1"])):
+    for which, names in (
+        ("f0", ["f0"]),
+        (f"{first}", ["f0"]),
+        ("g1", ["g0", "g1"]),
+        (f"{last}", ["g0", "g1"]),
+    ):
         assert [function.name for function in load(f"{file}:{which}").functions] == names
     for which, example in (("", "g0"), (":h0", "g0"), (":2", "g0")):
         with pytest.raises(TwillError, match=rf"f0 \(line {first}\), g0 and g1 \(line {last}\)") as caught:
@@ -148,15 +157,20 @@ class TestKernels:
         assert module.num_warps == 2
         assert "tensor<64xf32" in module.text
 
-    @pytest.mark.parametrize(("name", "type"), [("tl.bfloat16", "bf16"), ("triton.language.uint8", "i8"), ("torch.float8_e5m2", "f8E5M2")])
+    @pytest.mark.parametrize(
+        ("name", "type"),
+        [("tl.bfloat16", "bf16"), ("triton.language.uint8", "i8"), ("torch.float8_e5m2", "f8E5M2")],
+    )
     def test_a_constant_may_be_a_type(self, tmp_path: Path, name: str, type: str) -> None:
         (tmp_path / "k.py").write_text(
-            "import triton\nimport triton.language as tl\n"
-            "@triton.jit\ndef k(a: '*fp32', T: tl.constexpr):\n    b = a.to(tl.pointer_type(T))\n    tl.store(b, tl.load(a).to(T))\n"
+            "import triton\nimport triton.language as tl\n@triton.jit\ndef k(a: '*fp32', T: tl.constexpr):\n "
+            "   b = a.to(tl.pointer_type(T))\n    tl.store(b, tl.load(a).to(T))\n"
         )
         assert f"tt.ptr<f32> -> !tt.ptr<{type}>" in load(f"{tmp_path}/k.py:k", "sm90", {"T": name}).text
 
     def test_the_table_of_another_kernel_is_no_help(self, tmp_path: Path) -> None:
-        (tmp_path / "k.py").write_text("import triton\n@triton.jit\ndef k(a):\n    pass\nTWILL = {'j': {'a': '*fp16'}}\n")
+        (tmp_path / "k.py").write_text(
+            "import triton\n@triton.jit\ndef k(a):\n    pass\nTWILL = {'j': {'a': '*fp16'}}\n"
+        )
         with pytest.raises(TwillError, match="`a` has no type"):
             load(f"{tmp_path}/k.py:k", "sm90")

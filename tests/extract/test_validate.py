@@ -25,15 +25,40 @@ def test_what_triton_writes_passes(folder: str) -> None:
 @pytest.mark.parametrize(
     ("text", "old", "new", "complaint"),
     [
-        (POINTERS, "warpsPerCTA = [8, 1]", "warpsPerCTA = [0, 1]", "a blocked layout with a size that is no power of two"),
-        (POINTERS, "threadsPerWarp = [2, 16]", "threadsPerWarp = [1, 16]", "16 threads for each warp, and a warp has 32"),
-        (GEMM, "warpsPerCTA = [8, 1], instr", "warpsPerCTA = [4, 1], instr", "a layout of 4 warps, and the module has 8"),
+        (
+            POINTERS,
+            "warpsPerCTA = [8, 1]",
+            "warpsPerCTA = [0, 1]",
+            "a blocked layout with a size that is no power of two",
+        ),
+        (
+            POINTERS,
+            "threadsPerWarp = [2, 16]",
+            "threadsPerWarp = [1, 16]",
+            "16 threads for each warp, and a warp has 32",
+        ),
+        (
+            GEMM,
+            "warpsPerCTA = [8, 1], instr",
+            "warpsPerCTA = [4, 1], instr",
+            "a layout of 4 warps, and the module has 8",
+        ),
         (POINTERS, "order = [1, 0]", "order = [1, 1]", r"a blocked layout of order \[1, 1\]"),
         (POINTERS, "{axis = 1 : i32}", "{axis = 7 : i32}", "tt.expand_dims has no axis below 2"),
-        (POINTERS, "end = 128 : i32, start = 0 : i32", "end = 100 : i32, start = 0 : i32", "a start and an end"),
+        (
+            POINTERS,
+            "end = 128 : i32, start = 0 : i32",
+            "end = 100 : i32, start = 0 : i32",
+            "a start and an end",
+        ),
         (GEMM, "arith.truncf", "arith.extsi", "arith.extsi does not cast between these types"),
         (GEMM, "tt.descriptor_store", "tt.descriptor_load", "tt.descriptor_load has "),
-        (GEMM, "order = array<i32: 1, 0>", "order = array<i32: 1, 1>", "ttg.memdesc_trans has no order of 2 dimensions"),
+        (
+            GEMM,
+            "order = array<i32: 1, 0>",
+            "order = array<i32: 1, 1>",
+            "ttg.memdesc_trans has no order of 2 dimensions",
+        ),
     ],
 )
 def test_what_can_not_be_is_refused(text: str, old: str, new: str, complaint: str) -> None:

@@ -34,7 +34,12 @@ def test_backward_attention_in_tensor_memory(version: str) -> None:
     (loop,) = found(version, "fa_bwd.sm100")
     assert (loop.schedulable, len(loop.tensor_ops)) == (True, 5)
     assert names(loop) == names(found("3.9.0", "fa_bwd.sm100")[0])
-    buffers = {v.type for op in loop.tensor_ops for v in op.operands if isinstance(v.type, MemDesc) and v.type.space == "tmem"}
+    buffers = {
+        v.type
+        for op in loop.tensor_ops
+        for v in op.operands
+        if isinstance(v.type, MemDesc) and v.type.space == "tmem"
+    }
     assert {buffer.encoding for buffer in buffers} == {TensorMemory(128, 128, 1, False)}
 
 
@@ -44,7 +49,10 @@ def test_descriptors_of_both_spellings(version: str) -> None:
     assert [op.operands[0].type for op in loads] == [
         op.operands[0].type for op in found("3.9.0", "fa_fwd.sm90")[0].ops if op.name == "tt.descriptor_load"
     ]
-    assert all(isinstance(op.operands[0].type, TensorDesc) and op.operands[0].type.shape == (128, 128) for op in loads)
+    assert all(
+        isinstance(op.operands[0].type, TensorDesc) and op.operands[0].type.shape == (128, 128)
+        for op in loads
+    )
 
 
 def test_unusual_operations(version: str) -> None:

@@ -32,7 +32,9 @@ def test_round_trip_of_places() -> None:
     ops = list(problem.operations)
     ops[0] = replace(ops[0], location=Location("k.ttgir", 12, 5))
     ops[1] = replace(ops[1], location=Location("other.ttgir", 3))
-    located = replace(problem, operations=tuple(ops), source=Source("k.ttgir", "kernel", 4, "for.0"), machine="")
+    located = replace(
+        problem, operations=tuple(ops), source=Source("k.ttgir", "kernel", 4, "for.0"), machine=""
+    )
     assert read_graph(write_graph(located), "x.json") == located
 
 
@@ -59,7 +61,11 @@ GRAPH: dict[str, Any] = {
     "units": [{"name": "TC"}, {"name": "ISSUE", "capacity": 2, "aggregate": True}],
     "nodes": [
         {"id": "a", "name": "gemm", "reservations": [{"unit": "TC", "cycles": 2}], "latency": 2, "warps": 4},
-        {"id": "b", "name": "exp", "values": [{"id": "v", "uses": [{"op": "a", "distance": 1}], "registers": 8}]},
+        {
+            "id": "b",
+            "name": "exp",
+            "values": [{"id": "v", "uses": [{"op": "a", "distance": 1}], "registers": 8}],
+        },
     ],
     "edges": [{"src": "a", "dst": "b", "delay": 2}, {"src": "b", "dst": "a", "delay": 0, "distance": 1}],
     "apart": [["a", "b"]],
@@ -112,7 +118,11 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("nodes.1.values.0.uses.0", {}, "nodes[1].values[0].uses[0]: 'op' is missing"),
     ("nodes.1.values.1", {"id": "v"}, "nodes[1].values[1].id: 'v' is already taken"),
     ("nodes.1.values.0.src", "a", "nodes[1].values[0].src: nothing of that name is known here"),
-    ("nodes.1.values.1", {"id": "w", "resident": True, "slots": 1}, "nodes[1].values[1].slots: a resident value"),
+    (
+        "nodes.1.values.1",
+        {"id": "w", "resident": True, "slots": 1},
+        "nodes[1].values[1].slots: a resident value",
+    ),
     ("nodes.0.line", 0, "nodes[0].line: must be from 1"),
     ("edges", ..., "'edges' is missing"),
     ("edges.0.src", "z", "edges[0].src: there is no operation 'z'"),
@@ -138,7 +148,9 @@ MISTAKES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), MISTAKES, ids=[f"{path} {str(value)[:20]}" for path, value, _ in MISTAKES])
+@pytest.mark.parametrize(
+    ("path", "value", "message"), MISTAKES, ids=[f"{path} {str(value)[:20]}" for path, value, _ in MISTAKES]
+)
 def test_a_mistake(path: str, value: Any, message: str) -> None:
     text = changed(path, value)
     with pytest.raises(TwillError) as caught:
@@ -173,7 +185,9 @@ def test_a_misspelt_name_is_guessed() -> None:
     assert caught.value.help == "did you mean 'latency'?"
 
 
-MACHINES: dict[str, tuple[tuple[Unit, ...], Limits]] = {"m": ((Unit("TC", 3), Unit("ISSUE")), Limits(shared=7, tensor=9))}
+MACHINES: dict[str, tuple[tuple[Unit, ...], Limits]] = {
+    "m": ((Unit("TC", 3), Unit("ISSUE")), Limits(shared=7, tensor=9))
+}
 
 
 def with_machine(text: str, machine: str | None = None) -> Problem:
@@ -181,12 +195,15 @@ def with_machine(text: str, machine: str | None = None) -> Problem:
 
 
 def test_machines() -> None:
-    """Inline entries go before those of the machine that the file names; a machine given by the caller goes before all."""
+    """Inline entries go before those of the machine that the file names; a machine given by the caller goes
+    before all."""
     named = json.loads(changed("machine", "m"))
     assert with_machine(json.dumps(named)).limits == MACHINES["m"][1]
     assert with_machine(json.dumps(named)).units[0].capacity == 1
     assert with_machine(json.dumps({**named, "limits": {"tensor": 1}})).limits == Limits(shared=7, tensor=1)
-    assert with_machine(json.dumps({k: v for k, v in named.items() if k != "units"})).units == MACHINES["m"][0]
+    assert (
+        with_machine(json.dumps({k: v for k, v in named.items() if k != "units"})).units == MACHINES["m"][0]
+    )
     given = with_machine(json.dumps({**named, "machine": "other", "limits": {"tensor": 1}}), "m")
     assert (given.machine, given.units, given.limits) == ("m", *MACHINES["m"])
 

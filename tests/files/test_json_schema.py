@@ -1,5 +1,6 @@
 # pyright: reportUnknownMemberType=false
-"""The published JSON Schemas: current, valid, and satisfied by every document of the repository and by what is written now."""
+"""The published JSON Schemas: current, valid, and satisfied by every document of the repository and by what
+is written now."""
 
 import json
 import tomllib
@@ -39,7 +40,9 @@ def test_example_graphs(path: Path) -> None:
     accepts("graph", json.loads(path.read_text()))
 
 
-@pytest.mark.parametrize("path", sorted(Path("tests/kernels/schedules").glob("*.json")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(Path("tests/kernels/schedules").glob("*.json")), ids=lambda path: path.name
+)
 def test_stored_schedules(path: Path) -> None:
     accepts("schedule", json.loads(path.read_text()))
 
@@ -60,7 +63,9 @@ def test_a_written_manifest() -> None:
     from twill.launch.manifest import manifest, write
 
     made, scheduled = program("gemm"), loops("gemm")[1]
-    accepts("kernel", json.loads(write(manifest(made, scheduled, {one.loop.path: 1024.0 for one in scheduled}))))
+    accepts(
+        "kernel", json.loads(write(manifest(made, scheduled, {one.loop.path: 1024.0 for one in scheduled})))
+    )
 
 
 def without(document: dict[str, Any]) -> None:

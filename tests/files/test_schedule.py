@@ -19,8 +19,15 @@ from twill.modulo.bounds import bounds
 def full() -> Result:
     """A result with something of everything."""
     problem, solution = piped()
-    ops = tuple(replace(op, location=Location("kernel.ttgir", 10 + i, 5)) for i, op in enumerate(problem.operations))
-    located = replace(problem, operations=ops, source=Source("kernel.ttgir", "kernel", 8, "for.0"), resolution=Resolution(1.5, 0.01))
+    ops = tuple(
+        replace(op, location=Location("kernel.ttgir", 10 + i, 5)) for i, op in enumerate(problem.operations)
+    )
+    located = replace(
+        problem,
+        operations=ops,
+        source=Source("kernel.ttgir", "kernel", 8, "for.0"),
+        resolution=Resolution(1.5, 0.01),
+    )
     return Result(
         replace(located, together=(("qk", "pv"),), apart=(("qk", "exp"),)),
         "optimal",
@@ -51,7 +58,13 @@ def test_round_trip_without_a_solution(status: Any) -> None:
 
 
 def test_round_trip_of_a_plain_modulo_schedule() -> None:
-    result = Result(figure1(), "optimal", Bounds(ResourceBound("TC", 2), RecurrenceBound(1, ("O",))), 2, Solution(2, (0, 2, 3), (0, 0, 0)))
+    result = Result(
+        figure1(),
+        "optimal",
+        Bounds(ResourceBound("TC", 2), RecurrenceBound(1, ("O",))),
+        2,
+        Solution(2, (0, 2, 3), (0, 0, 0)),
+    )
     assert read_schedule(write_schedule(result, Options(modulo_only=True)), "s.json").result == result
 
 
@@ -66,7 +79,9 @@ def test_members() -> None:
     assert document["source"] == {"file": "kernel.ttgir", "function": "kernel", "line": 8, "loop": "for.0"}
     assert document["groups"][1] == {"id": 1, "warps": 4, "registers": 24, "ops": ["qk", "pv"]}
     op = document["ops"][3]
-    assert [op[name] for name in ("id", "line", "start", "stage", "group", "unit", "occupancy", "latency")] == [
+    assert [
+        op[name] for name in ("id", "line", "start", "stage", "group", "unit", "occupancy", "latency")
+    ] == [
         "pv",
         13,
         6,
@@ -81,7 +96,11 @@ def test_members() -> None:
 
 
 def test_seconds_can_be_left_out_of_the_bytes() -> None:
-    slower = replace(full(), seconds=(("read", 9.0), ("solve", 9.0)), refuted=tuple(replace(r, seconds=9.0) for r in full().refuted))
+    slower = replace(
+        full(),
+        seconds=(("read", 9.0), ("solve", 9.0)),
+        refuted=tuple(replace(r, seconds=9.0) for r in full().refuted),
+    )
     assert write_schedule(full(), zero_seconds=True) == write_schedule(slower, zero_seconds=True)
     assert write_schedule(full()) != write_schedule(slower)
 
@@ -109,7 +128,9 @@ MISTAKES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), MISTAKES, ids=[f"{path} {str(value)[:12]}" for path, value, _ in MISTAKES])
+@pytest.mark.parametrize(
+    ("path", "value", "message"), MISTAKES, ids=[f"{path} {str(value)[:12]}" for path, value, _ in MISTAKES]
+)
 def test_a_mistake(path: str, value: Any, message: str) -> None:
     document = json.loads(write_schedule(full()))
     *steps, last = [int(step) if step.isdigit() else step for step in path.split(".")]

@@ -16,7 +16,11 @@ from twill.ir.schedule import Allocation, Solution
 from twill.verify import check
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -62,7 +66,9 @@ BROKEN: list[tuple[str, int, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "column", "message"), BROKEN, ids=[text[:12] for text, *_ in BROKEN])
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"), BROKEN, ids=[text[:12] for text, *_ in BROKEN]
+)
 def test_broken(text: str, line: int, column: int, message: str) -> None:
     with pytest.raises(TwillError) as caught:
         parse(text, "x.json")
@@ -71,7 +77,16 @@ def test_broken(text: str, line: int, column: int, message: str) -> None:
     assert (location.line, location.column, caught.value.message[: len(message)]) == (line, column, message)
 
 
-HOSTILE = ['{"schema": "twill.graph/1", "nodes": 1e999}', '{"schema": 1e999}', '{"schema": null}', "[]", "null", "7", '"x"', "{}"]
+HOSTILE = [
+    '{"schema": "twill.graph/1", "nodes": 1e999}',
+    '{"schema": 1e999}',
+    '{"schema": null}',
+    "[]",
+    "null",
+    "7",
+    '"x"',
+    "{}",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -84,9 +99,14 @@ def test_hostile(text: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(['"', "{", "}", "[", "]", ",", ":", "-", "9", "e", "null", "\\", " ", ""]), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(['"', "{", "}", "[", "]", ",", ":", "-", "9", "e", "null", "\\", " ", ""]),
+    st.booleans(),
+)
 def test_damaged_examples_are_errors_or_problems(at: int, insert: str, cut: bool) -> None:
-    """A file cut short or with a few characters changed: a problem, or one error with its place; never another exception."""
+    """A file cut short or with a few characters changed: a problem, or one error with its place; never
+    another exception."""
     text = load(Path(__file__).parents[2] / "examples" / "graphs" / "tensor_memory.graph.json")
     at %= len(text)
     damaged = text[:at] + insert if cut else text[:at] + insert + text[at + 1 :]
@@ -109,7 +129,9 @@ def test_too_large() -> None:
 
 def test_large_is_read_in_seconds() -> None:
     rows = [{"id": f"n{i}", "name": "op"} for i in range(512)]
-    edges = [{"src": f"n{i % 512}", "dst": f"n{(i * 7) % 512}", "delay": 1, "distance": 1} for i in range(8000)]
+    edges = [
+        {"src": f"n{i % 512}", "dst": f"n{(i * 7) % 512}", "delay": 1, "distance": 1} for i in range(8000)
+    ]
     document = {"schema": "twill.graph/1", "units": [], "nodes": rows, "edges": edges}
     began = time.monotonic()
     assert len(read_graph(json.dumps(document), "x.json").edges) == 8000
@@ -123,13 +145,20 @@ def test_a_long_chain_is_no_deep_recursion() -> None:
     rows = [{"id": f"n{i}", "name": "op"} for i in range(500)]
     edges = [{"src": f"n{i}", "dst": f"n{(i + 1) % 500}", "delay": 0} for i in range(500)]
     with pytest.raises(TwillError, match="a circuit within one iteration"):
-        read_graph(json.dumps({"schema": "twill.graph/1", "units": [], "nodes": rows, "edges": edges}), "x.json")
+        read_graph(
+            json.dumps({"schema": "twill.graph/1", "units": [], "nodes": rows, "edges": edges}), "x.json"
+        )
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"a": 1,\n"b": "\xff"}')
     (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf{}")
-    reasons = {"none.json": "No such file", ".": "Is a directory", "latin.json": "not UTF-8 text: byte 0xff", "a\0b": "null"}
+    reasons = {
+        "none.json": "No such file",
+        ".": "Is a directory",
+        "latin.json": "not UTF-8 text: byte 0xff",
+        "a\0b": "null",
+    }
     for name, message in reasons.items():
         with pytest.raises(TwillError, match=message):
             load(tmp_path / name)
@@ -144,10 +173,25 @@ def test_checking_a_hostile_schedule_takes_seconds() -> None:
         value = {"registers": 9, "shared": 9, "uses": [{"op": f"n{i * 7 % count}", "distance": 9}] * 2}
         table = [{"unit": "TC", "cycles": 10**9}] * 8
         values = [{"id": f"{v}{i}", **value} for v in "ab"]
-        return {"id": f"n{i}", "name": "op", "warps": 4, "latency": 10**9, "reservations": table, "values": values}
+        return {
+            "id": f"n{i}",
+            "name": "op",
+            "warps": 4,
+            "latency": 10**9,
+            "reservations": table,
+            "values": values,
+        }
 
     nodes = [node(i) for i in range(count)]
-    text = json.dumps({"schema": "twill.graph/1", "units": [{"name": "TC"}], "limits": {"shared": 10**9}, "nodes": nodes, "edges": []})
+    text = json.dumps(
+        {
+            "schema": "twill.graph/1",
+            "units": [{"name": "TC"}],
+            "limits": {"shared": 10**9},
+            "nodes": nodes,
+            "edges": [],
+        }
+    )
     problem = read_graph(text, "x.json")
     places = tuple(Allocation(f"{v}{i}", "shared", 0, 9, 9) for i in range(count) for v in "ab")
     began = time.monotonic()

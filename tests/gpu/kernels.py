@@ -1,4 +1,5 @@
-"""The example kernels, built from the schedules kept in `tests/kernels/schedules`, and what is measured of them."""
+"""The example kernels, built from the schedules kept in `tests/kernels/schedules`, and what is measured of
+them."""
 
 from functools import cache
 from pathlib import Path

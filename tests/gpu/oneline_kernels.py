@@ -1,7 +1,7 @@
 # pyright: basic, reportMissingImports=false, reportArgumentType=false, reportGeneralTypeIssues=false
-"""Own kernels of the forms that Triton's tutorials have: a grouped product through masked pointers (03), layer normalization (05),
-attention through descriptors (06), products of many sizes in one launch (08), and a persistent product through descriptors made by the
-host (09).
+"""Own kernels of the forms that Triton's tutorials have: a grouped product through masked pointers (03),
+layer normalization (05), attention through descriptors (06), products of many sizes in one launch (08), and a
+persistent product through descriptors made by the host (09).
 """
 
 import triton
@@ -9,7 +9,10 @@ import triton.language as tl
 
 
 def sizes(*shapes):
-    return [triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, num_warps=warps, num_stages=3) for m, n, k, warps in shapes]
+    return [
+        triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, num_warps=warps, num_stages=3)
+        for m, n, k, warps in shapes
+    ]
 
 
 @triton.jit
@@ -93,9 +96,21 @@ def attend(
 
 @triton.jit
 def attention(
-    q, k, v, o, lse, scale, heads, length, HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr
+    q,
+    k,
+    v,
+    o,
+    lse,
+    scale,
+    heads,
+    length,
+    HEAD: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    CAUSAL: tl.constexpr,
 ):
-    """o = softmax(q @ k.T * scale) @ v for each head, causal or not; the descriptors are made by the kernel."""
+    """o = softmax(q @ k.T * scale) @ v for each head, causal or not; the descriptors are made by the
+    kernel."""
     rows = heads * length
     q_desc = tl.make_tensor_descriptor(q, [rows, HEAD], [HEAD, 1], [BLOCK_M, HEAD])
     k_desc = tl.make_tensor_descriptor(k, [rows, HEAD], [HEAD, 1], [BLOCK_N, HEAD])
@@ -107,8 +122,12 @@ def attention(
     acc = tl.zeros([BLOCK_M, HEAD], tl.float32)
     scale = scale * 1.44269504
     if CAUSAL:
-        acc, total, largest = attend(acc, total, largest, block, k_desc, v_desc, first, scale, length, row, BLOCK_M, BLOCK_N, False)
-        acc, total, largest = attend(acc, total, largest, block, k_desc, v_desc, first, scale, length, row, BLOCK_M, BLOCK_N, True)
+        acc, total, largest = attend(
+            acc, total, largest, block, k_desc, v_desc, first, scale, length, row, BLOCK_M, BLOCK_N, False
+        )
+        acc, total, largest = attend(
+            acc, total, largest, block, k_desc, v_desc, first, scale, length, row, BLOCK_M, BLOCK_N, True
+        )
     else:
         for n in tl.range(0, length, BLOCK_N):
             scores = tl.dot(block, k_desc.load([first + n, 0]).T)
@@ -134,14 +153,21 @@ def many(
         columns = tl.cdiv(N, BLOCK_N)
         tiles = tl.cdiv(M, BLOCK_M) * columns
         while tile >= end and tile < end + tiles:
-            a_row, b_row, c_row = tl.load(strides + g * 3), tl.load(strides + g * 3 + 1), tl.load(strides + g * 3 + 2)
+            a_row, b_row, c_row = (
+                tl.load(strides + g * 3),
+                tl.load(strides + g * 3 + 1),
+                tl.load(strides + g * 3 + 2),
+            )
             a = tl.load(a_addresses + g).to(tl.pointer_type(tl.float16))
             b = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16))
             c = tl.load(c_addresses + g).to(tl.pointer_type(tl.float16))
             row, column = (tile - end) // columns, (tile - end) % columns
             rows, others = row * BLOCK_M + tl.arange(0, BLOCK_M), column * BLOCK_N + tl.arange(0, BLOCK_N)
             inner = tl.arange(0, BLOCK_K)
-            a_at, b_at = a + rows[:, None] * a_row + inner[None, :], b + inner[:, None] * b_row + others[None, :]
+            a_at, b_at = (
+                a + rows[:, None] * a_row + inner[None, :],
+                b + inner[:, None] * b_row + others[None, :],
+            )
             acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
             for _ in range(tl.cdiv(K, BLOCK_K)):
                 tl.multiple_of(a_at, [16, 16])
@@ -165,7 +191,10 @@ def persistent(
         row, column = tile_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP)
         acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for k in range(tl.cdiv(K, BLOCK_K)):
-            left, right = a_desc.load([row * BLOCK_M, k * BLOCK_K]), b_desc.load([column * BLOCK_N, k * BLOCK_K])
+            left, right = (
+                a_desc.load([row * BLOCK_M, k * BLOCK_K]),
+                b_desc.load([column * BLOCK_N, k * BLOCK_K]),
+            )
             acc = tl.dot(left, right.T, acc)
         c_desc.store([row * BLOCK_M, column * BLOCK_N], acc.to(tl.float16))
 

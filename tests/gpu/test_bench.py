@@ -12,7 +12,15 @@ pytestmark = pytest.mark.gpu("sm_90")
 
 
 def test_a_kernel_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["examples/kernels.py:gemm", "--arch", "sm90", "--built", str(kernel("gemm").folder), "--shape", "M=1024,N=1024,K=512"]
+    arguments = [
+        "examples/kernels.py:gemm",
+        "--arch",
+        "sm90",
+        "--built",
+        str(kernel("gemm").folder),
+        "--shape",
+        "M=1024,N=1024,K=512",
+    ]
     assert run(["bench", *arguments, "--rounds", "3", "--no-cycles", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)["reports"]["gemm"]
     (shape,) = report["shapes"]
@@ -22,7 +30,9 @@ def test_a_kernel_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert loop["measured"] > 0.9 * loop["scheduled"]
 
 
-def test_triton_judges_where_no_reference_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_triton_judges_where_no_reference_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A file of its own, whose case has neither reference nor peers."""
     head, _, _ = Path("examples/kernels.py").read_text().partition("# --- how twill measures them")
     file = tmp_path / "own.py"

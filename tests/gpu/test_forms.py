@@ -20,7 +20,8 @@ NUMBERS = {"M": 256, "N": 256, "K": 256, "L": 1, "slope": 0.125, "stride": 256}
 GRID = (2, 1, 1)
 
 TENSOR_CORE = 1e-3
-"""Relative error that the tensor core makes by itself: tf32 operands are cut off, not rounded, and sums of fp8 have about 14 bits."""
+"""Relative error that the tensor core makes by itself: tf32 operands are cut off, not rounded, and sums of
+fp8 have about 14 bits."""
 
 TORCH = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
 """Types that NumPy lacks: the simulator keeps their values as float32."""

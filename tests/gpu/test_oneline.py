@@ -1,7 +1,9 @@
 # pyright: basic, reportMissingImports=false
-"""Triton programs under `twill.triton.install()`: right values, whoever's kernel runs, and nothing left behind.
+"""Triton programs under `twill.triton.install()`: right values, whoever's kernel runs, and nothing left
+behind.
 
-The kernels have the forms of Triton's tutorials 03, 05, 06, 08 and 09. Where Twill has a kernel for certain, the report must say so.
+The kernels have the forms of Triton's tutorials 03, 05, 06, 08 and 09. Where Twill has a kernel for certain,
+the report must say so.
 """
 
 import time
@@ -20,7 +22,8 @@ TOLERANCE = 4e-3
 
 
 LIMIT = 10.0
-"""Seconds for the search of each loop. It is part of the name of a kernel on disk: another limit, another kernel."""
+"""Seconds for the search of each loop. It is part of the name of a kernel on disk: another limit, another
+kernel."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,11 +86,13 @@ def row_of(name: str) -> Any:
     return next(row for row in twill.triton.report() if row.kernel == name)
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("M", "N", "K", "leaky"), [(1024, 1024, 512, False), (1000, 520, 200, True)])
-def test_an_autotuned_product_through_masked_pointers(kernels: Any, M: int, N: int, K: int, leaky: bool) -> None:
+def test_an_autotuned_product_through_masked_pointers(
+    kernels: Any, M: int, N: int, K: int, leaky: bool
+) -> None:
     import torch
 
     twill.triton.install(verify=True, time_limit=LIMIT)
@@ -124,9 +129,26 @@ def test_attention(kernels: Any, causal: bool) -> None:
     o, lse = empty(heads, length, size), torch.empty(heads, length, device="cuda")
     for _ in range(2):
         kernels.attention[(length // 128, heads)](
-            q, k, v, o, lse, 0.1, heads, length, HEAD=size, BLOCK_M=128, BLOCK_N=128, CAUSAL=causal, num_warps=8
+            q,
+            k,
+            v,
+            o,
+            lse,
+            0.1,
+            heads,
+            length,
+            HEAD=size,
+            BLOCK_M=128,
+            BLOCK_N=128,
+            CAUSAL=causal,
+            num_warps=8,
         )
-    close(o, torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal, scale=0.1))
+    close(
+        o,
+        torch.nn.functional.scaled_dot_product_attention(
+            q.float(), k.float(), v.float(), is_causal=causal, scale=0.1
+        ),
+    )
 
 
 def test_many_products_in_one_launch(kernels: Any) -> None:
@@ -140,7 +162,9 @@ def test_many_products_in_one_launch(kernels: Any) -> None:
     sizes = torch.tensor(shapes, device="cuda", dtype=torch.int32)
     strides = torch.tensor([[k, n, n] for m, n, k in shapes], device="cuda", dtype=torch.int32)
     for _ in range(2):
-        kernels.many[(64,)](*addresses, sizes, strides, len(shapes), PROGRAMS=64, BLOCK_M=128, BLOCK_N=128, BLOCK_K=32)
+        kernels.many[(64,)](
+            *addresses, sizes, strides, len(shapes), PROGRAMS=64, BLOCK_M=128, BLOCK_N=128, BLOCK_K=32
+        )
     for left, right, found in zip(a, b, c, strict=True):
         close(found, left.float() @ right.float())
 
@@ -151,7 +175,17 @@ def test_a_persistent_product_through_host_descriptors(kernels: Any, flat: bool)
     a, b, c, descriptors = hosted(2048, 1024, 512, (128, 256, 64))
     for _ in range(2):
         kernels.persistent[(132,)](
-            *descriptors, 2048, 1024, 512, BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, GROUP=8, PROGRAMS=132, FLAT=flat, num_warps=8
+            *descriptors,
+            2048,
+            1024,
+            512,
+            BLOCK_M=128,
+            BLOCK_N=256,
+            BLOCK_K=64,
+            GROUP=8,
+            PROGRAMS=132,
+            FLAT=flat,
+            num_warps=8,
         )
     close(c, a.float() @ b.float().T)
 
@@ -162,7 +196,12 @@ def hosted(M: int, N: int, K: int, block: tuple[int, int, int]) -> tuple[Any, ..
 
     a, b, c = half(M, K), half(N, K), empty(M, N)
     blocks = ([block[0], block[2]], [block[1], block[2]], [block[0], block[1]])
-    return a, b, c, tuple(TensorDescriptor.from_tensor(one, shape) for one, shape in zip((a, b, c), blocks, strict=True))
+    return (
+        a,
+        b,
+        c,
+        tuple(TensorDescriptor.from_tensor(one, shape) for one, shape in zip((a, b, c), blocks, strict=True)),
+    )
 
 
 def use_scratch() -> None:
@@ -173,7 +212,7 @@ def use_scratch() -> None:
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, device="cuda", dtype=torch.int8))
 
 
-# --- with Twill's kernel for certain -----------------------------------------------------------------------------------
+# --- with Twill's kernel for certain ----------------------------------------------------------------------
 
 BLOCK = (128, 256, 64)
 SIZES = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8}
@@ -288,7 +327,7 @@ def test_uninstall(kernels: Any) -> None:
     assert twill.triton.report().rows == ()
 
 
-# --- torch.compile ----------------------------------------------------------------------------------------------------
+# --- torch.compile ----------------------------------------------------------------------------------------
 
 
 def test_kernels_of_inductor(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:

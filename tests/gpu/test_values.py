@@ -1,5 +1,6 @@
 # pyright: basic, reportMissingImports=false
-"""Generated kernels on a Hopper GPU: values on all kinds of shapes, many launches, the same bits each time."""
+"""Generated kernels on a Hopper GPU: values on all kinds of shapes, many launches, the same bits each
+time."""
 
 import pytest
 
@@ -18,9 +19,16 @@ SIZES = [
     {"M": 4096, "N": 4096, "K": 1024},
 ]
 """One tile and one iteration; odd grids; more tiles than SMs."""
-LENGTHS = [{"heads": 1, "length": 128}, {"heads": 3, "length": 384}, {"heads": 5, "length": 640}, {"heads": 32, "length": 2048}]
+LENGTHS = [
+    {"heads": 1, "length": 128},
+    {"heads": 3, "length": 384},
+    {"heads": 5, "length": 640},
+    {"heads": 32, "length": 2048},
+]
 
-CASES = [(name, size) for name in PRODUCTS for size in SIZES] + [(name, length) for name in (*ATTENTION, "fa_bwd") for length in LENGTHS]
+CASES = [(name, size) for name in PRODUCTS for size in SIZES] + [
+    (name, length) for name in (*ATTENTION, "fa_bwd") for length in LENGTHS
+]
 LARGEST = [(name, SIZES[-1]) for name in PRODUCTS] + [(name, LENGTHS[-1]) for name in ATTENTION]
 
 

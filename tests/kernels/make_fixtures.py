@@ -27,7 +27,9 @@ def main(names: list[str]) -> None:
         if name in VARIANTS:
             kernel, changes = VARIANTS[name]
             path = HERE / "ttgir" / f"{name}.sm90.ttgir"
-            path.write_text(capture("tests/kernels/kernels.py", kernel, "sm90", dict(changes)), encoding="utf-8")
+            path.write_text(
+                capture("tests/kernels/kernels.py", kernel, "sm90", dict(changes)), encoding="utf-8"
+            )
         made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=LIMIT))
         for i, (loop, result) in enumerate(made.results.items()):
             text = write_schedule(result, Options(time_limit=LIMIT, explain=False), zero_seconds=True)

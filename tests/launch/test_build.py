@@ -1,4 +1,5 @@
-"""Building with a compiler that only pretends: what is written, what is cached, what is said of a missing or an old one."""
+"""Building with a compiler that only pretends: what is written, what is cached, what is said of a missing or
+an old one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,14 @@ from twill.emit.files import RECORD
 from twill.launch import build
 from twill.launch.manifest import Argument, Manifest, Predicted, read, write
 
-MANIFEST = Manifest("k", "k.ttgir", 384, 240, (Argument("q", "*f16", 16), Argument("scale", "f32")), (Predicted("k/for.0", 1024, 1031.5),))
+MANIFEST = Manifest(
+    "k",
+    "k.ttgir",
+    384,
+    240,
+    (Argument("q", "*f16", 16), Argument("scale", "f32")),
+    (Predicted("k/for.0", 1024, 1031.5),),
+)
 FILES = {"kernel.cu": "// a kernel", "kernel.json": write(MANIFEST)}
 
 COMPILER = """#!/bin/sh
@@ -52,7 +60,9 @@ def test_a_kernel_is_built_once(tmp_path: Path) -> None:
     assert build.cached("another", make) != folder
     assert (len(made), log.read_text()) == (2, "run\nrun\n")
     assert {path.name for path in folder.iterdir()} == {*FILES, "kernel.so", "ptxas.txt", RECORD}
-    assert {path.parent for path in (tmp_path / "cache" / "twill").iterdir()} == {tmp_path / "cache" / "twill"}
+    assert {path.parent for path in (tmp_path / "cache" / "twill").iterdir()} == {
+        tmp_path / "cache" / "twill"
+    }
 
 
 def test_a_spill_comes_with_the_budget_to_try(tmp_path: Path) -> None:
@@ -63,14 +73,19 @@ def test_a_spill_comes_with_the_budget_to_try(tmp_path: Path) -> None:
 
 
 def test_serialized_products_are_noticed() -> None:
-    log = "0 bytes spill stores\nptxas info : (C7514) Potential Performance Loss: serialized in the function 'k'\nptxas info : Used 168"
+    log = (
+        "0 bytes spill stores\nptxas info : (C7514) Potential Performance Loss: serialized in the function"
+        " 'k'\nptxas info : Used 168"
+    )
     assert build.warnings(log, 240) == ("(C7514) Potential Performance Loss: serialized",)
     assert build.warnings("0 bytes spill stores", 240) == ()
 
 
 def test_nothing_is_left_of_a_build_that_fails(tmp_path: Path) -> None:
     install(tmp_path, "12.8")
-    (tmp_path / "bin" / "nvcc").write_text("#!/bin/sh\n[ $1 = --version ] && echo release 12.8 || { echo broken >&2; exit 1; }")
+    (tmp_path / "bin" / "nvcc").write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo release 12.8 || { echo broken >&2; exit 1; }"
+    )
     with pytest.raises(TwillError, match="broken"):
         build.cached("a question", lambda: FILES)
     assert not [path for path in (tmp_path / "cache" / "twill").iterdir() if path.name[0] != "."]
@@ -146,7 +161,9 @@ def test_the_cache_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_library_that_can_not_be_built_leaves_none(tmp_path: Path) -> None:
     install(tmp_path, "12.4")
-    (tmp_path / "bin" / "nvcc").write_text('#!/bin/sh\n[ "$1" = --version ] && echo "release 12.4" && exit\nexit 1\n')
+    (tmp_path / "bin" / "nvcc").write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo "release 12.4" && exit\nexit 1\n'
+    )
     folder = tmp_path / "k"
     folder.mkdir()
     (folder / "kernel.so").write_text("of another source")

@@ -15,7 +15,9 @@ __global__ void scaled(float* x) {
 """
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None or tool("nvdisasm") is None, reason="needs nvcc and nvdisasm")
+@pytest.mark.skipif(
+    shutil.which("nvcc") is None or tool("nvdisasm") is None, reason="needs nvcc and nvdisasm"
+)
 def test_sass_names_the_lines_of_the_source(tmp_path: Path) -> None:
     source, library = tmp_path / "kernel.cu", tmp_path / "kernel.so"
     source.write_text(KERNEL)

@@ -1,5 +1,6 @@
 # pyright: basic
-"""Calling a kernel, with a launcher that only writes down what it gets, and arrays that only claim to be on a GPU."""
+"""Calling a kernel, with a launcher that only writes down what it gets, and arrays that only claim to be on a
+GPU."""
 
 import ctypes
 from dataclasses import replace
@@ -32,7 +33,9 @@ ARGUMENTS = (
 class Interface:
     """A CUDA array interface over an address."""
 
-    def __init__(self, typestr: str = "<f2", shape: tuple[int, ...] = (4, 8), strides: Any = None, at: int = 4096) -> None:
+    def __init__(
+        self, typestr: str = "<f2", shape: tuple[int, ...] = (4, 8), strides: Any = None, at: int = 4096
+    ) -> None:
         members = {"typestr": typestr, "shape": shape, "strides": strides, "data": (at, False)}
         self.__cuda_array_interface__ = {**members, "version": 3, "stream": 7}
 
@@ -138,12 +141,24 @@ def test_arguments_that_are_missing_or_too_many() -> None:
     ("strides", "shape", "steps", "numbers", "fits"),
     [
         ((PITCH, UNIT), (4, 8), (32, 2), {"M": 16}, True),
-        ((PITCH, UNIT), (4, 8), (32, 2), {"M": 32, "step": 16}, False),  # a slice, and another argument is its pitch by chance
+        (
+            (PITCH, UNIT),
+            (4, 8),
+            (32, 2),
+            {"M": 32, "step": 16},
+            False,
+        ),  # a slice, and another argument is its pitch by chance
         ((PITCH, UNIT), (16, 16), (2, 32), {"M": 16}, False),  # transposed
         ((STEP, UNIT), (16, 16), (2, 32), {"step": 16}, True),  # transposed, and the caller says so
         ((STEP, UNIT), (4, 8), (32, 2), {"step": 15}, False),
         ((STEP, PITCH, UNIT), (2, 4, 8), (1024, 32, 2), {"M": 16, "step": 512}, True),
-        ((STEP, PITCH, UNIT), (2, 4, 16), (1024, 32, 2), {"M": 16, "step": 512}, True),  # rows without gaps between
+        (
+            (STEP, PITCH, UNIT),
+            (2, 4, 16),
+            (1024, 32, 2),
+            {"M": 16, "step": 512},
+            True,
+        ),  # rows without gaps between
         ((STEP, UNIT), (2, 2, 8), (1024, 32, 2), {"M": 16, "step": 512}, False),
         ((STEP,), (4, 8), (0, 2), {"step": 0}, False),
         ((STEP, UNIT), (4, 8), (0, 2), {"step": 0}, True),  # one row, read four times
@@ -155,7 +170,9 @@ def test_arguments_that_are_missing_or_too_many() -> None:
         ((UNIT,), (1, 8), (999, 2), {}, True),
     ],
 )
-def test_an_array_lies_as_the_kernel_addresses_it(strides: Any, shape: Any, steps: Any, numbers: dict[str, int], fits: bool) -> None:
+def test_an_array_lies_as_the_kernel_addresses_it(
+    strides: Any, shape: Any, steps: Any, numbers: dict[str, int], fits: bool
+) -> None:
     launch = Launcher()
     made = kernel(launch, arguments=(replace(ARGUMENTS[0], strides=strides), *ARGUMENTS[1:]))
     arguments = GOOD | {"a": Interface(strides=steps, shape=shape)} | numbers
@@ -226,13 +243,21 @@ def test_dlpack_is_read() -> None:
     whole = np.arange(24, dtype=np.float32).reshape(4, 6)
     part = seen(Exported(whole[1:, ::2]))
     assert part
-    assert (part.type, part.shape, part.strides, part.device, part.row_major) == ("f32", (3, 3), (6, 2), 3, False)
+    assert (part.type, part.shape, part.strides, part.device, part.row_major) == (
+        "f32",
+        (3, 3),
+        (6, 2),
+        3,
+        False,
+    )
     assert ctypes.c_float.from_address(part.address).value == 6.0
     assert seen(3.0) is None
 
 
 def test_row_major() -> None:
-    assert all(found.row_major for found in map(seen, (A, LSE, Interface(shape=(1, 8), strides=(99, 2)))) if found)
+    assert all(
+        found.row_major for found in map(seen, (A, LSE, Interface(shape=(1, 8), strides=(99, 2)))) if found
+    )
 
 
 def test_a_folder_without_a_library(tmp_path: Path) -> None:
@@ -243,7 +268,7 @@ def test_a_folder_without_a_library(tmp_path: Path) -> None:
         twill.load_kernel(tmp_path)
 
 
-# --- descriptors made by the host, and tuples ---------------------------------------------------------------------------
+# --- descriptors made by the host, and tuples -------------------------------------------------------------
 
 
 class TensorDescriptor:

@@ -1,4 +1,5 @@
-"""Capacity bounds: they exclude nothing that the exhaustive search finds, and the verifier counts them again."""
+"""Capacity bounds: they exclude nothing that the exhaustive search finds, and the verifier counts them
+again."""
 
 from dataclasses import replace
 from random import Random
@@ -21,7 +22,9 @@ def tight(random: Random) -> Problem:
     """A tiny problem with one of its limits cut."""
     problem = tiny_problem(random, 4)
     name = random.choice(("groups", "warps", "registers_per_thread", "registers_total", "shared", "tensor"))
-    less = replace(problem.limits, **{name: int(getattr(problem.limits, name) * random.choice((0, 0.3, 0.6)))})
+    less = replace(
+        problem.limits, **{name: int(getattr(problem.limits, name) * random.choice((0, 0.3, 0.6)))}
+    )
     return replace(problem, limits=replace(less, groups=max(1, less.groups)))
 
 
@@ -60,14 +63,18 @@ def test_the_verifier_agrees_and_refuses_more() -> None:
 def test_a_memory_bounds_the_interval() -> None:
     problem = attention().problem
     values = tuple(replace(value, slots=0, resident=False) for value in problem.values)
-    small = replace(problem, values=values, limits=replace(problem.limits, shared=max(value.shared for value in values)))
+    small = replace(
+        problem, values=values, limits=replace(problem.limits, shared=max(value.shared for value in values))
+    )
     least = [shortage.least for shortage in shortages(small) if shortage.limit == "shared memory"]
     assert least
     assert least[0] is None or least[0] > 1
 
 
 @pytest.mark.parametrize("limits", [{"shared": 0}, {"registers_per_thread": 1}, {"groups": 1}])
-def test_an_impossible_loop_is_refused_without_a_solver(limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_loop_is_refused_without_a_solver(
+    limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import twill.smt.search
 
     monkeypatch.setattr(twill.smt.search, "search", _fail)

@@ -1,5 +1,6 @@
 # pyright: basic
-"""The paper's integer program in both solvers: lengths are least, statuses honest, answers those of an exhaustive search."""
+"""The paper's integer program in both solvers: lengths are least, statuses honest, answers those of an
+exhaustive search."""
 
 from random import Random
 from types import ModuleType, SimpleNamespace
@@ -114,5 +115,8 @@ def test_rows_mean_what_clauses_and_sums_mean() -> None:
         value = {1: 1, a: bits & 1, b: bits >> 1 & 1, c: bits >> 2 & 1}
         total = 2 * value[a] + 3 * (1 - value[b]) + value[c] + (1 - value[a])
         allowed = (value[a] or not value[b]) and total <= 4
-        satisfied = all(sum(k * value[x] for k, x in zip(row.coefficients, row.unknowns, strict=True)) >= row.least for row in linear)
+        satisfied = all(
+            sum(k * value[x] for k, x in zip(row.coefficients, row.unknowns, strict=True)) >= row.least
+            for row in linear
+        )
         assert satisfied == bool(allowed)

@@ -1,4 +1,5 @@
-"""`python -m tests.mutants [NAME...]`: applies each deliberate defect to a copy of the package and reports which judge finds it."""
+"""`python -m tests.mutants [NAME...]`: applies each deliberate defect to a copy of the package and reports
+which judge finds it."""
 
 import sys
 from collections import Counter
@@ -16,7 +17,11 @@ def main(names: list[str]) -> int:
     with ThreadPoolExecutor(PROCESSES) as pool:
         for one in pool.map(outcome, chosen):
             outcomes.append(one)
-            print(f"{one.mutant.name:28} {one.judge or 'SURVIVED':18} {one.what.splitlines()[0][:110] if one.what else ''}", flush=True)
+            print(
+                f"{one.mutant.name:28} {one.judge or 'SURVIVED':18}"
+                f" {one.what.splitlines()[0][:110] if one.what else ''}",
+                flush=True,
+            )
     for judge, number in sorted(Counter(one.judge or "survived" for one in outcomes).items()):
         print(f"{number:4} {judge}")
     survivors = [one.mutant for one in outcomes if not one.judge]

@@ -1,7 +1,9 @@
-"""Whether the package that is imported generates right code for some kernels: `python -m tests.mutants.judge [--simulate] KERNEL...`.
+"""Whether the package that is imported generates right code for some kernels: `python -m tests.mutants.judge
+[--simulate] KERNEL...`.
 
-Prints one line of JSON: the judge that found a defect and what it found, or two empty strings. The judges, the cheapest first: the
-generator itself, the simulator of warp programs, nvcc, and the machine that executes PTX.
+Prints one line of JSON: the judge that found a defect and what it found, or two empty strings. The judges,
+the cheapest first: the generator itself, the simulator of warp programs, nvcc, and the machine that executes
+PTX.
 """
 
 import json
@@ -41,7 +43,8 @@ FURTHER: Mapping[str, Sequence[Request]] = {
     "pointers": (Request({}, schedule=1), Request({"K": 0})),
     "bumped": (Request({"M": 128, "N": 128, "K": 80, "stride": 128}, integers=True),),
 }
-"""Runs besides the first: ragged ends, few iterations and many, other orders of what is asynchronous, several programs."""
+"""Runs besides the first: ragged ends, few iterations and many, other orders of what is asynchronous, several
+programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,11 @@ def found(kernels: Sequence[str], *, simulate: bool) -> Found:
         text = joined(kernels)
     except (TwillError, AssertionError, ValueError, LookupError) as problem:
         return Found("generator", str(problem))
-    simulated = next((one for kernel in kernels if (one := _simulated(kernel)).judge), Found()) if simulate else Found()
+    simulated = (
+        next((one for kernel in kernels if (one := _simulated(kernel)).judge), Found())
+        if simulate
+        else Found()
+    )
     return simulated if simulated.judge else _emulated(kernels, text)
 
 
@@ -114,4 +121,12 @@ def _executed(build: Build, request: Request) -> Found:
 
 if __name__ == "__main__":
     options = [word for word in sys.argv[1:] if word.startswith("--")]
-    print(json.dumps(asdict(found([word for word in sys.argv[1:] if word not in options], simulate="--simulate" in options))))
+    print(
+        json.dumps(
+            asdict(
+                found(
+                    [word for word in sys.argv[1:] if word not in options], simulate="--simulate" in options
+                )
+            )
+        )
+    )

@@ -52,9 +52,15 @@ def _judged(mutant: Mutant, folder: Path) -> Outcome:
     simulate = ["--simulate"] if mutant.file.startswith((WARP, f"{HOPPER}/mma_waits")) else []
     try:
         if mutant.tests:
-            done = _run(["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *mutant.tests], folder)
+            done = _run(
+                ["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *mutant.tests], folder
+            )
             failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-            return Outcome(mutant, "tests" if done.returncode else "", "".join(failed[:1]) if failed else done.stderr[-200:])
+            return Outcome(
+                mutant,
+                "tests" if done.returncode else "",
+                "".join(failed[:1]) if failed else done.stderr[-200:],
+            )
         done = _run(["-m", "tests.mutants.judge", *simulate, *mutant.kernels], folder)
     except subprocess.TimeoutExpired:
         return Outcome(mutant, "timeout", f"no end in {LIMIT} s")
@@ -67,4 +73,6 @@ def _judged(mutant: Mutant, folder: Path) -> Outcome:
 def _run(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = ["nice", sys.executable, *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
+    )

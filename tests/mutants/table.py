@@ -1,12 +1,15 @@
 """Deliberate defects of the generator, each one textual change: what a judge of generated code must find.
 
-`old` occurs exactly once in `file`. `kernels` are those of tests/kernels that show the defect; `tests` are the judges of what only
-pytest executes (the launcher). `survives` is the reason where nothing that is executed can tell the difference.
+`old` occurs exactly once in `file`. `kernels` are those of tests/kernels that show the defect; `tests` are
+the judges of what only pytest executes (the launcher). `survives` is the reason where nothing that is
+executed can tell the difference.
 """
 
 from dataclasses import dataclass
 
-RUNTIME, CUDA, HOPPER, WARP, LAUNCH = (f"twill/{part}" for part in ("targets/runtime", "targets/cuda", "targets/hopper", "warp", "launch"))
+RUNTIME, CUDA, HOPPER, WARP, LAUNCH = (
+    f"twill/{part}" for part in ("targets/runtime", "targets/cuda", "targets/hopper", "warp", "launch")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,11 @@ MUTANTS = (
         "consumers wait for the other phase",
     ),
     Mutant(
-        "acquire-parity", f"{RUNTIME}/channel.cuh", "(n / Depth + 1) % 2); }", "n / Depth % 2); }", "the producer waits for the other phase"
+        "acquire-parity",
+        f"{RUNTIME}/channel.cuh",
+        "(n / Depth + 1) % 2); }",
+        "n / Depth % 2); }",
+        "the producer waits for the other phase",
     ),
     Mutant(
         "consumer-no-wait",
@@ -85,7 +92,13 @@ MUTANTS = (
         "(consumers * consumed + 1) / 2",
         "a slot is empty after half of the arrivals",
     ),
-    Mutant("consumers-plus-one", f"{RUNTIME}/channel.cuh", "consumers * consumed", "consumers * consumed + 1", "a slot is never empty"),
+    Mutant(
+        "consumers-plus-one",
+        f"{RUNTIME}/channel.cuh",
+        "consumers * consumed",
+        "consumers * consumed + 1",
+        "a slot is never empty",
+    ),
     Mutant(
         "one-slot-initialized",
         f"{RUNTIME}/channel.cuh",
@@ -100,10 +113,25 @@ MUTANTS = (
         "",
         "a lane releases what others still read",
         ("gemm_reduction", "gathered", "bumped"),
-        survives="lanes of a warp execute in lock step, and mbarrier.arrive follows their reads in program order; only divergence shows it",
+        survives=(
+            "lanes of a warp execute in lock step, and mbarrier.arrive follows their reads in program order;"
+            " only divergence shows it"
+        ),
     ),
-    Mutant("every-lane-arrives", f"{RUNTIME}/channel.cuh", "every || threadIdx.x % 32 == 0", "true", "32 arrivals for one"),
-    Mutant("no-arrival", f"{RUNTIME}/barrier.cuh", '"mbarrier.arrive.shared::cta.b64 _, [%0];"', '"// %0"', "no arrival"),
+    Mutant(
+        "every-lane-arrives",
+        f"{RUNTIME}/channel.cuh",
+        "every || threadIdx.x % 32 == 0",
+        "true",
+        "32 arrivals for one",
+    ),
+    Mutant(
+        "no-arrival",
+        f"{RUNTIME}/barrier.cuh",
+        '"mbarrier.arrive.shared::cta.b64 _, [%0];"',
+        '"// %0"',
+        "no arrival",
+    ),
     Mutant(
         "no-bytes-expected",
         f"{RUNTIME}/barrier.cuh",
@@ -165,7 +193,11 @@ MUTANTS = (
         ("fa_bwd", "gemm_reduction"),
     ),
     Mutant(
-        "row-of-accumulator", f"{RUNTIME}/channel.cuh", "row = 16 * warp + lane / 4;", "row = 16 * warp + lane % 4;", "rows of accumulators"
+        "row-of-accumulator",
+        f"{RUNTIME}/channel.cuh",
+        "row = 16 * warp + lane / 4;",
+        "row = 16 * warp + lane % 4;",
+        "rows of accumulators",
     ),
     Mutant(
         "column-of-accumulator",
@@ -176,7 +208,14 @@ MUTANTS = (
         ("gemm_reduction", "matmul_tf32"),
     ),
     # --- copies, TMA and wgmma of the runtime ---
-    Mutant("mask-ignored", f"{RUNTIME}/copy.cuh", "inside ? Bytes : 0", "Bytes", "copies ignore their mask", ("bumped",)),
+    Mutant(
+        "mask-ignored",
+        f"{RUNTIME}/copy.cuh",
+        "inside ? Bytes : 0",
+        "Bytes",
+        "copies ignore their mask",
+        ("bumped",),
+    ),
     Mutant(
         "copies-arrive-early",
         f"{RUNTIME}/copy.cuh",
@@ -193,7 +232,14 @@ MUTANTS = (
         "arrivals that count for nothing",
         ("pointers",),
     ),
-    Mutant("no-bulk-commit", f"{RUNTIME}/tma.cuh", '"cp.async.bulk.commit_group;"', '""', "stores in no bulk group", ("gemm_persistent",)),
+    Mutant(
+        "no-bulk-commit",
+        f"{RUNTIME}/tma.cuh",
+        '"cp.async.bulk.commit_group;"',
+        '""',
+        "stores in no bulk group",
+        ("gemm_persistent",),
+    ),
     Mutant(
         "bulk-wait-count",
         f"{RUNTIME}/tma.cuh",
@@ -224,7 +270,13 @@ MUTANTS = (
         '"wgmma.wait_group.sync.aligned %0;" ::"n"(Pending + 1)',
         "one MMA too many in flight",
     ),
-    Mutant("no-wgmma-commit", f"{RUNTIME}/wgmma.cuh", '"wgmma.commit_group.sync.aligned;"', '""', "MMAs in no group"),
+    Mutant(
+        "no-wgmma-commit",
+        f"{RUNTIME}/wgmma.cuh",
+        '"wgmma.commit_group.sync.aligned;"',
+        '""',
+        "MMAs in no group",
+    ),
     Mutant(
         "no-wgmma-fence",
         f"{RUNTIME}/wgmma.cuh",
@@ -234,7 +286,11 @@ MUTANTS = (
         ("fa_fwd",),
     ),
     Mutant(
-        "descriptor-advance-halved", f"{RUNTIME}/wgmma.cuh", "uint64_t(bytes >> 4)", "uint64_t(bytes >> 5)", "descriptors advance by half"
+        "descriptor-advance-halved",
+        f"{RUNTIME}/wgmma.cuh",
+        "uint64_t(bytes >> 4)",
+        "uint64_t(bytes >> 5)",
+        "descriptors advance by half",
     ),
     Mutant(
         "descriptor-swizzle",
@@ -267,7 +323,11 @@ MUTANTS = (
         ("matmul_bands",),
     ),
     Mutant(
-        "swizzle-shift", f"{RUNTIME}/math.cuh", "(offset >> 3) & (Width - 16)", "(offset >> 4) & (Width - 16)", "swizzle of shared memory"
+        "swizzle-shift",
+        f"{RUNTIME}/math.cuh",
+        "(offset >> 3) & (Width - 16)",
+        "(offset >> 4) & (Width - 16)",
+        "swizzle of shared memory",
     ),
     Mutant(
         "pack-order",
@@ -285,7 +345,12 @@ MUTANTS = (
         tests=("tests/emulate/test_runtime_functions.py",),
     ),
     Mutant(
-        "exp2-is-log2", f"{RUNTIME}/math.cuh", 'asm("ex2.approx.ftz.f32', 'asm("lg2.approx.ftz.f32', "a logarithm for a power", ("fa_fwd",)
+        "exp2-is-log2",
+        f"{RUNTIME}/math.cuh",
+        'asm("ex2.approx.ftz.f32',
+        'asm("lg2.approx.ftz.f32',
+        "a logarithm for a power",
+        ("fa_fwd",),
     ),
     Mutant(
         "max-is-min",
@@ -304,7 +369,11 @@ MUTANTS = (
         ("fa_fwd",),
     ),
     Mutant(
-        "stmatrix-order", f"{RUNTIME}/math.cuh", '"r"(address), "r"(m0), "r"(m1),', '"r"(address), "r"(m1), "r"(m0),', "matrices exchanged"
+        "stmatrix-order",
+        f"{RUNTIME}/math.cuh",
+        '"r"(address), "r"(m0), "r"(m1),',
+        '"r"(address), "r"(m1), "r"(m0),',
+        "matrices exchanged",
     ),
     Mutant(
         "ldmatrix-order",
@@ -340,7 +409,13 @@ MUTANTS = (
         ("gemm_persistent",),
         survives="a persistent kernel is right with any number of blocks: only speed changes",
     ),
-    Mutant("map-cache-key", f"{RUNTIME}/host.cuh", "memcpy(key.box, box, sizeof box);", "", "boxes of tensor maps"),
+    Mutant(
+        "map-cache-key",
+        f"{RUNTIME}/host.cuh",
+        "memcpy(key.box, box, sizeof box);",
+        "",
+        "boxes of tensor maps",
+    ),
     Mutant(
         "map-cache-stale",
         f"{RUNTIME}/host.cuh",
@@ -356,8 +431,20 @@ MUTANTS = (
         "y and z of the grid exchanged",
         ("batched",),
     ),
-    Mutant("no-syncthreads", f"{CUDA}/kernel.py", '"__syncthreads();", ""', '""', "barriers are used before they are initialized"),
-    Mutant("shared-bytes-short", f"{CUDA}/kernel.py", "shared.bytes + 1024", "shared.bytes - 1024", "too little shared memory"),
+    Mutant(
+        "no-syncthreads",
+        f"{CUDA}/kernel.py",
+        '"__syncthreads();", ""',
+        '""',
+        "barriers are used before they are initialized",
+    ),
+    Mutant(
+        "shared-bytes-short",
+        f"{CUDA}/kernel.py",
+        "shared.bytes + 1024",
+        "shared.bytes - 1024",
+        "too little shared memory",
+    ),
     Mutant(
         "pitch-in-elements",
         f"{CUDA}/kernel.py",
@@ -403,7 +490,11 @@ MUTANTS = (
         ("fa_fwd",),
     ),
     Mutant(
-        "role-warps", f"{CUDA}/kernel.py", 'f"warp_index() < {warps}"', 'f"warp_index() <= {warps}"', "a warp too many in the first group"
+        "role-warps",
+        f"{CUDA}/kernel.py",
+        'f"warp_index() < {warps}"',
+        'f"warp_index() <= {warps}"',
+        "a warp too many in the first group",
     ),
     Mutant(
         "exit-before-store-read",
@@ -460,8 +551,8 @@ MUTANTS = (
     Mutant(
         "channel-store-no-fence",
         f"{CUDA}/statements.py",
-        '"}", "fence_async_shared();", f"{channel_name(it.channel)}.producer_commit({n});"]',
-        '"}", f"{channel_name(it.channel)}.producer_commit({n});"]',
+        '"fence_async_shared();",\n            f"{channel_name(it.channel)}.producer_commit({n});"',
+        'f"{channel_name(it.channel)}.producer_commit({n});"',
         "no proxy fence before the tensor core reads",
         ("fa_bwd", "rotated", "unpacked"),
     ),
@@ -481,7 +572,14 @@ MUTANTS = (
         "staging is reused before it was read",
         ("gemm_persistent", "fa_bwd"),
     ),
-    Mutant("no-tma-commit", f"{CUDA}/statements.py", '"    tma_commit();", "}"]', '"}"]', "a store in no group", ("gemm_persistent",)),
+    Mutant(
+        "no-tma-commit",
+        f"{CUDA}/statements.py",
+        '"    tma_commit();", "}"]',
+        '"}"]',
+        "a store in no group",
+        ("gemm_persistent",),
+    ),
     Mutant(
         "boxes-at-one-place",
         f"{CUDA}/statements.py",
@@ -509,8 +607,8 @@ MUTANTS = (
     Mutant(
         "order-threads",
         f"{CUDA}/statements.py",
-        "group.id in (one.signaller, one.waiter))",
-        "group.id == one.waiter)",
+        "group.id in (one.signaller, one.waiter)\n",
+        "group.id == one.waiter\n",
         "threads of an ordering barrier",
         ("fa_fwd_subtiled",),
     ),
@@ -521,7 +619,14 @@ MUTANTS = (
         'f"for (int32_t i = {self.least} + 1; i < n; ++i) {{"',
         "the steady state misses an iteration",
     ),
-    Mutant("not-zeroed", f"{CUDA}/statements.py", "if it.zeroed:", "if False:", "accumulators of no iteration", ("pointers",)),
+    Mutant(
+        "not-zeroed",
+        f"{CUDA}/statements.py",
+        "if it.zeroed:",
+        "if False:",
+        "accumulators of no iteration",
+        ("pointers",),
+    ),
     # --- MMAs ---
     Mutant(
         "accumulate-first",
@@ -560,7 +665,14 @@ MUTANTS = (
         "K beyond one line of the swizzle pattern",
         ("fa_fwd", "fa_bwd"),
     ),
-    Mutant("rows-of-warpgroups", f"{HOPPER}/wgmma.py", "else 64 * a.width", "else 32 * a.width", "rows of the second warpgroup", ("gemm",)),
+    Mutant(
+        "rows-of-warpgroups",
+        f"{HOPPER}/wgmma.py",
+        "else 64 * a.width",
+        "else 32 * a.width",
+        "rows of the second warpgroup",
+        ("gemm",),
+    ),
     Mutant(
         "wait-too-few",
         f"{HOPPER}/mma_waits.py",
@@ -620,10 +732,12 @@ MUTANTS = (
     Mutant(
         "reduction-start",
         f"{CUDA}/exchange.py",
-        'if span[0] == 0 else []\n    return [*begin, UNROLL, f"{each(source.registers, span)} '
-        "{_combined(combine, f'{name}[{vector.register}]'",
-        'if span[0] > 0 else []\n    return [*begin, UNROLL, f"{each(source.registers, span)} '
-        "{_combined(combine, f'{name}[{vector.register}]'",
+        '{name}[i_] = {start};"] if span[0] == 0 else []\n    return [\n        *begin,\n        '
+        "UNROLL,\n        "
+        "f\"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]'",
+        '{name}[i_] = {start};"] if span[0] > 0 else []\n    return [\n        *begin,\n        '
+        "UNROLL,\n        "
+        "f\"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]'",
         "a reduction starts from what registers held",
         ("fa_fwd",),
     ),
@@ -636,7 +750,13 @@ MUTANTS = (
         ("rotated", "epilogue", "unpacked"),
         survives="no kernel of the tests reduces a tile in a linear layout: the generated CUDA is the same",
     ),
-    Mutant("column-of-pair", f"{CUDA}/shared_tiles.py", "'thread.lane / 16 * 16'", "'thread.lane / 16 * 8'", "columns of matrices"),
+    Mutant(
+        "column-of-pair",
+        f"{CUDA}/shared_tiles.py",
+        "'thread.lane / 16 * 16'",
+        "'thread.lane / 16 * 8'",
+        "columns of matrices",
+    ),
     Mutant(
         "copy-swizzle",
         f"{CUDA}/shared_tiles.py",
@@ -656,8 +776,8 @@ MUTANTS = (
     Mutant(
         "atomic-min",
         f"{CUDA}/arithmetic.py",
-        '"max": "atomicMax", "min"',
-        '"max": "atomicMin", "min"',
+        '"max": "atomicMax"',
+        '"max": "atomicMin"',
         "an atomic minimum for a maximum",
         survives="no kernel of the tests has an integer atomic maximum",
     ),
@@ -681,16 +801,16 @@ MUTANTS = (
     Mutant(
         "prologue-short",
         f"{WARP}/steady_state.py",
-        "for t in range(stages - 1) for step",
-        "for t in range(stages - 2) for step",
+        "for t in range(stages - 1)\n        for step",
+        "for t in range(stages - 2)\n        for step",
         "the prologue is one iteration short",
         ("gemm", "fa_fwd"),
     ),
     Mutant(
         "epilogue-skipped",
         f"{WARP}/steady_state.py",
-        "for t in range(last) for step",
-        "for t in range(last - 1) for step",
+        "for t in range(last)\n        for step",
+        "for t in range(last - 1)\n        for step",
         "the epilogue misses its last interval",
         ("fa_fwd", "gemm"),
     ),
@@ -793,8 +913,8 @@ MUTANTS = (
     Mutant(
         "null-grid-launched",
         f"{LAUNCH}/load.py",
-        "all(0 <= size <= most",
-        "all(-1 <= size <= most",
+        "all(\n        0 <= size <= most",
+        "all(\n        -1 <= size <= most",
         "a negative grid is launched",
         (),
         ("tests/launch/test_load.py",),

@@ -1,4 +1,5 @@
-"""The table of deliberate defects still applies, and a sample of them is found. `python -m tests.mutants` runs all."""
+"""The table of deliberate defects still applies, and a sample of them is found. `python -m tests.mutants`
+runs all."""
 
 import shutil
 from collections import Counter
@@ -29,7 +30,9 @@ def test_a_text_that_is_gone_is_an_error() -> None:
 
 
 @needs_nvcc
-@pytest.mark.parametrize(("name", "judge"), [("half-bytes-runtime", "emulator: "), ("trips-down", "emulator: values")])
+@pytest.mark.parametrize(
+    ("name", "judge"), [("half-bytes-runtime", "emulator: "), ("trips-down", "emulator: values")]
+)
 def test_generated_code_with_a_defect_is_found(name: str, judge: str) -> None:
     assert outcome(NAMED[name]).judge.startswith(judge)
 

@@ -1,5 +1,5 @@
-"""Every elementwise row of the table with every element type that it has CUDA for: single operations, their C functions, and the values
-to try them on."""
+"""Every elementwise row of the table with every element type that it has CUDA for: single operations, their C
+functions, and the values to try them on."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,14 @@ PREDICATES = {
 }
 ELSEWHERE = frozenset(
     {
-        *("tt.get_program_id", "tt.get_num_programs", "tt.addptr", "tt.int_to_ptr", "tt.ptr_to_int", "ub.poison"),
+        *(
+            "tt.get_program_id",
+            "tt.get_num_programs",
+            "tt.addptr",
+            "tt.int_to_ptr",
+            "tt.ptr_to_int",
+            "ub.poison",
+        ),
         "tt.elementwise_inline_asm",
     }
 )
@@ -67,18 +74,27 @@ class Case:
         assert texts is not None
         inputs = [f"const {C_TYPES[kind]}* a{i}" for i, kind in enumerate(self.operands)]
         outputs = [f"{C_TYPES[kind]}* r{i}" for i, kind in enumerate(self.results)]
-        body = " ".join(f"r{i}[i] = {C_TYPES[kind]}({text});" for i, (kind, text) in enumerate(zip(self.results, texts, strict=True)))
-        return f'extern "C" void {name}({", ".join([*inputs, *outputs])}, int n) {{ for (int i = 0; i < n; ++i) {{ {body} }} }}'
+        body = " ".join(
+            f"r{i}[i] = {C_TYPES[kind]}({text});"
+            for i, (kind, text) in enumerate(zip(self.results, texts, strict=True))
+        )
+        return (
+            f'extern "C" void {name}({", ".join([*inputs, *outputs])}, int n) {{ for (int i = 0; i < n; ++i)'
+            f" {{ {body} }} }}"
+        )
 
     def values(self) -> tuple[Array, ...]:
         """Every combination of the edge values of its operands, but those that have no result."""
-        edges = [EDGES[name] if len(self.operands) < 3 else EDGES[name][:: max(1, len(EDGES[name]) // 13)] for name in self.operands]
+        edges = [
+            EDGES[name] if len(self.operands) < 3 else EDGES[name][:: max(1, len(EDGES[name]) // 13)]
+            for name in self.operands
+        ]
         grid = tuple(np.ascontiguousarray(axis.reshape(-1)) for axis in np.meshgrid(*edges, indexing="ij"))
         return tuple(one[self._defined(grid)] for one in grid)
 
     def _defined(self, grid: tuple[Array, ...]) -> Array:
-        """No division by zero; no bits of a narrow float that the register holding it as `float` does not keep: NaN is canonical,
-        infinities of f8E5M2 saturate."""
+        """No division by zero; no bits of a narrow float that the register holding it as `float` does not
+        keep: NaN is canonical, infinities of f8E5M2 saturate."""
         if self.row.name.endswith("bitcast") and set(self.operands + self.results) & NARROW:
             return np.isfinite(grid[0]) & ~np.isin(bits_of(grid[0], self.operands[0]), (0x7C, 0xFC))
         if self.row.name.startswith(DIVISIONS):
@@ -95,21 +111,72 @@ def _integers(name: str) -> Array:
     if name == "i1":
         return np.array([False, True])
     bits, kind = WIDTHS[name], dtype(name)
-    special = [2 ** (bits - 1) - 1, -(2 ** (bits - 1)), -(2 ** (bits - 1)) + 1, 0x55 if bits == 8 else 0x5555, bits - 1, bits]
+    special = [
+        2 ** (bits - 1) - 1,
+        -(2 ** (bits - 1)),
+        -(2 ** (bits - 1)) + 1,
+        0x55 if bits == 8 else 0x5555,
+        bits - 1,
+        bits,
+    ]
     some = np.random.default_rng(1).integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 8)
-    return np.unique(np.array([n for n in (*_WHOLE, *special, *some.tolist()) if -(2 ** (bits - 1)) <= n < 2 ** (bits - 1)], kind))
+    return np.unique(
+        np.array(
+            [n for n in (*_WHOLE, *special, *some.tolist()) if -(2 ** (bits - 1)) <= n < 2 ** (bits - 1)],
+            kind,
+        )
+    )
 
 
 _NUMBERS = (
-    *(0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 0.1, 3.14159265, 0.75, 1e-3, 10.0, 20.25, 127.5, 128.5, 255.5, 448.0, 464.0, 480.0, 1000.7, 57344.0),
-    *(61440.0, 65504.0, 65520.0, 2.0**24 + 2, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e10, 1e-10, 0.49999997, 3e38, float("inf")),
+    *(
+        0.0,
+        1.0,
+        0.5,
+        1.5,
+        2.5,
+        3.0,
+        0.1,
+        3.14159265,
+        0.75,
+        1e-3,
+        10.0,
+        20.25,
+        127.5,
+        128.5,
+        255.5,
+        448.0,
+        464.0,
+        480.0,
+        1000.7,
+        57344.0,
+    ),
+    *(
+        61440.0,
+        65504.0,
+        65520.0,
+        2.0**24 + 2,
+        2.0**31,
+        2.0**32,
+        2.0**63,
+        2.0**64,
+        1e10,
+        1e-10,
+        0.49999997,
+        3e38,
+        float("inf"),
+    ),
 )
 
 
 def _floats(name: str) -> Array:
     kind = {"bf16": np.float32}.get(name, dtype(name))
     info = np.finfo(kind)
-    special = [float(info.smallest_subnormal) * 3, float(info.tiny), float(info.max)] if name != "bf16" else [1e-40, 1.2e-38, 3.3e38]
+    special = (
+        [float(info.smallest_subnormal) * 3, float(info.tiny), float(info.max)]
+        if name != "bf16"
+        else [1e-40, 1.2e-38, 3.3e38]
+    )
     wide = np.array([sign * x for x in (*_NUMBERS, *special) for sign in (1, -1)] + [np.nan])
     with np.errstate(over="ignore"):
         found = rounded(wide, name)
@@ -128,12 +195,18 @@ EDGES: Mapping[str, Array] = {
     **{name: of_bits(np.arange(256, dtype=np.uint8), name) for name in EIGHT},
 }
 
-# --- which there are ----------------------------------------------------------------------------------------------------
+# --- which there are ---------------------------------------------------------------------------------------
 
 
 def cases() -> tuple[Case, ...]:
     """Every case that has CUDA."""
-    return tuple(case for row in TABLE.values() if row.c and row.name not in ELSEWHERE for case in _of(row) if case.texts())
+    return tuple(
+        case
+        for row in TABLE.values()
+        if row.c and row.name not in ELSEWHERE
+        for case in _of(row)
+        if case.texts()
+    )
 
 
 def _of(row: Row) -> Iterator[Case]:
@@ -144,7 +217,9 @@ def _of(row: Row) -> Iterator[Case]:
     elif name == "arith.select":
         yield from (Case(row, ("i1", t, t), (t,)) for t in (*INTEGERS, *FLOATS))
     elif name == "tt.clampf":
-        yield from (Case(row, (t, t, t), (t,), {"propagateNan": word}) for t, word in product(FLOATS, ("none", "all")))
+        yield from (
+            Case(row, (t, t, t), (t,), {"propagateNan": word}) for t, word in product(FLOATS, ("none", "all"))
+        )
     elif name == "tt.extern_elementwise":
         yield from _libdevice(row)
     elif name in CASTS:
@@ -159,7 +234,9 @@ def _of(row: Row) -> Iterator[Case]:
 
 def _types(row: Row) -> tuple[str, ...]:
     """Of arithmetic: floats or integers, whichever the row means."""
-    whole = row.name.endswith(("i", "absi", "ctpop", "ctlz", "cttz", "_extended")) or row.name.startswith("arith.shr")
+    whole = row.name.endswith(("i", "absi", "ctpop", "ctlz", "cttz", "_extended")) or row.name.startswith(
+        "arith.shr"
+    )
     return INTEGERS if whole else FLOATS
 
 
@@ -169,7 +246,9 @@ CASTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(["arith.sitofp", "arith.uitofp"], (INTEGERS, FLOATS)),
     **dict.fromkeys(["arith.fptosi", "arith.fptoui"], (FLOATS, INTEGERS[1:])),
     **dict.fromkeys(["arith.extf", "arith.truncf", "tt.fp_to_fp"], ((*FLOATS, *EIGHT), (*FLOATS, *EIGHT))),
-    **dict.fromkeys(["arith.bitcast", "tt.bitcast"], ((*INTEGERS, *FLOATS, *EIGHT), (*INTEGERS, *FLOATS, *EIGHT))),
+    **dict.fromkeys(
+        ["arith.bitcast", "tt.bitcast"], ((*INTEGERS, *FLOATS, *EIGHT), (*INTEGERS, *FLOATS, *EIGHT))
+    ),
 }
 _BITS = {**WIDTHS, "f16": 16, "bf16": 16, "f32": 32, "f64": 64, "f8E4M3FN": 8, "f8E5M2": 8}
 
@@ -191,7 +270,11 @@ def _casts(row: Row) -> Iterator[Case]:
         words: tuple[dict[str, Attribute], ...] = ({},)
         if row.name == "tt.fp_to_fp":
             words = ({}, {"rounding": "rtne"}, {"rounding": "rtz"})
-        yield from (Case(row, (source,), (result,), word) for word in words if source != result or row.name == "tt.bitcast")
+        yield from (
+            Case(row, (source,), (result,), word)
+            for word in words
+            if source != result or row.name == "tt.bitcast"
+        )
 
 
 def _libdevice(row: Row) -> Iterator[Case]:

@@ -1,6 +1,7 @@
 """Each row's CUDA beside its meaning in NumPy, over the edge values of every type.
 
-All cases are one shared object: the C expressions compiled for the host, with `cuda_on_host.hpp` for what CUDA has of its own.
+All cases are one shared object: the C expressions compiled for the host, with `cuda_on_host.hpp` for what
+CUDA has of its own.
 """
 
 import ctypes
@@ -24,13 +25,34 @@ SHIM = Path(__file__).with_name("cuda_on_host.hpp")
 NOWHERE: Environment = None  # pyright: ignore[reportAssignmentType]
 
 ROUNDED: Mapping[str, int] = {"f16": 1, "bf16": 1, "f32": 4, "f64": 4}
-"""Units in the last place that a function of CUDA or of NumPy may be off; a narrow type is rounded from f32."""
+"""Units in the last place that a function of CUDA or of NumPy may be off; a narrow type is rounded from
+f32."""
 LOOSE: Mapping[str, int] = {"math.exp": 256, "math.log": 8, "arith.remf": 0}
-"""Where the C is a cheaper formula: exp multiplies its argument before the instruction, which costs |x| units."""
+"""Where the C is a cheaper formula: exp multiplies its argument before the instruction, which costs |x|
+units."""
 EXACT = frozenset(
     {
-        *("math.fma", "math.absf", "math.absi", "math.copysign", "math.floor", "math.ceil", "math.trunc", "math.round", "math.roundeven"),
-        *("math.sqrt", "math.ctpop", "math.ctlz", "math.cttz", "math.isnan", "math.isinf", "math.isfinite", "tt.precise_sqrt"),
+        *(
+            "math.fma",
+            "math.absf",
+            "math.absi",
+            "math.copysign",
+            "math.floor",
+            "math.ceil",
+            "math.trunc",
+            "math.round",
+            "math.roundeven",
+        ),
+        *(
+            "math.sqrt",
+            "math.ctpop",
+            "math.ctlz",
+            "math.cttz",
+            "math.isnan",
+            "math.isinf",
+            "math.isfinite",
+            "tt.precise_sqrt",
+        ),
     }
 )
 FLUSHED = frozenset({"math.exp", "math.exp2"})
@@ -43,8 +65,21 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         pytest.skip("g++ is not installed")
     folder = tmp_path_factory.mktemp("rows")
     head = [f'#include "{SHIM}"', f'#include "{RUNTIME}/arithmetic.cuh"', "using namespace twill;"]
-    (folder / "rows.cpp").write_text("\n".join([*head, *(case.function(f"case_{i}") for i, case in enumerate(ALL))]))
-    command = ["g++", "-std=c++17", "-O1", "-ffp-contract=off", "-w", "-shared", "-fPIC", "-o", "rows.so", "rows.cpp"]
+    (folder / "rows.cpp").write_text(
+        "\n".join([*head, *(case.function(f"case_{i}") for i, case in enumerate(ALL))])
+    )
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        "-ffp-contract=off",
+        "-w",
+        "-shared",
+        "-fPIC",
+        "-o",
+        "rows.so",
+        "rows.cpp",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000]
     return ctypes.CDLL(str(folder / "rows.so"))
@@ -65,8 +100,12 @@ def test_cuda_and_numpy_agree(number: int, library: ctypes.CDLL) -> None:
 
 
 def _called(function: Callable[..., Any], case: Case, given: tuple[Array, ...]) -> list[Array]:
-    inputs = [np.ascontiguousarray(bits_of(value, name)) for value, name in zip(given, case.operands, strict=True)]
-    outputs = [np.zeros(given[0].shape, bits_of(np.zeros(1, dtype(name)), name).dtype) for name in case.results]
+    inputs = [
+        np.ascontiguousarray(bits_of(value, name)) for value, name in zip(given, case.operands, strict=True)
+    ]
+    outputs = [
+        np.zeros(given[0].shape, bits_of(np.zeros(1, dtype(name)), name).dtype) for name in case.results
+    ]
     function(*(ctypes.c_void_p(array.ctypes.data) for array in [*inputs, *outputs]), len(given[0]))
     return [of_bits(bits, name) for bits, name in zip(outputs, case.results, strict=True)]
 
@@ -79,7 +118,11 @@ def _differ(case: Case, expected: Array, found: Array, name: str) -> Array:
     if not ulps:
         return ~both & ((expected != found) | (np.signbit(expected) != np.signbit(found)))
     tiny = np.finfo(np.float32).tiny
-    flushed = (np.abs(expected) < tiny) & (np.abs(found) < tiny) if case.row.name in FLUSHED else np.zeros(both.shape, bool)
+    flushed = (
+        (np.abs(expected) < tiny) & (np.abs(found) < tiny)
+        if case.row.name in FLUSHED
+        else np.zeros(both.shape, bool)
+    )
     apart = np.abs(_position(expected, name) - _position(found, name))
     return ~both & ~flushed & ((apart > ulps) | (np.isnan(expected) != np.isnan(found)))
 
@@ -106,5 +149,22 @@ def test_every_conversion_between_types_is_tried() -> None:
     """At least one from and one to every type that a conversion is meant for."""
     for name, (sources, results) in CASTS.items():
         tried = [case for case in ALL if case.row.name == name]
-        assert {case.operands[0] for case in tried} >= set(sources) - {"i1", "f8E4M3FN", "f8E5M2", "i64", "f64", "i8", "index"}, name
-        assert {case.results[0] for case in tried} >= set(results) - {"i1", "f8E4M3FN", "f8E5M2", "i64", "f64", "i8", "f16", "index"}, name
+        assert {case.operands[0] for case in tried} >= set(sources) - {
+            "i1",
+            "f8E4M3FN",
+            "f8E5M2",
+            "i64",
+            "f64",
+            "i8",
+            "index",
+        }, name
+        assert {case.results[0] for case in tried} >= set(results) - {
+            "i1",
+            "f8E4M3FN",
+            "f8E5M2",
+            "i64",
+            "f64",
+            "i8",
+            "f16",
+            "index",
+        }, name

@@ -1,6 +1,8 @@
-"""Runs a schedule: every instance of every operation, tick by tick, for as many iterations as a steady state needs.
+"""Runs a schedule: every instance of every operation, tick by tick, for as many iterations as a steady state
+needs.
 
-An implementation of the rules that shares no code and no arithmetic with `twill.verify`: nothing is taken modulo the interval.
+An implementation of the rules that shares no code and no arithmetic with `twill.verify`: nothing is taken
+modulo the interval.
 """
 
 from collections import Counter, defaultdict
@@ -11,13 +13,18 @@ from twill.ir.schedule import Solution
 
 
 class Run:
-    """A schedule in full swing: iterations 0..`count` of which ticks [`begin`, `end`) see no start-up and no end."""
+    """A schedule in full swing: iterations 0..`count` of which ticks [`begin`, `end`) see no start-up and no
+    end."""
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
         self.problem, self.solution, self.interval = problem, solution, solution.interval
         self.s = {op.id: start for op, start in zip(problem.operations, solution.start, strict=True)}
         self.g = {op.id: group for op, group in zip(problem.operations, solution.group, strict=True)}
-        furthest = max(use.distance for value in problem.values for use in (*value.uses, Use("", 0))) if problem.values else 0
+        furthest = (
+            max(use.distance for value in problem.values for use in (*value.uses, Use("", 0)))
+            if problem.values
+            else 0
+        )
         last = max([self.s[op.id] + op.duration + op.issue + 5 for op in problem.operations]) + self.interval
         warm = last // self.interval + furthest + 2
         self.begin = warm * self.interval
@@ -63,9 +70,15 @@ def _units(run: Run) -> Iterator[str]:
             for r in op.reservations:
                 for _, start in run.instances(op.id):
                     if r.unit == unit.name:
-                        load.update(dict.fromkeys(run.seen(start + r.offset, start + r.offset + r.cycles), r.amount))
+                        load.update(
+                            dict.fromkeys(run.seen(start + r.offset, start + r.offset + r.cycles), r.amount)
+                        )
         period = sum(load[tick] for tick in range(run.begin, run.begin + run.interval))
-        if period > unit.capacity * run.interval if unit.aggregate else any(amount > unit.capacity for amount in load.values()):
+        if (
+            period > unit.capacity * run.interval
+            if unit.aggregate
+            else any(amount > unit.capacity for amount in load.values())
+        ):
             yield "UNITS"
 
 
@@ -79,7 +92,12 @@ def _groups(run: Run) -> Iterator[str]:
         yield "APART"
     widths, stated = _widths(run), run.solution.groups
     used = sorted(widths)
-    if len(used) > limits.groups or used[0] < 0 or sorted(x.id for x in stated) != used or any(widths[x.id] != x.warps for x in stated):
+    if (
+        len(used) > limits.groups
+        or used[0] < 0
+        or sorted(x.id for x in stated) != used
+        or any(widths[x.id] != x.warps for x in stated)
+    ):
         yield "GROUPS"
     wide, narrow = [w for w in widths.values() if w != 1], [w for w in widths.values() if w == 1]
     if sum(wide) + 4 * ((len(narrow) + 3) // 4) > limits.warps:
@@ -96,7 +114,9 @@ def _widths(run: Run) -> dict[int, int]:
 def _concurrency(run: Run) -> Iterator[str]:
     waits: set[str] = set()
     for e in run.problem.edges:
-        if (run.g[e.src] == run.g[e.dst] and e.blocking) or (run.g[e.src] != run.g[e.dst] and not run.problem.operation(e.src).streaming):
+        if (run.g[e.src] == run.g[e.dst] and e.blocking) or (
+            run.g[e.src] != run.g[e.dst] and not run.problem.operation(e.src).streaming
+        ):
             waits.add(e.dst)
     for op in run.problem.operations:
         issuing = {tick for _, start in run.instances(op.id) for tick in run.seen(start, start + op.issue)}
@@ -114,7 +134,9 @@ def _registers(run: Run) -> Iterator[str]:
     if any(grants[group] > limits.registers_per_thread for group in widths if group not in narrow):
         yield "REGISTERS"
     for x in run.solution.groups:
-        if x.warps == widths.get(x.id) and x.registers != (limits.narrow_registers if x.id in narrow else grants[x.id]):
+        if x.warps == widths.get(x.id) and x.registers != (
+            limits.narrow_registers if x.id in narrow else grants[x.id]
+        ):
             yield "REGISTERS"
 
 
@@ -127,7 +149,10 @@ def _grants(run: Run) -> dict[int, int]:
                 for tick in run.seen(first + k * run.interval, last + k * run.interval):
                     held[group, tick] += value.registers
     limits = run.problem.limits
-    least = {group: limits.register_base + max(held[group, tick] for tick in range(run.begin, run.end)) for group in _widths(run)}
+    least = {
+        group: limits.register_base + max(held[group, tick] for tick in range(run.begin, run.end))
+        for group in _widths(run)
+    }
     return {group: registers + -registers % limits.register_step for group, registers in least.items()}
 
 
@@ -154,7 +179,11 @@ def _memory(run: Run) -> Iterator[str]:
         claimed = sorted((p.value, p.staging, p.size, p.slots) for p in places)
         needed = sorted((value, staging, size, slots) for value, staging, size, _, _, slots, _ in wanted)
         outside = any(p.address < 0 or p.address + p.size * p.slots > capacity for p in places)
-        if claimed != needed or outside or _clashes(run, wanted, {(p.value, p.staging): p.address for p in places}):
+        if (
+            claimed != needed
+            or outside
+            or _clashes(run, wanted, {(p.value, p.staging): p.address for p in places})
+        ):
             yield memory.upper()
 
 
@@ -191,4 +220,12 @@ def _items(run: Run, value: Value, memory: str) -> Iterator[Item]:
         yield value.id, False, size, born, last, slots, last - born > run.interval or value.slots > 0
     last = max([born, *(end for group, _, end in reads if group != run.g[value.src])])
     if memory == "shared" and value.staging and last > born:
-        yield value.id, True, value.staging, born, last, -((born - last) // run.interval), last - born > run.interval
+        yield (
+            value.id,
+            True,
+            value.staging,
+            born,
+            last,
+            -((born - last) // run.interval),
+            last - born > run.interval,
+        )

@@ -1,4 +1,5 @@
-"""Every engine and the search against the exhaustive oracle: a few of the loops that `benchmarks/fuzz.py` runs by the ten thousand."""
+"""Every engine and the search against the exhaustive oracle: a few of the loops that `benchmarks/fuzz.py`
+runs by the ten thousand."""
 
 from dataclasses import replace
 
@@ -14,7 +15,9 @@ def problems(plan: Plan, seeds: range) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:pulp")
-@pytest.mark.parametrize(("engine", "count"), [("cpsat", 60), ("sat", 25), ("yices", 12), ("cbc", 12), ("scip", 12)])
+@pytest.mark.parametrize(
+    ("engine", "count"), [("cpsat", 60), ("sat", 25), ("yices", 12), ("cbc", 12), ("scip", 12)]
+)
 def test_an_engine(engine: str, count: int) -> None:
     assert problems(replace(ENOUGH, engines=(engine,)), range(1000, 1000 + count)) == []
 

@@ -1,4 +1,5 @@
-"""The theorem that refutations lean on: feasible at I with n in_flight is feasible at I + 1 with n in_flight (`Problem.monotone`)."""
+"""The theorem that refutations lean on: feasible at I with n in_flight is feasible at I + 1 with n in_flight
+(`Problem.monotone`)."""
 
 from dataclasses import replace
 
@@ -11,7 +12,10 @@ from twill.verify.oracle import TooLargeError, best
 
 
 def monotone(problem: Problem) -> Problem:
-    ops = (replace(op, reservations=tuple(replace(r, offset=0) for r in op.reservations)) for op in problem.operations)
+    ops = (
+        replace(op, reservations=tuple(replace(r, offset=0) for r in op.reservations))
+        for op in problem.operations
+    )
     return replace(problem, operations=tuple(ops), starts=())
 
 
@@ -30,7 +34,8 @@ def test_a_longer_period_never_hurts(problem: Problem, in_flight: int, joint: bo
 
 
 def test_an_offset_breaks_it() -> None:
-    """Why `Problem.monotone` asks for offsets of 0: a table of two parts that meets itself every second interval."""
+    """Why `Problem.monotone` asks for offsets of 0: a table of two parts that meets itself every second
+    interval."""
     table = (Reservation("TC", 1), Reservation("TC", 1, offset=3))
     problem = Problem("offset", "toy", (Unit("TC"),), (Operation("a", "op", table),), ())
     works = [best(problem, interval, 4, joint=False) is not None for interval in range(1, 7)]

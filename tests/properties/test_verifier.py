@@ -1,4 +1,5 @@
-"""The verifier on schedules of random loops: it accepts the oracle's, and calls a mutant broken exactly when a simulation does."""
+"""The verifier on schedules of random loops: it accepts the oracle's, and calls a mutant broken exactly when
+a simulation does."""
 
 from dataclasses import replace
 from random import Random
@@ -51,11 +52,22 @@ def mutate(random: Random, problem: Problem, s: Solution) -> Solution:
     """One or two random changes."""
     for _ in range(random.randint(1, 2)):
         i = random.randrange(len(s.start))
-        kind = random.choice(("start", "start", "group", "interval", "address", "size", "drop", "registers", "width"))
+        kind = random.choice(
+            ("start", "start", "group", "interval", "address", "size", "drop", "registers", "width")
+        )
         if kind == "start":
-            s = replace(s, start=(*s.start[:i], s.start[i] + random.choice((-2, -1, 1, 2, s.interval, -s.interval)), *s.start[i + 1 :]))
+            s = replace(
+                s,
+                start=(
+                    *s.start[:i],
+                    s.start[i] + random.choice((-2, -1, 1, 2, s.interval, -s.interval)),
+                    *s.start[i + 1 :],
+                ),
+            )
         elif kind == "group":
-            s = with_groups(problem, replace(s, group=(*s.group[:i], random.randint(0, 3), *s.group[i + 1 :])))
+            s = with_groups(
+                problem, replace(s, group=(*s.group[:i], random.randint(0, 3), *s.group[i + 1 :]))
+            )
         elif kind == "interval":
             s = replace(s, interval=max(1, s.interval + random.choice((-1, 1))))
         elif kind in ("registers", "width") and s.groups:
@@ -67,7 +79,11 @@ def mutate(random: Random, problem: Problem, s: Solution) -> Solution:
 
 def changed(random: Random, groups: tuple[Group, ...], kind: str) -> tuple[Group, ...]:
     i = random.randrange(len(groups))
-    group = replace(groups[i], registers=groups[i].registers + 1) if kind == "registers" else replace(groups[i], warps=2)
+    group = (
+        replace(groups[i], registers=groups[i].registers + 1)
+        if kind == "registers"
+        else replace(groups[i], warps=2)
+    )
     return (*groups[:i], group, *groups[i + 1 :])
 
 
@@ -88,8 +104,12 @@ def with_groups(problem: Problem, s: Solution) -> Solution:
     """Groups restated for a new partition, so that other rules than the statement's are tried too."""
     known = {group.id: group for group in s.groups}
     used = sorted(set(s.group))
-    widths = {g: max(op.warps for op, x in zip(problem.operations, s.group, strict=True) if x == g) for g in used}
-    return replace(s, groups=tuple(Group(g, widths[g], known[g].registers if g in known else 0) for g in used))
+    widths = {
+        g: max(op.warps for op, x in zip(problem.operations, s.group, strict=True) if x == g) for g in used
+    }
+    return replace(
+        s, groups=tuple(Group(g, widths[g], known[g].registers if g in known else 0) for g in used)
+    )
 
 
 @pytest.mark.parametrize("field", ["start", "group"])

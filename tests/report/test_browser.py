@@ -1,6 +1,7 @@
 """The report in a real browser: no script errors, every link has a target, and what its controls do.
 
-Chromium runs the page with a script of the test appended, which leaves its findings in the document; skipped where there is none.
+Chromium runs the page with a script of the test appended, which leaves its findings in the document; skipped
+where there is none.
 """
 
 import json
@@ -22,10 +23,17 @@ from twill.report.page import Context, Run, page
 from twill.simulate.predict import predict
 from twill.targets import target
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--window-size=1400,1000", "--virtual-time-budget=4000"),
+    *(
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1400,1000",
+        "--virtual-time-budget=4000",
+    ),
 )
 CATCH = "<script>window.errors = []; addEventListener('error', (e) => errors.push(e.message));</script>"
 PROBE = """
@@ -92,15 +100,22 @@ def example(kernel: str = "fa_fwd_subtiled") -> tuple[Result, Context]:
         ttgir,
         listings.cuda(target("sm90").source(made), ttgir),
     )
-    result = replace(attention(), problem=one.problem, solution=one.solution, refuted=(), reasons=(), proved=1)
-    return result, Context(listings=tuple(listing for listing in found if listing), run=Run(events, predicted.loops[one.loop.path]))
+    result = replace(
+        attention(), problem=one.problem, solution=one.solution, refuted=(), reasons=(), proved=1
+    )
+    return result, Context(
+        listings=tuple(listing for listing in found if listing),
+        run=Run(events, predicted.loops[one.loop.path]),
+    )
 
 
 def visited(html: str, folder: Path, wanted: str) -> dict[str, Any]:
     """What the probe finds on a page."""
     file = folder / "report.html"
     probe = PROBE.replace("WANTED", wanted)
-    file.write_text(html.replace("<head>", "<head>" + CATCH).replace("</body>", probe + "</body>"), encoding="utf-8")
+    file.write_text(
+        html.replace("<head>", "<head>" + CATCH).replace("</body>", probe + "</body>"), encoding="utf-8"
+    )
     assert CHROMIUM
     command = [CHROMIUM, *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", file.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -21,8 +21,15 @@ RESULTS = [figure1(), attention(), replace(attention(), solution=None, status="u
 def scenes(result: Result) -> list[Scene]:
     drawn = [graph.draw(graph.picture(result.problem, result.bounds, result.solution))]
     if result.solution:
-        drawn += [timeline.draw(result.problem, result.solution), memory_map.profiles(result.problem, result.solution)]
-        drawn += [scene for memory in ("shared", "tensor") if (scene := memory_map.allocations(result.problem, result.solution, memory))]
+        drawn += [
+            timeline.draw(result.problem, result.solution),
+            memory_map.profiles(result.problem, result.solution),
+        ]
+        drawn += [
+            scene
+            for memory in ("shared", "tensor")
+            if (scene := memory_map.allocations(result.problem, result.solution, memory))
+        ]
     return drawn
 
 
@@ -151,5 +158,9 @@ def test_the_page_is_self_contained(result: Result) -> None:
 
 
 def test_summary(golden: Callable[[str, str], None]) -> None:
-    lines = [line for result in RESULTS for line in (summary.title(result), *(f"  {a}: {b}" for a, b in summary.pairs(result)))]
+    lines = [
+        line
+        for result in RESULTS
+        for line in (summary.title(result), *(f"  {a}: {b}" for a, b in summary.pairs(result)))
+    ]
     golden("summaries.txt", "\n".join([*lines, ""]))

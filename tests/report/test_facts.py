@@ -1,4 +1,5 @@
-"""Profiles against counting instances one by one; and what a solution takes against what the verifier says it needs."""
+"""Profiles against counting instances one by one; and what a solution takes against what the verifier says it
+needs."""
 
 import random
 
@@ -21,7 +22,10 @@ def test_a_profile_counts_live_instances(seed: int) -> None:
     ends = (*curve.times[1:], interval)
     for start, end, level in zip(curve.times, ends, curve.levels, strict=True):
         for time in range(start, end):
-            assert level == sum(item.size * sum(item.start <= time + k * interval < item.end for k in range(-10, 20)) for item in ranges)
+            assert level == sum(
+                item.size * sum(item.start <= time + k * interval < item.end for k in range(-10, 20))
+                for item in ranges
+            )
 
 
 def test_registers_are_what_the_groups_are_granted() -> None:

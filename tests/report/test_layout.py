@@ -12,7 +12,11 @@ def random_graph(seed: int) -> tuple[list[tuple[float, float]], list[Link]]:
     random.seed(seed)
     count = random.randint(1, 45)
     sizes = [(random.uniform(40, 120), random.uniform(20, 40)) for _ in range(count)]
-    links = [Link(a, b, weight=random.choice((1, 3))) for a, b in combinations(range(count), 2) if random.random() < 3 / count]
+    links = [
+        Link(a, b, weight=random.choice((1, 3)))
+        for a, b in combinations(range(count), 2)
+        if random.random() < 3 / count
+    ]
     links += [Link(random.randrange(count), random.randrange(count), back=True) for _ in range(count // 5)]
     return sizes, links
 
@@ -21,7 +25,10 @@ def random_graph(seed: int) -> tuple[list[tuple[float, float]], list[Link]]:
 def test_boxes_do_not_overlap_and_edges_point_down(seed: int) -> None:
     sizes, links = random_graph(seed)
     layout = arrange(sizes, links)
-    boxes = [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for (x, y), (w, h) in zip(layout.centres, sizes, strict=True)]
+    boxes = [
+        (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
+        for (x, y), (w, h) in zip(layout.centres, sizes, strict=True)
+    ]
     for a, b in combinations(boxes, 2):
         assert a[2] <= b[0] + 1e-6 or b[2] <= a[0] + 1e-6 or a[3] <= b[1] + 1e-6 or b[3] <= a[1] + 1e-6
     for box in boxes:

@@ -40,14 +40,20 @@ def test_cuda_blocks_belong_to_the_operation_of_their_comment() -> None:
 
 
 def test_a_comment_reaches_to_the_end_of_its_block() -> None:
-    source = "// cycle 0, stage 0: a (k.ttgir:2:1)\n{\n    x();\n}\nfor (;;) {\n    // cycle 1 (k.ttgir:3:1)\n    y();\n}\nz();"
+    source = (
+        "// cycle 0, stage 0: a (k.ttgir:2:1)\n{\n    x();\n}\nfor (;;) {\n    // cycle 1 (k.ttgir:3:1)\n   "
+        " y();\n}\nz();"
+    )
     kernel = listings.Listing("TTGIR", ("", "", ""), {2: ("a",), 3: ("b",)})
     links = [ops for _, _, ops in listings.cuda(source, kernel).rows()]
     assert links == [("a",), ("a",), ("a",), ("a",), (), ("b",), ("b",), (), ()]
 
 
 def test_sass_belongs_to_the_cuda_line_before_it() -> None:
-    text = '//## File "/x/kernel.cu", line 2\n  /*0010*/ MOV R1, R2 ;\n//## File "/x/kernel.cu", line 3\n  /*0020*/ EXIT ;\n'
+    text = (
+        '//## File "/x/kernel.cu", line 2\n  /*0010*/ MOV R1, R2 ;\n//## File "/x/kernel.cu", line 3\n '
+        " /*0020*/ EXIT ;\n"
+    )
     source = listings.Listing("CUDA", ("", "", ""), {2: ("a",)})
     assert [(line, ops) for _, line, ops in listings.sass(text, source).rows()] == [
         ("/*0010*/ MOV R1, R2 ;", ("a",)),

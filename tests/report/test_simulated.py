@@ -1,4 +1,5 @@
-"""The simulated timeline: on the axes of the schedule's, everything inside, waits in red, the same bytes each time."""
+"""The simulated timeline: on the axes of the schedule's, everything inside, waits in red, the same bytes each
+time."""
 
 from functools import cache
 
@@ -17,7 +18,9 @@ def scenes(kernel: str = "fa_fwd_subtiled") -> tuple[Scene, Scene]:
     """The schedule, and the run."""
     (one,) = loops(kernel)[1]
     found = predict(program(kernel), (one,))
-    return scheduled(one.problem, one.solution), draw(one.problem, one.solution, found.events, found.loops[one.loop.path])
+    return scheduled(one.problem, one.solution), draw(
+        one.problem, one.solution, found.events, found.loops[one.loop.path]
+    )
 
 
 def test_everything_stays_inside_the_picture() -> None:
@@ -42,11 +45,19 @@ def test_the_first_product_of_the_steady_state_stands_where_the_schedule_has_it(
 
 @pytest.mark.parametrize(
     ("kernel", "waits"),
-    [("fa_fwd_subtiled", ("producer_acquire y_10", "operands of ")), ("fa_bwd", ("consumer_wait weights_18", "wait 0"))],
+    [
+        ("fa_fwd_subtiled", ("producer_acquire y_10", "operands of ")),
+        ("fa_bwd", ("consumer_wait weights_18", "wait 0")),
+    ],
 )
 def test_waits_are_framed_and_named(kernel: str, waits: tuple[str, ...]) -> None:
     scene = scenes(kernel)[1]
-    framed = [shape for shape in scene.shapes if isinstance(shape, Rect) and shape.fill == "#ffffff" and shape.tip]
+    framed = [
+        shape for shape in scene.shapes if isinstance(shape, Rect) and shape.fill == "#ffffff" and shape.tip
+    ]
     assert {shape.stroke for shape in framed} == {CRITICAL}
     assert all(any(shape.tip.startswith(wait) for shape in framed) for wait in waits)
-    assert any(isinstance(shape, Text) and shape.color == CRITICAL and shape.text.startswith("producer_acquire ") for shape in scene.shapes)
+    assert any(
+        isinstance(shape, Text) and shape.color == CRITICAL and shape.text.startswith("producer_acquire ")
+        for shape in scene.shapes
+    )

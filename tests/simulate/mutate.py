@@ -28,7 +28,9 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[tuple[str
                 yield where, (*statements[:i], replace(statement, steady=steady), *statements[i + 1 :])
 
 
-def swapped(program: Program, kind: type[Statement], but: type[Statement] | None = None) -> Iterator[tuple[str, Program]]:  # pyright: ignore
+def swapped(
+    program: Program, kind: type[Statement], but: type[Statement] | None = None
+) -> Iterator[tuple[str, Program]]:  # pyright: ignore
     """Two statements of one kind in a steady state exchanged; or each exchanged with the statement after it,
     if that is not a `but`."""
     for position, warps in enumerate(program.groups):
@@ -36,14 +38,24 @@ def swapped(program: Program, kind: type[Statement], but: type[Statement] | None
             if not isinstance(loop, Pipelined):
                 continue
             locations = [i for i, statement in enumerate(loop.steady) if isinstance(statement, kind)]
-            neighbours = [(i, i + 1) for i in locations if i + 1 < len(loop.steady) and not (but and isinstance(loop.steady[i + 1], but))]
+            neighbours = [
+                (i, i + 1)
+                for i in locations
+                if i + 1 < len(loop.steady) and not (but and isinstance(loop.steady[i + 1], but))
+            ]
             pairs = neighbours if but else pairwise(locations)
             for i, j in pairs:
                 steady = list(loop.steady)
                 steady[i], steady[j] = steady[j], steady[i]
-                yield f"group {warps.id}: {i} with {j}", _with(program, position, warps, k, replace(loop, steady=tuple(steady)))
+                yield (
+                    f"group {warps.id}: {i} with {j}",
+                    _with(program, position, warps, k, replace(loop, steady=tuple(steady))),
+                )
 
 
 def _with(program: Program, position: int, warps: WarpProgram, k: int, loop: Pipelined) -> Program:
     body = (*warps.body[:k], loop, *warps.body[k + 1 :])
-    return replace(program, groups=(*program.groups[:position], replace(warps, body=body), *program.groups[position + 1 :]))
+    return replace(
+        program,
+        groups=(*program.groups[:position], replace(warps, body=body), *program.groups[position + 1 :]),
+    )

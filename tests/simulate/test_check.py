@@ -1,4 +1,5 @@
-"""The check before a kernel is handed over: which problems it runs, and that it finds programs that compute wrong values."""
+"""The check before a kernel is handed over: which problems it runs, and that it finds programs that compute
+wrong values."""
 
 import json
 from dataclasses import replace
@@ -18,7 +19,9 @@ from twill.simulate.check import check, trials
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
 
-@pytest.mark.parametrize("kernel", [*(one for one in EXAMPLES if one != "gemm_persistent"), *CARRIED, *INVARIANT])
+@pytest.mark.parametrize(
+    "kernel", [*(one for one in EXAMPLES if one != "gemm_persistent"), *CARRIED, *INVARIANT]
+)
 def test_loops_run_nought_to_four_times(kernel: str) -> None:
     found = {count for trial in trials(program(kernel)) for count in trial.trips}
     assert found >= ({0, 1} if kernel == "fa_fwd_causal" else {0, 1, 2, 3, 4})
@@ -40,9 +43,12 @@ def test_a_kernel_passes(kernel: str) -> None:
 
 
 def test_values_that_are_wrong_are_found() -> None:
-    """Without the initial value of what the loop carries; with an MMA that forgets what it adds to; with its operands changed."""
+    """Without the initial value of what the loop carries; with an MMA that forgets what it adds to; with its
+    operands changed."""
     made = list(mutants(program("exclusive"), dropped(InitializeCarried)))
-    made += mutants(program("biased"), lambda s: (replace(s, accumulate="never"),) if isinstance(s, MmaIssue) else None)
+    made += mutants(
+        program("biased"), lambda s: (replace(s, accumulate="never"),) if isinstance(s, MmaIssue) else None
+    )
     made += mutants(program("gemm"), lambda s: () if isinstance(s, MmaWait) and not s.early else None)
     assert len(made) >= 3
     for where, mutant in made:

@@ -41,7 +41,11 @@ def caught(mutant: Program) -> str:
     try:
         for trips in (2, 5):
             explore(mutant, same(trips))
-        numbers = ATTENTION | {"length": 256 if "dq" in mutant.module.text else 512} if "length" in mutant.module.text else GEMM
+        numbers = (
+            ATTENTION | {"length": 256 if "dq" in mutant.module.text else 512}
+            if "length" in mutant.module.text
+            else GEMM
+        )
         found = compare(mutant, numbers, grid(0, 0, (2, 2)))
         return "" if all(one.good for one in found) else "other values"
     except (HazardError, TwillError) as problem:
@@ -58,7 +62,11 @@ def twice(kind: type[Statement]) -> Edit:  # pyright: ignore[reportGeneralTypeIs
 
 def weaker(statement: Statement) -> tuple[Statement, ...] | None:
     """A wait that lets one more MMA fly, where something depends on it."""
-    return (replace(statement, pending=statement.pending + 1),) if isinstance(statement, MmaWait) and not statement.early else None
+    return (
+        (replace(statement, pending=statement.pending + 1),)
+        if isinstance(statement, MmaWait) and not statement.early
+        else None
+    )
 
 
 def unawaited(statement: Statement) -> tuple[Statement, ...] | None:
@@ -68,7 +76,10 @@ def unawaited(statement: Statement) -> tuple[Statement, ...] | None:
 
 def late(statement: Statement) -> tuple[Statement, ...] | None:
     """A slot of the iteration before."""
-    if not isinstance(statement, ConsumerWait | ConsumerRelease | ProducerLoad | ProducerStore) or statement.at.iteration.base == "once":
+    if (
+        not isinstance(statement, ConsumerWait | ConsumerRelease | ProducerLoad | ProducerStore)
+        or statement.at.iteration.base == "once"
+    ):
         return None
     it = statement.at.iteration
     return (replace(statement, at=replace(statement.at, iteration=replace(it, offset=it.offset + 1))),)
@@ -86,7 +97,13 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
     "dropped hand-off signal": (dropped(OrderBarrierArrive), "deadlock"),
     "double release": (twice(ConsumerRelease), "without having acquired"),
     "double wait": (twice(ConsumerWait), "deadlock|twice"),
-    "wrong phase": (late, "belongs|deadlock|without having acquired|twice|outside|read before|overwrites|without having released"),
+    "wrong phase": (
+        late,
+        (
+            "belongs|deadlock|without having acquired|twice|outside|read before|overwrites|without having"
+            " released"
+        ),
+    ),
     "store not waited for": (dropped(StoreWait), "a store may still read"),
     "dropped producer store": (dropped(ProducerStore), "deadlock|read before"),
     "tile stored twice": (twice(ProducerStore), "belongs|deadlock|overwrites"),
@@ -104,14 +121,19 @@ def test_every_mistake_is_caught(kernel: str, mistake: str) -> None:
             if kernel == "fa_bwd"
             else {"dropped producer store", "tile stored twice"}
         )
-        assert kernel not in ("fa_fwd_subtiled", "fa_bwd") or mistake in lacking, "the two have statements of every kind"
+        assert kernel not in ("fa_fwd_subtiled", "fa_bwd") or mistake in lacking, (
+            "the two have statements of every kind"
+        )
     for where, mutant in made:
         found = caught(mutant)
         assert found, f"not caught: {mistake}, {where}"
         assert re.search(complaint, found), f"{where}: {found}"
 
 
-@pytest.mark.parametrize(("kind", "kernel"), [(ConsumerWait, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd")])
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [(ConsumerWait, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd_subtiled"), (MmaIssue, "fa_fwd")],
+)
 def test_exchanged_statements_are_caught(kind: type[Statement], kernel: str) -> None:  # pyright: ignore[reportGeneralTypeIssues]
     made = list(swapped(program(kernel), kind))
     assert made
@@ -130,7 +152,10 @@ def test_a_ring_too_shallow_is_caught() -> None:
     """The slot of iteration i is released after iteration i + 1 has acquired its own."""
     made = program("gemm")
     shallow = replace(made, channels=tuple(replace(channel, depth=1) for channel in made.channels))
-    with pytest.raises(HazardError, match="deadlock: group 0 at ProducerLoad x_y, iteration 1; group 1 at ConsumerWait x_y, iteration 1"):
+    with pytest.raises(
+        HazardError,
+        match="deadlock: group 0 at ProducerLoad x_y, iteration 1; group 1 at ConsumerWait x_y, iteration 1",
+    ):
         explore(shallow, same(3))
 
 
@@ -149,6 +174,10 @@ def test_exploring_stops_at_its_limit() -> None:
 @pytest.mark.parametrize("choose", [explore, adversaries])
 def test_both_ways_of_running_find_a_deadlock(choose: Callable[..., object]) -> None:
     """Group 1 never signals the hand-off to group 2."""
-    made = next(mutant for where, mutant in mutants(program("fa_fwd_subtiled"), dropped(OrderBarrierArrive)) if where.startswith("group 1"))
+    made = next(
+        mutant
+        for where, mutant in mutants(program("fa_fwd_subtiled"), dropped(OrderBarrierArrive))
+        if where.startswith("group 1")
+    )
     with pytest.raises(HazardError, match=r"deadlock: .*OrderBarrierWait hand_off"):
         choose(made, same(9))

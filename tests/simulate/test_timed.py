@@ -20,7 +20,9 @@ from twill.warp.lower import Options
 COSTS = Costs.of(load("h200"))
 
 
-def predicted(kernel: str, made: Program | None = None, costs: Costs = COSTS, given: Paces | None = None) -> Steady:
+def predicted(
+    kernel: str, made: Program | None = None, costs: Costs = COSTS, given: Paces | None = None
+) -> Steady:
     """The steady state of an example's first loop; beside a tensor core that slows nothing down unless
     `given`."""
     _, scheduled = loops(kernel)
@@ -54,7 +56,12 @@ def test_no_prediction_beats_the_units(kernel: str) -> None:
     found = predict(program(kernel), scheduled, 48)
     for one in scheduled:
         asked = {
-            unit.name: sum(r.cycles * r.amount for op in one.problem.operations for r in op.reservations if r.unit == unit.name)
+            unit.name: sum(
+                r.cycles * r.amount
+                for op in one.problem.operations
+                for r in op.reservations
+                if r.unit == unit.name
+            )
             / unit.capacity
             for unit in one.problem.units
         }
@@ -74,7 +81,11 @@ def test_no_unit_and_no_warpgroup_does_two_things_at_once(kernel: str) -> None:
 
 def test_eight_warps_are_two_warpgroups_that_share_the_units() -> None:
     _, scheduled = loops("fa_fwd")
-    tracks = {event.track for event in predict(program("fa_fwd"), scheduled, 12).events if event.track.startswith("group")}
+    tracks = {
+        event.track
+        for event in predict(program("fa_fwd"), scheduled, 12).events
+        if event.track.startswith("group")
+    }
     assert tracks == {"group 0", "group 1 warps 0-3", "group 1 warps 4-7"}
 
 
@@ -85,7 +96,10 @@ def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
     pace = paces(scheduled)[scheduled[0].loop.op.index, "exp2.weights_20"]
     assert pace.idle.issue == 512
     assert pace.busy.issue == pytest.approx(512 * 1.33, abs=1)
-    assert predict(program("fa_fwd_subtiled"), scheduled).loops["fa_fwd_subtiled/for.0"].interval > predicted("fa_fwd_subtiled").interval
+    assert (
+        predict(program("fa_fwd_subtiled"), scheduled).loops["fa_fwd_subtiled/for.0"].interval
+        > predicted("fa_fwd_subtiled").interval
+    )
     took = defaultdict[int, float](float)
     for event in predict(program("fa_fwd_subtiled"), scheduled).events:
         if event.name == "exp2.weights_20":
@@ -94,23 +108,37 @@ def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
 
 
 def test_what_is_ready_still_takes_a_look() -> None:
-    """A wait that is over already costs `poll`, at least once for each of the two ConsumerWaits of an iteration, where
-    the warps set the pace."""
-    slow, slower = (predicted("fa_fwd_subtiled", costs=replace(COSTS, poll=poll)).interval for poll in (400, 600))
+    """A wait that is over already costs `poll`, at least once for each of the two ConsumerWaits of an
+    iteration, where the warps set the pace."""
+    slow, slower = (
+        predicted("fa_fwd_subtiled", costs=replace(COSTS, poll=poll)).interval for poll in (400, 600)
+    )
     assert slower >= slow + 2 * 200
-    assert predicted("gemm", costs=replace(COSTS, poll=400)).interval == predicted("gemm").interval, "the tensor core does, here"
+    assert predicted("gemm", costs=replace(COSTS, poll=400)).interval == predicted("gemm").interval, (
+        "the tensor core does, here"
+    )
 
 
 def test_a_trace_is_what_perfetto_reads() -> None:
     text = trace([Event("group 1", "exp2", 10, 30, 4, 2.5), Event("tensor", "dot", 0, 512, 4)])
     found = json.loads(text)["traceEvents"]
     assert [event["ph"] for event in found] == ["M", "M", "M", "M", "X", "X"]
-    assert found[4] == {"name": "exp2", "ph": "X", "ts": 10, "dur": 20, "pid": 1, "tid": 1, "args": {"iteration": 4, "waited": 2.5}}
+    assert found[4] == {
+        "name": "exp2",
+        "ph": "X",
+        "ts": 10,
+        "dur": 20,
+        "pid": 1,
+        "tid": 1,
+        "args": {"iteration": 4, "waited": 2.5},
+    }
     assert found[5]["pid"] == 2
 
 
 def test_a_report_in_words() -> None:
-    found = Steady(2317.0, {"tensor": 0.88}, {("group 1", "consumer_wait z"): 55.0, ("group 1", "wait 0"): 425.0})
+    found = Steady(
+        2317.0, {"tensor": 0.88}, {("group 1", "consumer_wait z"): 55.0, ("group 1", "wait 0"): 425.0}
+    )
     assert lines("fa/for.0", found, 2048) == [
         "fa/for.0: 2317 cycles per iteration, +13.1% of the schedule's 2048",
         "  units  tensor 88%",

@@ -33,7 +33,9 @@ def counted(kernel: str, numbers: dict[str, int], pid: int, grid: int) -> list[i
     module = read(Path(path).read_text(), path)
     location = {"pid.x": pid, "pid.y": 0, "grid.x": grid, "grid.y": 1}
     found = [loop for loop in loops(module) if loop.schedulable]
-    values = {arg.id: np.asarray(numbers[arg.name[1:]]) for arg in found[0].function.args if arg.name[1:] in numbers}
+    values = {
+        arg.id: np.asarray(numbers[arg.name[1:]]) for arg in found[0].function.args if arg.name[1:] in numbers
+    }
     return [trips(loop.function, loop.op, values, location) for loop in found]
 
 
@@ -60,6 +62,7 @@ def test_bounds_from_memory_are_not_known() -> None:
 
 
 def test_a_branch_with_a_loop_is_followed_wherever_it_stands() -> None:
-    """`branching` stores zeros and returns where a size in memory is zero; its loop stands in the other branch."""
+    """`branching` stores zeros and returns where a size in memory is zero; its loop stands in the other
+    branch."""
     for group in program("branching").groups:
         assert any(action.loop is not None for action in unfold(group.body, lambda loop: 3)), group.id

@@ -35,7 +35,13 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
 
 
 @pytest.mark.parametrize(
-    ("kernel", "given"), [("gemm", {"K": 64}), ("gemm", {"K": 0}), ("fa_fwd_subtiled", {"length": 128}), ("fa_fwd_causal", {"length": 128})]
+    ("kernel", "given"),
+    [
+        ("gemm", {"K": 64}),
+        ("gemm", {"K": 0}),
+        ("fa_fwd_subtiled", {"length": 128}),
+        ("fa_fwd_causal", {"length": 128}),
+    ],
 )
 def test_one_and_no_iteration(kernel: str, given: dict[str, float]) -> None:
     found = compare(program(kernel), numbers(kernel) | given, grid(0, 0, (1, 1)))
@@ -62,7 +68,10 @@ def test_what_is_the_same_in_every_iteration_stays_so(kernel: str) -> None:
 def test_an_accumulator_that_only_its_mma_reads_is_not_zeroed_before_the_loop() -> None:
     for kernel, initialized in (("gemm", False), ("exclusive", True), ("chunked", True)):
         groups = (group.body for group in program(kernel).groups)
-        assert any(isinstance(statement, InitializeCarried) for body in groups for statement in body) == initialized
+        assert (
+            any(isinstance(statement, InitializeCarried) for body in groups for statement in body)
+            == initialized
+        )
 
 
 def test_several_tiles_of_a_persistent_kernel() -> None:
@@ -124,13 +133,16 @@ def test_memory_ends_somewhere() -> None:
 
 
 def test_what_is_never_assigned_is_not_computed_with() -> None:
-    """In the loop, a task of `pointers` computes addresses again, from scalars that only its own group's prologue keeps."""
+    """In the loop, a task of `pointers` computes addresses again, from scalars that only its own group's
+    prologue keeps."""
     made = program("pointers")
     for position, group in enumerate(made.groups):
         for i, statement in enumerate(group.body):
             if isinstance(statement, Compute) and statement.writes:
                 lacking = replace(group, body=(*group.body[:i], *group.body[i + 1 :]))
-                broken = replace(made, groups=(*made.groups[:position], lacking, *made.groups[position + 1 :]))
+                broken = replace(
+                    made, groups=(*made.groups[:position], lacking, *made.groups[position + 1 :])
+                )
                 with pytest.raises(HazardError, match=r"reads \w+ \(age 0\) before it is assigned"):
                     compare(broken, {"M": 64, "N": 64, "K": 128}, grid(0, 0, (1, 1)))
 

@@ -1,4 +1,5 @@
-"""Partition first, then times: the result is that of an exhaustive search, however coarse the master problem."""
+"""Partition first, then times: the result is that of an exhaustive search, however coarse the master
+problem."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +19,10 @@ from twill.verify.tiny import tiny_problem
 
 
 def _monotone(problem: Problem) -> Problem:
-    operations = tuple(replace(op, reservations=tuple(replace(use, offset=0) for use in op.reservations)) for op in problem.operations)
+    operations = tuple(
+        replace(op, reservations=tuple(replace(use, offset=0) for use in op.reservations))
+        for op in problem.operations
+    )
     return replace(problem, operations=operations, starts=())
 
 
@@ -38,10 +42,17 @@ def _finer(problem: Problem, random: Random, factor: int) -> Problem:
         for op in problem.operations
     )
     edges = tuple(
-        replace(edge, delay=time(edge.delay), cross_delay=None if edge.cross_delay is None else time(edge.cross_delay))
+        replace(
+            edge,
+            delay=time(edge.delay),
+            cross_delay=None if edge.cross_delay is None else time(edge.cross_delay),
+        )
         for edge in problem.edges
     )
-    values = tuple(replace(value, uses=tuple(replace(use, hold=time(use.hold)) for use in value.uses)) for value in problem.values)
+    values = tuple(
+        replace(value, uses=tuple(replace(use, hold=time(use.hold)) for use in value.uses))
+        for value in problem.values
+    )
     return replace(problem, operations=operations, edges=edges, values=values)
 
 
@@ -86,7 +97,8 @@ def test_agrees_with_sat_where_times_are_no_multiples_of_the_step() -> None:
 
 
 def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A master problem so coarse that it forgets nearly all delays: several partitions are tried, and the result is the same."""
+    """A master problem so coarse that it forgets nearly all delays: several partitions are tried, and the
+    result is the same."""
     tried: list[benders.Labels] = []
     exclude = benders._Master.exclude  # pyright: ignore[reportPrivateUsage]
 

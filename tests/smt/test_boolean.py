@@ -1,5 +1,6 @@
 # pyright: basic
-"""The boolean formulation, decided by SAT: it says yes exactly where an exhaustive search does, and its schedules hold."""
+"""The boolean formulation, decided by SAT: it says yes exactly where an exhaustive search does, and its
+schedules hold."""
 
 import os
 import threading
@@ -66,7 +67,8 @@ def test_a_formula_that_outgrows_memory_gives_no_verdict(monkeypatch: pytest.Mon
 
 
 def pigeons(count: int, holes: int) -> Problem:
-    """More unit-length operations than one unit has residues, disguised by wide windows: slow to refute for a SAT solver."""
+    """More unit-length operations than one unit has residues, disguised by wide windows: slow to refute for a
+    SAT solver."""
     operations = tuple(Operation(f"o{i}", "op", (Reservation("U", 2),), 2) for i in range(count))
     return Problem("pigeons", "toy", (Unit("U"),), operations, (), (), Limits(groups=holes))
 
@@ -94,7 +96,8 @@ def test_an_attempt_carries_the_decision_over() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_sums_as_clauses_mean_the_same(seed: int) -> None:
-    """Every assignment of a few random addends, chains included, is allowed exactly where the sum is within the bound."""
+    """Every assignment of a few random addends, chains included, is allowed exactly where the sum is within
+    the bound."""
     random = Random(seed)
     formula, addends = Formula(), list[Addend]()
     for _ in range(random.randint(2, 7)):
@@ -109,7 +112,11 @@ def test_sums_as_clauses_mean_the_same(seed: int) -> None:
         for block in clauses.clauses:
             solver.append_formula(block.tolist())
         for counts in np.ndindex(*(len(addend.weights) + 1 for addend in addends)):
-            chosen = [x if k < count else -x for addend, count in zip(addends, counts, strict=True) for k, x in enumerate(addend.literals)]
+            chosen = [
+                x if k < count else -x
+                for addend, count in zip(addends, counts, strict=True)
+                for k, x in enumerate(addend.literals)
+            ]
             total = sum(sum(addend.weights[:count]) for addend, count in zip(addends, counts, strict=True))
             assert len(chosen) == inputs - 1
             assert solver.solve(assumptions=chosen) == (total <= bound)

@@ -25,7 +25,10 @@ def _example(name: str) -> Problem:
 def _holds(problem: Problem, answer: Solution, kept: Sequence[int]) -> bool:
     """The answer's own starts solve what is left when only `kept` have their groups."""
     loose = conflict.loose(problem, answer.group, kept)
-    pinned = replace(loose, starts=tuple((op.id, start) for op, start in zip(problem.operations, answer.start, strict=True)))
+    pinned = replace(
+        loose,
+        starts=tuple((op.id, start) for op, start in zip(problem.operations, answer.start, strict=True)),
+    )
     return cpsat.attempt(pinned, answer.interval, answer.in_flight(problem) + 1).what == "feasible"
 
 

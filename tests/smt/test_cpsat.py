@@ -16,10 +16,18 @@ from twill.verify.tiny import tiny_problem
 
 
 def loop(count: int) -> Problem:
-    """Random tile operations on three units; each reads one of the eight before it, registers hold what is read."""
+    """Random tile operations on three units; each reads one of the eight before it, registers hold what is
+    read."""
     random = Random(count)
     ops = tuple(
-        Operation(f"o{i}", "op", (Reservation(random.choice("abc"), 20),), latency=50, issue=random.choice((10, 20)), warps=4)
+        Operation(
+            f"o{i}",
+            "op",
+            (Reservation(random.choice("abc"), 20),),
+            latency=50,
+            issue=random.choice((10, 20)),
+            warps=4,
+        )
         for i in range(count)
     )
     pairs = [(f"o{random.randrange(max(0, i - 8), i)}", f"o{i}") for i in range(1, count)]
@@ -31,7 +39,9 @@ def loop(count: int) -> Problem:
 
 
 def test_the_model_grows_no_faster_than_the_square_of_the_loop() -> None:
-    small, large = (len(build(loop(count), 1000, 4, True).variables.model.proto.constraints) for count in (30, 60))
+    small, large = (
+        len(build(loop(count), 1000, 4, True).variables.model.proto.constraints) for count in (30, 60)
+    )
     assert large < 5 * small
 
 

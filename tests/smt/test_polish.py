@@ -1,4 +1,5 @@
-"""Of the schedules of an interval one is taken whose groups issue one operation after the other, where there is one."""
+"""Of the schedules of an interval one is taken whose groups issue one operation after the other, where there
+is one."""
 
 from dataclasses import replace
 from random import Random
@@ -52,7 +53,8 @@ def test_in_order_no_group_issues_two_operations_at_once() -> None:
 
 
 def test_the_answer_is_in_order_and_as_simple() -> None:
-    """Attention at an interval that leaves room: the answer with everything at once is put in order, in no more stages."""
+    """Attention at an interval that leaves room: the answer with everything at once is put in order, in no
+    more stages."""
     problem = attention().problem
     interval = 2 * bounds(problem).value
     found = cpsat.attempt(problem, interval, 2).solution
@@ -67,8 +69,15 @@ def test_where_no_order_fits_the_answer_stays() -> None:
     """Issuing takes longer than the interval: there is none, and the goals are as they were."""
     sample = attention()
     assert sample.solution is not None
-    long = tuple(replace(op, issue=sample.solution.interval if not op.variable else op.issue) for op in sample.problem.operations)
-    problem = replace(sample.problem, operations=long, edges=tuple(replace(edge, blocking=False) for edge in sample.problem.edges))
+    long = tuple(
+        replace(op, issue=sample.solution.interval if not op.variable else op.issue)
+        for op in sample.problem.operations
+    )
+    problem = replace(
+        sample.problem,
+        operations=long,
+        edges=tuple(replace(edge, blocking=False) for edge in sample.problem.edges),
+    )
     found = cpsat.attempt(problem, sample.solution.interval, 2).solution
     assert found is not None
     best, _ = Polish(setting(problem), found).run()

@@ -1,4 +1,5 @@
-"""A limit is no proof: a probe that ran out of work, time or memory never becomes a refutation, and a mutant in which it does is caught."""
+"""A limit is no proof: a probe that ran out of work, time or memory never becomes a refutation, and a mutant
+in which it does is caught."""
 
 from collections.abc import Callable
 from random import Random
@@ -40,8 +41,14 @@ def exhausted_benders() -> None:
 def exhausted_search() -> None:
     """A search in which no probe has work claims no more than the bounds."""
     result = solve(attention().problem, Options(time_limit=0.3, explain=False))
-    assert result.proved == result.bounds.value or all(r.max_in_flight is not None for r in result.refuted[1:])
-    assert all(refutation.by.startswith(("ResMII", "RecMII")) for refutation in result.refuted if refutation.max_in_flight is None)
+    assert result.proved == result.bounds.value or all(
+        r.max_in_flight is not None for r in result.refuted[1:]
+    )
+    assert all(
+        refutation.by.startswith(("ResMII", "RecMII"))
+        for refutation in result.refuted
+        if refutation.max_in_flight is None
+    )
 
 
 CHECKS = (exhausted_cpsat, exhausted_sat, exhausted_benders)
@@ -89,14 +96,17 @@ def test_a_solver_without_conflicts_left_is_undecided() -> None:
 
 def test_only_a_refuted_probe_is_evidence() -> None:
     found = Feasible(Solution(1, (0,), (0,)))
-    assert [Probe(outcome, "x").refutation(3, 2, below=True) is not None for outcome in (found, Unknown(), Refuted())] == [
+    assert [
+        Probe(outcome, "x").refutation(3, 2, below=True) is not None
+        for outcome in (found, Unknown(), Refuted())
+    ] == [
         False,
         False,
         True,
     ]
 
 
-# --- side by side -----------------------------------------------------------------------------------------------------
+# --- side by side -----------------------------------------------------------------------------------------
 
 
 def step(outcome: Feasible | Refuted | Unknown, name: str) -> Step:
@@ -112,7 +122,10 @@ def test_the_result_does_not_depend_on_the_jobs(seed: int) -> None:
 
     def both(jobs: int) -> Probe:
         return find_and_prove(
-            lambda stop: first_conclusive(finders, jobs, stop), lambda stop: first_conclusive(provers, jobs, stop), jobs, Stop()
+            lambda stop: first_conclusive(finders, jobs, stop),
+            lambda stop: first_conclusive(provers, jobs, stop),
+            jobs,
+            Stop(),
         )
 
     assert len({both(jobs) for jobs in (1, 2, 3, 8)}) == 1

@@ -30,7 +30,12 @@ def test_a_wrong_record_is_contradicted() -> None:
     result = attention()
     assert result.solution is not None
     interval = result.solution.interval
-    false = replace(result, proved=interval + 1, refuted=(Refutation(interval, 4, "sat", 0.0, below=True),), max_in_flight=4)
+    false = replace(
+        result,
+        proved=interval + 1,
+        refuted=(Refutation(interval, 4, "sat", 0.0, below=True),),
+        max_in_flight=4,
+    )
     found = confirm(false, 60.0)
     assert found is not None
     assert (found.by, found.contradicted) == ("cpsat", True)
@@ -39,4 +44,7 @@ def test_a_wrong_record_is_contradicted() -> None:
 @pytest.mark.parametrize("by", ["ResMII tensor", "capacity of shared memory"])
 def test_a_bound_needs_no_engine(by: str) -> None:
     result = attention()
-    assert confirm(replace(result, refuted=(Refutation(result.proved - 1, None, by, 0.0, below=True),)), 1.0) is None
+    assert (
+        confirm(replace(result, refuted=(Refutation(result.proved - 1, None, by, 0.0, below=True),)), 1.0)
+        is None
+    )

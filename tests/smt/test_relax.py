@@ -1,4 +1,5 @@
-"""What the search may conclude: a projection loses no schedule, and past `largest_needed` nothing new turns up."""
+"""What the search may conclude: a projection loses no schedule, and past `largest_needed` nothing new turns
+up."""
 
 from dataclasses import replace
 from random import Random
@@ -17,12 +18,18 @@ from twill.verify.oracle import TooLargeError, best
 
 
 def op(name: str, *units: str, issue: int = 0) -> Operation:
-    return Operation(name, "op", tuple(Reservation(unit, 1) for unit in units), latency=1, issue=issue, warps=4)
+    return Operation(
+        name, "op", tuple(Reservation(unit, 1) for unit in units), latency=1, issue=issue, warps=4
+    )
 
 
 def hidden_wait() -> Problem:
-    """`x` waits for the other group at the one residue where `o` does not issue; `b` after it does not wait, and must not be there."""
-    values = tuple(Value(f"v{src}", src, (Use(reader, 1),), registers=8) for src, reader in (("a", "y"), ("b", "o"), ("o", "o")))
+    """`x` waits for the other group at the one residue where `o` does not issue; `b` after it does not wait,
+    and must not be there."""
+    values = tuple(
+        Value(f"v{src}", src, (Use(reader, 1),), registers=8)
+        for src, reader in (("a", "y"), ("b", "o"), ("o", "o"))
+    )
     return Problem(
         "hidden",
         "toy",
@@ -48,7 +55,9 @@ def test_a_wait_of_a_forgotten_operation_is_nobody_elses() -> None:
 @given(problems().map(monotone), st.integers(0, 2), st.randoms(use_true_random=False))
 def test_a_projection_has_every_schedule(problem: Problem, above: int, random: Random) -> None:
     small = [value for value in problem.values if random.random() < 0.5]
-    problem = replace(problem, values=tuple(replace(v, registers=0, tensor=0) if v in small else v for v in problem.values))
+    problem = replace(
+        problem, values=tuple(replace(v, registers=0, tensor=0) if v in small else v for v in problem.values)
+    )
     interval, left = bounds(problem).value + above, [3000]
     try:
         if best(problem, interval, 2, left=left):
@@ -62,7 +71,9 @@ def test_pins_far_apart_are_searched_far_enough() -> None:
     units = (Unit("TC"),)
     table = (Reservation("TC", 2),)
     ops = tuple(Operation(name, "op", table, latency=2, warps=4) for name in ("a", "b"))
-    problem = Problem("pins", "toy", units, ops, (Edge("b", "a", 20, distance=1),), starts=(("a", 0), ("b", 30)))
+    problem = Problem(
+        "pins", "toy", units, ops, (Edge("b", "a", 20, distance=1),), starts=(("a", 0), ("b", 30))
+    )
     result = solve(problem, Options(time_limit=120))
     assert result.status == "optimal"
     assert result.solution is not None

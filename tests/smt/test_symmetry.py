@@ -19,9 +19,18 @@ def _twice(problem: Problem) -> Problem:
         return op if op in shared else f"{op}'"
 
     operations = tuple(replace(op, id=other(op.id)) for op in problem.operations if op.id not in shared)
-    edges = tuple(replace(edge, src=other(edge.src), dst=other(edge.dst)) for edge in problem.edges if edge.dst not in shared)
+    edges = tuple(
+        replace(edge, src=other(edge.src), dst=other(edge.dst))
+        for edge in problem.edges
+        if edge.dst not in shared
+    )
     values = tuple(
-        replace(value, id=f"{value.id}'", src=other(value.src), uses=tuple(replace(use, op=other(use.op)) for use in value.uses))
+        replace(
+            value,
+            id=f"{value.id}'",
+            src=other(value.src),
+            uses=tuple(replace(use, op=other(use.op)) for use in value.uses),
+        )
         for value in problem.values
         if value.src not in shared
     )
@@ -30,7 +39,10 @@ def _twice(problem: Problem) -> Problem:
         operations=(*problem.operations, *operations),
         edges=(*problem.edges, *edges),
         values=(*problem.values, *values),
-        together=(*problem.together, *(tuple(map(other, ops)) for ops in problem.together if not shared.intersection(ops))),
+        together=(
+            *problem.together,
+            *(tuple(map(other, ops)) for ops in problem.together if not shared.intersection(ops)),
+        ),
         apart=(),
     )
 
@@ -40,7 +52,12 @@ def test_a_loop_beside_its_copy_falls_into_pairs() -> None:
     for random in map(Random, range(60)):
         problem = _twice(tiny_problem(random, 3))
         ids = [op.id for op in problem.operations]
-        pairs = {tuple(sorted((ids[a], ids[b]))) for family in families(problem) if len(family) == 2 for a, b in zip(*family, strict=True)}
+        pairs = {
+            tuple(sorted((ids[a], ids[b])))
+            for family in families(problem)
+            if len(family) == 2
+            for a, b in zip(*family, strict=True)
+        }
         found += all((op, f"{op}'") in pairs for op in ids if f"{op}'" in ids)
     assert found >= 40  # the others resemble themselves in more ways
 
@@ -57,7 +74,10 @@ def test_schedules_in_turn_are_valid_and_shifted() -> None:
         assert check(problem, solution) == ()
         for family in alike:
             for part, shift in zip(family, shifts(family, interval), strict=True):
-                assert all(solution.start[op] == solution.start[first] + shift for op, first in zip(part, family[0], strict=True))
+                assert all(
+                    solution.start[op] == solution.start[first] + shift
+                    for op, first in zip(part, family[0], strict=True)
+                )
     assert found >= 10
 
 
@@ -65,7 +85,9 @@ def test_operations_that_differ_in_one_number_are_no_sub_tiles() -> None:
     problem = _twice(tiny_problem(Random(1), 3))
     last = problem.operations[-1]
     changed = replace(problem, operations=(*problem.operations[:-1], replace(last, latency=last.latency + 1)))
-    assert last.id not in {changed.operations[i].id for family in families(changed) for part in family for i in part}
+    assert last.id not in {
+        changed.operations[i].id for family in families(changed) for part in family for i in part
+    }
 
 
 def test_an_image_of_a_schedule_is_a_schedule() -> None:
@@ -85,8 +107,15 @@ def test_an_image_of_a_schedule_is_a_schedule() -> None:
 
 def test_what_only_looks_alike_has_no_image() -> None:
     """Two circuits of three operations and one of six: every operation resembles every other."""
-    ops = tuple(replace(tiny_problem(Random(0), 2).operations[0], id=f"o{i}", variable=False, streaming=False) for i in range(12))
+    ops = tuple(
+        replace(tiny_problem(Random(0), 2).operations[0], id=f"o{i}", variable=False, streaming=False)
+        for i in range(12)
+    )
     cycles = [("o0", "o1", "o2"), ("o3", "o4", "o5"), ("o6", "o7", "o8", "o9", "o10", "o11")]
-    edges = tuple(Edge(a, b, 1, 1) for cycle in cycles for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True))
-    problem = replace(tiny_problem(Random(0), 2), operations=ops, edges=edges, values=(), together=(), apart=(), starts=())
+    edges = tuple(
+        Edge(a, b, 1, 1) for cycle in cycles for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True)
+    )
+    problem = replace(
+        tiny_problem(Random(0), 2), operations=ops, edges=edges, values=(), together=(), apart=(), starts=()
+    )
     assert all({image[op] for op in range(6)} == set(range(6)) for image in mirrors(problem))

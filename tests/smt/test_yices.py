@@ -1,4 +1,5 @@
-"""Yices: on the shared formulation it agrees with SAT; on the paper's printed encoding it finds what the paper prints, defects included."""
+"""Yices: on the shared formulation it agrees with SAT; on the paper's printed encoding it finds what the
+paper prints, defects included."""
 
 import sys
 from pathlib import Path
@@ -38,7 +39,9 @@ def test_an_attempt_carries_the_decision_over() -> None:
     assert (attempt.what, attempt.engine) == ("feasible", "yices")
 
 
-def test_without_the_library_the_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_engine_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "yices_api.py").write_text("raise OSError('no library')")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(TwillError, match="not installed"):
@@ -57,7 +60,8 @@ def test_algorithm_1_stops_at_its_limit() -> None:
 
 
 def test_printed_liveness_misses_what_is_carried_into_the_program() -> None:
-    """A value read two iterations on: three instances live at once, of which the unrolled program counts one."""
+    """A value read two iterations on: three instances live at once, of which the unrolled program counts
+    one."""
     problem = Problem(
         "carried",
         "toy",

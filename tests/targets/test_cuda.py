@@ -42,7 +42,9 @@ def test_what_can_not_be_generated_is_refused_at_its_line() -> None:
     with pytest.raises(TwillError, match="a reduction max can not be generated") as refused:
         source(lower(odd, [replace(one, loop=found(odd)[0])], TARGET))
     assert refused.value.location is not None
-    assert "tt.descriptor_reduce max" in module.text.splitlines()[refused.value.location.line - 1].replace("add", "max")
+    assert "tt.descriptor_reduce max" in module.text.splitlines()[refused.value.location.line - 1].replace(
+        "add", "max"
+    )
 
 
 def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
@@ -51,7 +53,9 @@ def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
     made = program("gemm")
     op = next(op for op in made.function.walk() if op.name == "arith.truncf")
     scope = Scope(made, made.groups[1], {op.result.id: Transposed(lambda point: "x")})
-    with pytest.raises(TwillError, match=r"arith\.truncf: .* can only be transposed on its way to shared memory") as refused:
+    with pytest.raises(
+        TwillError, match=r"arith\.truncf: .* can only be transposed on its way to shared memory"
+    ) as refused:
         scope.assign([Write(op.result.id, Register("kept"))])
     assert refused.value.location == op.location
 
@@ -74,7 +78,13 @@ def test_no_example_spills_or_has_its_products_serialized(kernel: str, tmp_path:
 
 @pytest.mark.parametrize("kernel", ["fa_bwd", "fa_bwd_subtiled"])
 def test_registers_of_products_are_free_when_the_loop_turns(kernel: str) -> None:
-    (loop,) = (s for group in program(kernel).groups if group.warps >= 4 for s in walk(group.body) if isinstance(s, Pipelined))
+    (loop,) = (
+        s
+        for group in program(kernel).groups
+        if group.warps >= 4
+        for s in walk(group.body)
+        if isinstance(s, Pipelined)
+    )
     in_flight = list[MmaIssue]()
     for statement in (*loop.steady, *loop.steady):
         match statement:
@@ -85,7 +95,9 @@ def test_registers_of_products_are_free_when_the_loop_turns(kernel: str) -> None
             case _:
                 pass
     assert not [
-        one.node for one in in_flight if {read.location for read in one.reads if isinstance(read.location, Register)} - {one.accumulator}
+        one.node
+        for one in in_flight
+        if {read.location for read in one.reads if isinstance(read.location, Register)} - {one.accumulator}
     ]
 
 
@@ -98,9 +110,14 @@ def test_places_in_shared_memory_are_those_of_the_swizzle(bits: int, width: int)
         thread = SimpleNamespace(row=16 + lane // 4, lane=lane, column=2 * (lane % 4))
         for register in range(0, form.registers, 2):
             row, column = accumulator(form, thread, register)
-            assert evaluated(shared._pair(tile, form), width, thread, p=register // 2) == offset(tile, row, column)  # pyright: ignore
+            assert evaluated(shared._pair(tile, form), width, thread, p=register // 2) == offset(
+                tile, row, column
+            )  # pyright: ignore
         for j in range(form.registers // 8 if bits == 16 else 0):
-            row, column = 64 * (8 * j // form.band) + 16 + lane % 16, 8 * (8 * j % form.band) // 4 + lane // 16 * 8
+            row, column = (
+                64 * (8 * j // form.band) + 16 + lane % 16,
+                8 * (8 * j % form.band) // 4 + lane // 16 * 8,
+            )
             assert evaluated(shared._matrix(tile, form), width, thread, j=j) == offset(tile, row, column)  # pyright: ignore
 
 
@@ -124,4 +141,7 @@ def evaluated(text: str, width: int, thread: SimpleNamespace, **indices: int) ->
     def swizzle(at: int) -> int:
         return at ^ (at >> 3 & width - 16)
 
-    return eval(text.replace(f"swizzle<{width}>", "swizzle").replace("/", "//"), {"thread": thread, "swizzle": swizzle, **indices})
+    return eval(
+        text.replace(f"swizzle<{width}>", "swizzle").replace("/", "//"),
+        {"thread": thread, "swizzle": swizzle, **indices},
+    )

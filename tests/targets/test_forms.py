@@ -20,7 +20,12 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
     made = program(kernel)
     names = {arg.name.lstrip("%") for arg in made.function.args}
     given = {"L": 1, "slope": 0.125, "stride": 256}
-    found = compare(made, {name: value for name, value in (NUMBERS | given).items() if name in names}, grid(0, 0, (1, 1)), prefer=prefer)
+    found = compare(
+        made,
+        {name: value for name, value in (NUMBERS | given).items() if name in names},
+        grid(0, 0, (1, 1)),
+        prefer=prefer,
+    )
     assert all(one.good for one in found), found
     assert any(one.changed for one in found)
 

@@ -1,4 +1,5 @@
-"""The CUDA of every example and form as a whole, kept in `golden/`: changes of the generator are reviewed as differences.
+"""The CUDA of every example and form as a whole, kept in `golden/`: changes of the generator are reviewed as
+differences.
 
 `pytest tests/targets/test_golden.py --update-golden` rewrites the files.
 """

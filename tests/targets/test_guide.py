@@ -15,7 +15,11 @@ pytest.importorskip("triton")
 
 GUIDE = Path("docs/kernel-to-cuda.md").read_text()
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-SHOWN = [line for line in GUIDE.split("```c++\n")[1].split("```")[0].splitlines() if "..." not in line and "//" not in line]
+SHOWN = [
+    line
+    for line in GUIDE.split("```c++\n")[1].split("```")[0].splitlines()
+    if "..." not in line and "//" not in line
+]
 FILES = set(re.findall(r"`([\w*.]+\.\w+)`", GUIDE.split("| file |")[1].split("\n\n")[0]))
 
 
@@ -39,7 +43,9 @@ def test_the_steps_of_the_guide(linear: str, tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-def test_a_function_at_hand_is_compiled_once(linear: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_at_hand_is_compiled_once(
+    linear: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("linear", None)

@@ -1,4 +1,5 @@
-"""Tiles in linear layouts: every expression, evaluated for every thread and register, against the layout's definition."""
+"""Tiles in linear layouts: every expression, evaluated for every thread and register, against the layout's
+definition."""
 
 from collections.abc import Callable
 from itertools import product
@@ -42,7 +43,9 @@ def tile(shape: tuple[int, ...], encoding: Encoding) -> Spread:
     return spread(Tensor(shape, Scalar("f32"), encoding))
 
 
-def seen(held: Spread, shape: tuple[int, ...], change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Spread:
+def seen(
+    held: Spread, shape: tuple[int, ...], change: Callable[[tuple[int, ...]], tuple[int, ...]]
+) -> Spread:
     """The tile with every element where it is, counted otherwise."""
     bits = (held.register, held.lane, held.warp)
     return Spread(shape, *(tuple(change(vector) for vector in vectors) for vectors in bits))
@@ -68,14 +71,21 @@ def test_coordinates_are_those_of_the_layout(held: Spread) -> None:
     point = held.point()
     for (lane, warp), step in product(threads(), range(held.registers)):
         wanted = element(held, lane, warp, step)
-        assert tuple(at(point.coordinate(axis), lane, warp, step) for axis in range(len(held.shape))) == wanted
+        assert (
+            tuple(at(point.coordinate(axis), lane, warp, step) for axis in range(len(held.shape))) == wanted
+        )
         assert unflattened(at(point.flat(), lane, warp, step), held.shape) == wanted
 
 
 @pytest.mark.parametrize("held", TILES, ids=lambda held: "x".join(map(str, held.shape)))
 def test_one_owner_holds_each_element(held: Spread) -> None:
     owner = held.owner().replace("&&", "and").replace("true", "True")
-    owned = [element(held, *thread, step) for thread in threads() if at(owner, *thread, 0) for step in range(held.registers)]
+    owned = [
+        element(held, *thread, step)
+        for thread in threads()
+        if at(owner, *thread, 0)
+        for step in range(held.registers)
+    ]
     assert sorted(owned) == sorted(product(*map(range, held.shape)))
 
 

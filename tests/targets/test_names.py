@@ -50,7 +50,9 @@ def test_no_name_is_reserved_or_derived(name: str) -> None:
     assert made not in (channel(name), count(name))
 
 
-@pytest.mark.parametrize("name", [*GENERATED, "float", "xor", "INFINITY", "tma_load", "cudaStream_t", "fmaxf"])
+@pytest.mark.parametrize(
+    "name", [*GENERATED, "float", "xor", "INFINITY", "tma_load", "cudaStream_t", "fmaxf"]
+)
 def test_names_of_the_generator_are_left_to_it(name: str) -> None:
     assert c_name(name) != name
     assert c_name(c_name(name)) != c_name(name)

@@ -54,7 +54,10 @@ INSTRUCTIONS = (
     "setmaxnreg.dec.sync.aligned.u32 24",
     "setmaxnreg.inc.sync.aligned.u32 232",
     "mbarrier.arrive.expect_tx.shared::cta.b64",
-    *(f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes [" for rank in range(1, 6)),
+    *(
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes ["
+        for rank in range(1, 6)
+    ),
     "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group",
     "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group",
     "cp.async.bulk.commit_group",
@@ -102,7 +105,9 @@ def compile_to(folder: Path, source: str, form: str) -> tuple[str, str]:
     output = folder / f"kernel.{form}"
     target = "-gencode=arch=compute_90a,code=" + ("compute_90a" if form == "ptx" else "sm_90a")
     command = ["nvcc", "-std=c++17", target, f"-{form}", f"-I{RUNTIME}", "-Xptxas", "-v"]
-    done = subprocess.run([*command, "-o", output, folder / "kernel.cu"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "-o", output, folder / "kernel.cu"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return output.read_text() if form == "ptx" else "", done.stdout + done.stderr
 
@@ -110,7 +115,9 @@ def compile_to(folder: Path, source: str, form: str) -> tuple[str, str]:
 def matrix_source() -> str:
     """One kernel per kind of operand, over sizes N that end in every row class of the tables."""
     shapes = [("16", n, t, t) for t in ("f16", "bf16") for n in (8, 128, 176)]
-    shapes += [("8", 64, a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")] + [("32", 248, "tf32", "tf32")]
+    shapes += [("8", 64, a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")] + [
+        ("32", 248, "tf32", "tf32")
+    ]
     definitions: list[str] = []
     kernels: list[str] = []
     for width, n, a, b in shapes:
@@ -118,7 +125,9 @@ def matrix_source() -> str:
         definitions.append(f"TWILL_WGMMA_{width}({n}{types})")
         name = f"wgmma_{a}_{b}_n{n}"
         calls = [f"{name}(d, b, b, 0);", f"{name}(d, a, b, 1);"]
-        calls += [f"{name}<MN_MAJOR, MN_MAJOR>(d, b, b, 1);", f"{name}<MN_MAJOR>(d, a, b, 1);"] * (width == "16")
+        calls += [f"{name}<MN_MAJOR, MN_MAJOR>(d, b, b, 1);", f"{name}<MN_MAJOR>(d, a, b, 1);"] * (
+            width == "16"
+        )
         kernels.append(MATRIX_KERNEL.format(name=name, n=n, calls="\n    ".join(calls)))
     return MATRIX.format(definitions="\n".join(definitions), kernels="\n".join(kernels))
 
@@ -164,11 +173,21 @@ def test_matrix_instructions_assemble_in_flight(tmp_path: Path) -> None:
 
 def test_every_function_of_the_runtime_is_used() -> None:
     """By the generator, or by another function of the runtime; those of tcgen05.cuh wait for their target."""
-    python = "\n".join(path.read_text(encoding="utf-8") for path in Path("twill").rglob("*.py") if path.name != "names.py")
-    headers = {path.name: re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in RUNTIME.glob("*.cuh")}
+    python = "\n".join(
+        path.read_text(encoding="utf-8") for path in Path("twill").rglob("*.py") if path.name != "names.py"
+    )
+    headers = {
+        path.name: re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in RUNTIME.glob("*.cuh")
+    }
     text = "\n".join(headers.values())
     for name, header in headers.items():
-        for function in set(re.findall(r"__forceinline__ (?:static )?[^\n(#]*?\b(\w+)\(", header)) if name != "tcgen05.cuh" else ():
+        for function in (
+            set(re.findall(r"__forceinline__ (?:static )?[^\n(#]*?\b(\w+)\(", header))
+            if name != "tcgen05.cuh"
+            else ()
+        ):
             word = rf"\b{function}\b"
             short = rf"\b{function.removeprefix('un')}\b"
-            assert re.search(short, python) or len(re.findall(word, text)) > 1 or function == "elect_one", f"{name}: {function}"
+            assert re.search(short, python) or len(re.findall(word, text)) > 1 or function == "elect_one", (
+                f"{name}: {function}"
+            )

@@ -1,4 +1,5 @@
-"""The runtime header for tensor memory and tcgen05: its descriptors bit by bit, and the instructions that its functions become."""
+"""The runtime header for tensor memory and tcgen05: its descriptors bit by bit, and the instructions that its
+functions become."""
 
 import re
 import shutil
@@ -79,8 +80,8 @@ def field(value: str, low: int, width: int, expected: int) -> str:
 
 
 def instruction_fields(a: int, b: int, a_mn: bool, b_mn: bool, m: int, n: int) -> list[str]:
-    """PTX ISA, "Instruction descriptor": D type 4-5 (F32 is 1), A type 7-9, B type 10-12, majors 15 and 16, N / 8 in
-    17-22, M / 16 in 24-28."""
+    """PTX ISA, "Instruction descriptor": D type 4-5 (F32 is 1), A type 7-9, B type 10-12, majors 15 and 16, N
+    / 8 in 17-22, M / 16 in 24-28."""
     text = f"instruction_descriptor({a}, {b}, {str(a_mn).lower()}, {str(b_mn).lower()}, {m}, {n})"
     rows = [(0, 4, 0), (4, 2, 1), (6, 1, 0), (7, 3, a), (10, 3, b), (13, 2, 0), (15, 1, a_mn), (16, 1, b_mn)]
     rows += [(17, 6, n // 8), (23, 1, 0), (24, 5, m // 16), (29, 3, 0)]
@@ -88,7 +89,8 @@ def instruction_fields(a: int, b: int, a_mn: bool, b_mn: bool, m: int, n: int) -
 
 
 def shared_fields(width: int, address: int, leading: int, stride: int, mode: int) -> list[str]:
-    """PTX ISA, "Shared memory descriptor": address >> 4 in 0-13, leading in 16-29, stride in 32-45, 0b001 in 46-48, swizzle in 61-63."""
+    """PTX ISA, "Shared memory descriptor": address >> 4 in 0-13, leading in 16-29, stride in 32-45, 0b001 in
+    46-48, swizzle in 61-63."""
     text = f"tcgen05_descriptor<{width}>({address}, {leading}, {stride})"
     rows = [(0, 14, address >> 4), (14, 2, 0), (16, 14, leading >> 4), (30, 2, 0), (32, 14, stride >> 4)]
     rows += [(46, 3, 1), (49, 3, 0), (52, 9, 0), (61, 3, mode)]
@@ -97,16 +99,32 @@ def shared_fields(width: int, address: int, leading: int, stride: int, mode: int
 
 @pytest.fixture(scope="module")
 def ptx(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The PTX of every function of the header; its static assertions hold where it compiles, and ptxas takes it without a warning."""
+    """The PTX of every function of the header; its static assertions hold where it compiles, and ptxas takes
+    it without a warning."""
     folder = tmp_path_factory.mktemp("tcgen05")
     asserts = [
-        *(row for m, n in ((64, 8), (128, 256), (256, 64)) for row in instruction_fields(0, 1, False, True, m, n)),
+        *(
+            row
+            for m, n in ((64, 8), (128, 256), (256, 64))
+            for row in instruction_fields(0, 1, False, True, m, n)
+        ),
         *instruction_fields(5, 3, True, False, 128, 128),
-        *(row for width, mode in ((128, 2), (64, 4), (32, 6)) for row in shared_fields(width, 0x1C400, 8192, 8 * width, mode)),
+        *(
+            row
+            for width, mode in ((128, 2), (64, 4), (32, 6))
+            for row in shared_fields(width, 0x1C400, 8192, 8 * width, mode)
+        ),
         *shared_fields(0, 0x400, 128, 256, 0),
     ]
     (folder / "kernel.cu").write_text(KERNEL.format(asserts="\n".join(asserts)))
-    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_100a,code=sm_100a", "--keep", f"--keep-dir={folder}", f"-I{RUNTIME}"]
+    command = [
+        "nvcc",
+        "-std=c++17",
+        "-gencode=arch=compute_100a,code=sm_100a",
+        "--keep",
+        f"--keep-dir={folder}",
+        f"-I{RUNTIME}",
+    ]
     done = subprocess.run(
         [*command, "-Xptxas", "-v", "-cubin", "-o", folder / "kernel.cubin", folder / "kernel.cu"],
         capture_output=True,

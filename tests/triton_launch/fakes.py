@@ -1,4 +1,5 @@
-"""A GPU that is none: Triton's driver and tensors as far as launching needs them, and a Twill kernel that only notes its arguments."""
+"""A GPU that is none: Triton's driver and tensors as far as launching needs them, and a Twill kernel that
+only notes its arguments."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ def dot(a, b, c, stride, scale, BLOCK: tl.constexpr):
 def tuned(a, b, c, stride, BLOCK: tl.constexpr):
     """The same with two configurations."""
     i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
-    tl.store(c + i * stride + j, tl.dot(tl.load(a + i * stride + j), tl.load(b + i * stride + j)).to(tl.float16))
+    tl.store(
+        c + i * stride + j, tl.dot(tl.load(a + i * stride + j), tl.load(b + i * stride + j)).to(tl.float16)
+    )
 
 
 @triton.heuristics({"BLOCK": lambda args: 16})

@@ -31,7 +31,9 @@ class Descriptor:
 
 
 def manifest(*types: str) -> Manifest:
-    return Manifest("k", "k.ttgir", 128, 240, tuple(Argument(f"a{i}", kind) for i, kind in enumerate(types)), ())
+    return Manifest(
+        "k", "k.ttgir", 128, 240, tuple(Argument(f"a{i}", kind) for i, kind in enumerate(types)), ()
+    )
 
 
 def test_constants_are_not_passed() -> None:

@@ -80,7 +80,9 @@ def test_kernels_with_a_dot_are_recorded_once(file: Path) -> None:
     first = found[0]
     assert "BLOCK=16" in first.configuration
     assert [(one["grid"], one["count"]) for one in first.launches] == [([3, 2, 1], 4), ([3, 2, 1], 2)]
-    assert first.launches[0]["arguments"][0] == {"array": {"type": "float16", "shape": [64, 64], "strides": [64, 1]}}
+    assert first.launches[0]["arguments"][0] == {
+        "array": {"type": "float16", "shape": [64, 64], "strides": [64, 1]}
+    }
     assert [one["arguments"][3] for one in first.launches] == [{"value": 64}, {"value": 128}]
     assert first.signature == ("*fp16", "*fp16", "*fp16", "i32", "fp32", "constexpr")
     assert not list(file.parent.glob(".capture*"))
@@ -100,7 +102,9 @@ def test_which_kernel_is_meant(file: Path, name: str, message: str) -> None:
     assert "dot.0 (BLOCK=16" in caught.value.message
 
 
-@pytest.mark.parametrize("text", ['{"schema": "twill.capture/1"}', '{"schema": "twill.capture/1", "kernels": [{"id": "x"}]}'])
+@pytest.mark.parametrize(
+    "text", ['{"schema": "twill.capture/1"}', '{"schema": "twill.capture/1", "kernels": [{"id": "x"}]}']
+)
 def test_damaged_files(tmp_path: Path, text: str) -> None:
     (tmp_path / "capture.json").write_text(text)
     with pytest.raises(TwillError, match=r"is no twill\.capture/1"):
@@ -123,7 +127,7 @@ def test_descriptions() -> None:
     assert json.dumps(described(triton.language.float16)) == '{"value": "fp16"}'
 
 
-# --- measuring it anew ------------------------------------------------------------------------------------------------
+# --- measuring it anew ------------------------------------------------------------------------------------
 
 
 def test_what_the_kernel_stores_to(file: Path) -> None:

@@ -1,5 +1,6 @@
 # pyright: basic, reportMissingImports=false
-"""Which kernel a launch goes to, on a machine with no GPU: Triton's driver, tensors and Twill's kernels are stand-ins."""
+"""Which kernel a launch goes to, on a machine with no GPU: Triton's driver, tensors and Twill's kernels are
+stand-ins."""
 
 import logging
 import os
@@ -53,7 +54,11 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Driver]:
 def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
     """Twill builds every kernel that is wanted, in no time; `dot`'s arguments fit."""
     made = Built(driver, ARGUMENTS)
-    monkeypatch.setattr(workers, "outcome", lambda request, key, settings: store.keep(key, Outcome(folder=f"/built/{request.name}")))
+    monkeypatch.setattr(
+        workers,
+        "outcome",
+        lambda request, key, settings: store.keep(key, Outcome(folder=f"/built/{request.name}")),
+    )
     monkeypatch.setattr(session, "loaded", made.load)
     return made
 
@@ -71,13 +76,18 @@ def only_row() -> Any:
     return row
 
 
-def test_a_launch_goes_to_twills_kernel(driver: Driver, built: Built, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_launch_goes_to_twills_kernel(
+    driver: Driver, built: Built, caplog: pytest.LogCaptureFixture
+) -> None:
     twill.triton.install(measure=False)
     with caplog.at_level(logging.INFO, "twill.triton"):
         launch()
         launch(3.0)
     values = (256, 512, 1024, 64)
-    assert driver.launches == [Launched("twill", (3, 2, 1), (*values, 2.0)), Launched("twill", (3, 2, 1), (*values, 3.0))]
+    assert driver.launches == [
+        Launched("twill", (3, 2, 1), (*values, 2.0)),
+        Launched("twill", (3, 2, 1), (*values, 3.0)),
+    ]
     row = only_row()
     assert (row.kernel, row.choice, row.interval) == ("dot", "twill", "1024")
     assert "BLOCK=16" in row.configuration
@@ -100,12 +110,18 @@ def test_each_specialization_is_a_kernel(driver: Driver, built: Built) -> None:
     launch()
     kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=32)
     kernels.dot[(1,)](A, B, C, 65, 2.0, BLOCK=16)
-    assert [row.configuration.partition(",")[0] for row in twill.triton.report()] == ["BLOCK=16", "BLOCK=32", "BLOCK=16"]
+    assert [row.configuration.partition(",")[0] for row in twill.triton.report()] == [
+        "BLOCK=16",
+        "BLOCK=32",
+        "BLOCK=16",
+    ]
     assert len(list(store.folder_of("x").parent.glob("*/outcome.json"))) == 3
 
 
 def test_a_refusal_is_tritons_and_says_why(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "outcome", lambda *_: Outcome(refused="values carried round a loop of tiles"))
+    monkeypatch.setattr(
+        workers, "outcome", lambda *_: Outcome(refused="values carried round a loop of tiles")
+    )
     twill.triton.install()
     launch()
     launch()
@@ -133,7 +149,9 @@ def test_a_kernel_whose_arguments_differ_is_not_launched(driver: Driver, built: 
     twill.triton.install(measure=False)
     launch()
     assert who(driver) == ["triton"]
-    assert only_row().reason.startswith("its launch passes (*f16, *f16, *f16, i32, f32), and the kernel takes")
+    assert only_row().reason.startswith(
+        "its launch passes (*f16, *f16, *f16, i32, f32), and the kernel takes"
+    )
 
 
 def test_a_failing_launch_falls_back(driver: Driver, built: Built) -> None:
@@ -151,8 +169,12 @@ def test_an_empty_grid_launches_nothing(driver: Driver, built: Built) -> None:
     assert driver.launches == []
 
 
-def test_what_is_on_disk_is_used_by_the_next_process(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "find", lambda key: store._read(store.folder_of(key) / "outcome.json", Outcome))
+def test_what_is_on_disk_is_used_by_the_next_process(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        store, "find", lambda key: store._read(store.folder_of(key) / "outcome.json", Outcome)
+    )
     twill.triton.install(measure=False)
     launch()
     twill.triton.uninstall()
@@ -170,7 +192,9 @@ def test_cached_builds_nothing(driver: Driver, monkeypatch: pytest.MonkeyPatch) 
     assert "not been built before" in only_row().reason
 
 
-def test_in_the_background_tritons_kernel_runs_until_twills_is_there(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_background_tritons_kernel_runs_until_twills_is_there(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waiting: list[Any] = []
     monkeypatch.setattr(workers, "in_background", lambda request, key, settings, ready: waiting.append(ready))
     twill.triton.install(compile="background", measure=False)
@@ -184,7 +208,9 @@ def test_in_the_background_tritons_kernel_runs_until_twills_is_there(driver: Dri
     assert len(waiting) == 1
 
 
-def test_an_answer_after_uninstall_changes_nothing(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_after_uninstall_changes_nothing(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waiting: list[Any] = []
     monkeypatch.setattr(workers, "in_background", lambda request, key, settings, ready: waiting.append(ready))
     twill.triton.install(compile="background", measure=False)
@@ -195,7 +221,9 @@ def test_an_answer_after_uninstall_changes_nothing(driver: Driver, built: Built,
     assert who(driver) == ["triton", "triton"]
 
 
-def test_nothing_is_decided_while_a_graph_is_captured(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_decided_while_a_graph_is_captured(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session, "capturing", lambda stream: True)
     twill.triton.install(measure=False)
     launch()
@@ -208,12 +236,13 @@ def test_nothing_is_decided_while_a_graph_is_captured(driver: Driver, built: Bui
     assert who(driver) == ["triton", "twill", "twill"]
 
 
-# --- trials -----------------------------------------------------------------------------------------------------------
+# --- trials -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
-    """What trials come to, one after the other; None where one is impossible. Both kernels are launched in each."""
+    """What trials come to, one after the other; None where one is impossible. Both kernels are launched in
+    each."""
     results: Trials = []
 
     def trial(run_triton: Any, run_twill: Any, values: Any, measure: bool) -> Trial:
@@ -244,7 +273,9 @@ def test_the_faster_kernel_is_kept(driver: Driver, built: Built, trials: Trials)
     ]
 
 
-def test_a_kernel_that_differs_is_switched_off(driver: Driver, built: Built, trials: Trials, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kernel_that_differs_is_switched_off(
+    driver: Driver, built: Built, trials: Trials, caplog: pytest.LogCaptureFixture
+) -> None:
     trials.append(Trial("argument 2 differs"))
     twill.triton.install(verify=True, measure=False)
     launch()
@@ -254,7 +285,9 @@ def test_a_kernel_that_differs_is_switched_off(driver: Driver, built: Built, tri
     assert [record.levelname for record in caplog.records if record.name == "twill.triton"] == ["ERROR"]
 
 
-def test_a_trial_is_kept_for_the_next_process(driver: Driver, built: Built, trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_is_kept_for_the_next_process(
+    driver: Driver, built: Built, trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trials.append(Trial(None, 1.5, 1.0))
     for _ in range(2):
         twill.triton.install(verify=True)
@@ -277,7 +310,7 @@ def test_an_impossible_trial(driver: Driver, built: Built, trials: Trials) -> No
     ]
 
 
-# --- what wraps kernels -----------------------------------------------------------------------------------------------
+# --- what wraps kernels -----------------------------------------------------------------------------------
 
 
 def test_autotuned_kernels(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +320,9 @@ def test_autotuned_kernels(driver: Driver, built: Built, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         workers,
         "outcome",
-        lambda request, *rest: Outcome(refused="too large") if "BLOCK=32" in request.configuration else kept(request, *rest),
+        lambda request, *rest: (
+            Outcome(refused="too large") if "BLOCK=32" in request.configuration else kept(request, *rest)
+        ),
     )
 
     def benchmark(run: Any, quantiles: Any) -> list[float]:
@@ -298,7 +333,10 @@ def test_autotuned_kernels(driver: Driver, built: Built, monkeypatch: pytest.Mon
     monkeypatch.setattr(type(kernels.tuned), "do_bench", property(lambda self: benchmark))
     twill.triton.install(measure=False)
     kernels.tuned[(1,)](A, B, C, 64)
-    assert [(row.choice, row.configuration[:8]) for row in twill.triton.report()] == [("twill", "BLOCK=16"), ("triton", "BLOCK=32")]
+    assert [(row.choice, row.configuration[:8]) for row in twill.triton.report()] == [
+        ("twill", "BLOCK=16"),
+        ("triton", "BLOCK=32"),
+    ]
     assert who(driver)[-1] == "twill"
 
 
@@ -334,7 +372,7 @@ def test_one_kernel_alone(driver: Driver, built: Built) -> None:
     twill.triton._marked.clear()
 
 
-# --- coming and going -------------------------------------------------------------------------------------------------
+# --- coming and going -------------------------------------------------------------------------------------
 
 
 def test_kernels_launched_before_are_adopted(driver: Driver, built: Built) -> None:
@@ -370,7 +408,9 @@ def test_a_defect_of_twill_leaves_the_launch_alone(driver: Driver, monkeypatch: 
     assert who(driver) == ["triton"]
 
 
-def test_a_built_kernel_that_cannot_be_loaded(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_built_kernel_that_cannot_be_loaded(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(folder: str) -> Any:
         raise TwillError(f"{folder} has no kernel.so")
 

@@ -72,11 +72,15 @@ def test_measuring_leaves_no_trace(memory: Array) -> None:
 
 
 def test_a_wrong_kernel_is_not_measured(memory: Array) -> None:
-    found = trial(adds(memory, 1), adds(memory, 2), [memory], lambda runs, reset: pytest.fail("there is no point"))
+    found = trial(
+        adds(memory, 1), adds(memory, 2), [memory], lambda runs, reset: pytest.fail("there is no point")
+    )
     assert found.speed is None
 
 
-def test_where_memory_runs_out_after_tritons_launch_nothing_has_happened(memory: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_memory_runs_out_after_tritons_launch_nothing_has_happened(
+    memory: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller launches once more."""
     save, saved = Array.save, list[Any]()
 

@@ -1,5 +1,6 @@
 # pyright: basic, reportMissingImports=false
-"""The process that builds a kernel, the folder that it leaves, and programs that are started with Twill switched on."""
+"""The process that builds a kernel, the folder that it leaves, and programs that are started with Twill
+switched on."""
 
 import shutil
 import subprocess
@@ -69,7 +70,10 @@ def test_one_worker_builds_and_the_others_take_its_result(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(worker, "made", slow)
     results: list[Outcome] = []
-    threads = [threading.Thread(target=lambda: results.append(worker.work("k", Path("a.ttir"), None, 1.0))) for _ in range(3)]
+    threads = [
+        threading.Thread(target=lambda: results.append(worker.work("k", Path("a.ttir"), None, 1.0)))
+        for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     begun.wait(10)
@@ -79,7 +83,7 @@ def test_one_worker_builds_and_the_others_take_its_result(monkeypatch: pytest.Mo
     assert (made, results) == (["a.ttir"], [Outcome(refused="once")] * 3)
 
 
-# --- with the worker itself -------------------------------------------------------------------------------------------
+# --- with the worker itself -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -114,16 +118,23 @@ def test_a_worker_that_dies_is_a_reason(launches: Any, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_a_kernel_is_built_loaded_and_launched(launches: Any, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kernel_is_built_loaded_and_launched(
+    launches: Any, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """With no GPU the launch itself fails, and Triton's kernel takes over."""
     with caplog.at_level("INFO", "twill.triton"):
         row = launches()
     assert "Twill's kernel: as the schedule says, 1024 cycles per iteration" in caplog.messages[0]
     assert "the launch of Twill's kernel failed with CUDA error" in row.reason
-    assert sorted(path.name for path in next((folder / "triton").iterdir()).iterdir()) == ["gemm.json", "gemm.ttir", "lock", "outcome.json"]
+    assert sorted(path.name for path in next((folder / "triton").iterdir()).iterdir()) == [
+        "gemm.json",
+        "gemm.ttir",
+        "lock",
+        "outcome.json",
+    ]
 
 
-# --- programs -----------------------------------------------------------------------------------------------------------
+# --- programs ---------------------------------------------------------------------------------------------
 
 PROGRAM = """
 import sys
@@ -137,15 +148,33 @@ sys.exit(3)
 
 def test_twill_run(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-c", "from twill.cli import main; main()", "run", "--verify", "--", sys.executable, "program.py"]
+    command = [
+        sys.executable,
+        "-c",
+        "from twill.cli import main; main()",
+        "run",
+        "--verify",
+        "--",
+        sys.executable,
+        "program.py",
+    ]
     root = str(Path(__file__).parents[2])
     import os
 
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": root}, check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+        check=False,
+    )
     assert (done.returncode, done.stdout.strip()) == (3, "Hooks._wrap.<locals>.init_handles"), done.stderr
 
 
-@pytest.mark.parametrize(("text", "settings"), [("0", None), ("", None), ("1", twill.triton.Settings()), ("sideways", None)])
+@pytest.mark.parametrize(
+    ("text", "settings"), [("0", None), ("", None), ("1", twill.triton.Settings()), ("sideways", None)]
+)
 def test_the_variable(text: str, settings: Any) -> None:
     from twill.triton.settings import from_environment
 
@@ -155,4 +184,6 @@ def test_the_variable(text: str, settings: Any) -> None:
 def test_the_variable_with_several_words() -> None:
     from twill.triton.settings import from_environment
 
-    assert from_environment("background, verify,trust") == twill.triton.Settings("background", verify=True, measure=False)
+    assert from_environment("background, verify,trust") == twill.triton.Settings(
+        "background", verify=True, measure=False
+    )

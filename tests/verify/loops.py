@@ -20,7 +20,8 @@ def figure1() -> Problem:
 
 
 def piped() -> tuple[Problem, Solution]:
-    """A streaming load, two groups, a multi-buffered value in shared memory and two values over each other in tensor memory; valid."""
+    """A streaming load, two groups, a multi-buffered value in shared memory and two values over each other in
+    tensor memory; valid."""
     problem = Problem(
         "piped",
         "toy",
@@ -43,7 +44,15 @@ def piped() -> tuple[Problem, Solution]:
             Value("p", "exp", (Use("pv", hold=2),), registers=20, staging=6),
             Value("o", "pv", (Use("pv", 1),), tensor=8, resident=True),
         ),
-        Limits(groups=3, warps=12, registers_per_thread=40, registers_total=9216, register_step=8, shared=40, tensor=12),
+        Limits(
+            groups=3,
+            warps=12,
+            registers_per_thread=40,
+            registers_total=9216,
+            register_step=8,
+            shared=40,
+            tensor=12,
+        ),
     )
     solution = Solution(
         4,

@@ -15,12 +15,20 @@ from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.verify import check_document
 
-FIGURE1 = Result(figure1(), "optimal", Bounds(ResourceBound("TC", 2), RecurrenceBound(1, ("O",))), 2, Solution(2, (0, 2, 3), (0, 0, 0)))
+FIGURE1 = Result(
+    figure1(),
+    "optimal",
+    Bounds(ResourceBound("TC", 2), RecurrenceBound(1, ("O",))),
+    2,
+    Solution(2, (0, 2, 3), (0, 0, 0)),
+)
 MODULO = Options(modulo_only=True)
 
 
 def rules(text: str, problem: Problem) -> list[str]:
-    return sorted({violation.rule for violation in check_document(read_schedule(text, "schedule.json"), problem)})
+    return sorted(
+        {violation.rule for violation in check_document(read_schedule(text, "schedule.json"), problem)}
+    )
 
 
 def joint() -> tuple[Problem, str]:
@@ -65,22 +73,31 @@ EDITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"limits.shared": 999}, ["PROBLEM"]),
     ({"units.0.capacity": 2}, ["PROBLEM"]),
     ({"ops.0.values.0.shared": 8, "places.0.size": 8}, ["PROBLEM", "SHARED"]),
-    ({"interval": 3, "interval_cycles": 3, "bounds.proved": 3, "ops.2.stage": 1, "ops.3.stage": 2}, ["UNITS"]),
+    (
+        {"interval": 3, "interval_cycles": 3, "bounds.proved": 3, "ops.2.stage": 1, "ops.3.stage": 2},
+        ["UNITS"],
+    ),
     ({"status": "feasible"}, ["STATUS"]),
     ({"bounds.resource.value": 3}, ["BOUNDS"]),
     ({"bounds.proved": 3}, ["STATUS"]),
 ]
 
 
-@pytest.mark.parametrize(("change", "expected"), EDITS, ids=[next(iter(change)) + str(i) for i, (change, _) in enumerate(EDITS)])
+@pytest.mark.parametrize(
+    ("change", "expected"), EDITS, ids=[next(iter(change)) + str(i) for i, (change, _) in enumerate(EDITS)]
+)
 def test_an_edited_document(change: dict[str, Any], expected: list[str]) -> None:
     assert set(expected) <= set(rules(edited(change), joint()[0]))
 
 
 def test_another_kernel() -> None:
     problem, text = joint()
-    fewer = replace(problem, operations=problem.operations[:3], edges=problem.edges[:2], values=problem.values[:2])
-    (violation,) = [v for v in check_document(read_schedule(text, "s.json"), fewer) if "nodes.pv" in v.message]
+    fewer = replace(
+        problem, operations=problem.operations[:3], edges=problem.edges[:2], values=problem.values[:2]
+    )
+    (violation,) = [
+        v for v in check_document(read_schedule(text, "s.json"), fewer) if "nodes.pv" in v.message
+    ]
     assert violation.message.endswith("in the schedule and missing in the problem")
 
 

@@ -52,7 +52,9 @@ def test_the_bounds_that_twill_finds(seed: int, joint: bool) -> None:
 
 def test_a_circuit_that_must_cross_weighs_its_hand_over() -> None:
     ops = (replace(op("a"), variable=True), op("b", "SFU"))
-    problem = Problem("cross", "toy", (Unit("TC"), Unit("SFU")), ops, (Edge("a", "b", 1, 0, 5), Edge("b", "a", 1, 1, 5)))
+    problem = Problem(
+        "cross", "toy", (Unit("TC"), Unit("SFU")), ops, (Edge("a", "b", 1, 0, 5), Edge("b", "a", 1, 1, 5))
+    )
     claim = Result(problem, "unknown", Bounds(ResourceBound("TC", 1), RecurrenceBound(10, ("a", "b"))), 1)
     assert check_result(claim) == ()
     assert [v.rule for v in check_result(claim, joint=False)] == ["BOUNDS"]
@@ -84,7 +86,9 @@ def test_a_refutation_of_short_schedules_is_not_one_of_long_ones() -> None:
 
 
 def test_a_refutation_reaches_down_only_where_the_problem_is_monotone() -> None:
-    far = refuted(Refutation(4, None, "sat", 0.1, below=True), proved=5, solution=Solution(5, (0, 1, 2), (0, 0, 0)))
+    far = refuted(
+        Refutation(4, None, "sat", 0.1, below=True), proved=5, solution=Solution(5, (0, 1, 2), (0, 0, 0))
+    )
     assert rules(far) == []
     assert rules(replace(far, refuted=(Refutation(4, None, "sat", 0.1),))) == ["STATUS"]
     assert rules(replace(far, problem=replace(figure1(), starts=(("S", 0),)))) == ["STATUS"]

@@ -30,7 +30,13 @@ def test_order_of_goals() -> None:
     answer = search(problem, 3, solution.interval)
     assert answer is not None
     assert check(problem, answer.solution) == ()
-    mine = (solution.interval, len(solution.groups), len(channels(problem, solution.group)), solution.stages, solution.length(problem))
+    mine = (
+        solution.interval,
+        len(solution.groups),
+        len(channels(problem, solution.group)),
+        solution.stages,
+        solution.length(problem),
+    )
     assert (answer.interval, answer.groups, answer.channels, answer.stages, answer.length) <= mine
     assert mine[1:3] == (3, 2)
 
@@ -42,9 +48,12 @@ def test_gives_up_when_told() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_is_the_best_of_everything(seed: int) -> None:
-    """Every start up to the length, every partition, judged by simulation; timing rules and, without memory, all others."""
+    """Every start up to the length, every partition, judged by simulation; timing rules and, without memory,
+    all others."""
     problem = replace(tiny_problem(Random(seed), most=3), starts=())
-    problem = replace(problem, values=tuple(replace(v, shared=0, tensor=0, staging=0, slots=0) for v in problem.values))
+    problem = replace(
+        problem, values=tuple(replace(v, shared=0, tensor=0, staging=0, slots=0) for v in problem.values)
+    )
     interval, in_flight = 2 + seed % 2, 2 if len(problem.operations) < 3 else 1
     answer = best(problem, interval, in_flight)
     every = min(((*figures(problem, s),) for s in everything(problem, interval, in_flight)), default=None)
@@ -57,12 +66,21 @@ def everything(problem: Problem, interval: int, in_flight: int) -> Iterator[Solu
     for start in product(*windows):
         for group in product(range(len(windows) + 1), repeat=len(windows)):
             solution = Solution(interval, start, group)
-            if min(start) == 0 and not (broken(problem, solution) - {"GROUPS"}) and len(set(group)) <= problem.limits.groups:
+            if (
+                min(start) == 0
+                and not (broken(problem, solution) - {"GROUPS"})
+                and len(set(group)) <= problem.limits.groups
+            ):
                 yield solution
 
 
 def figures(problem: Problem, solution: Solution) -> tuple[int, int, int, int]:
-    return len(set(solution.group)), len(channels(problem, solution.group)), solution.stages, solution.length(problem)
+    return (
+        len(set(solution.group)),
+        len(channels(problem, solution.group)),
+        solution.stages,
+        solution.length(problem),
+    )
 
 
 def test_partitions_are_named_once() -> None:
@@ -84,9 +102,14 @@ def test_packing_finds_the_only_way() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_packing_agrees_with_trying_every_address(seed: int) -> None:
     random = Random(seed)
-    boxes = [Box(random.randint(1, 3), 1, frozenset(random.sample(range(3), random.randint(1, 2)))) for _ in range(4)]
+    boxes = [
+        Box(random.randint(1, 3), 1, frozenset(random.sample(range(3), random.randint(1, 2))))
+        for _ in range(4)
+    ]
     capacity = random.randint(3, 7)
-    fits = any(apart(boxes, addresses) for addresses in product(*(range(capacity - box.size + 1) for box in boxes)))
+    fits = any(
+        apart(boxes, addresses) for addresses in product(*(range(capacity - box.size + 1) for box in boxes))
+    )
     found = pack(boxes, capacity)
     assert (found is not None) == fits
     assert found is None or apart(boxes, tuple(found))
@@ -102,5 +125,8 @@ def test_solutions_carry_groups_and_places() -> None:
     answer = search(piped()[0], 3, 4)
     assert answer is not None
     assert all(isinstance(group, Group) for group in answer.solution.groups)
-    assert {(place.value, place.memory) for place in answer.solution.allocations} >= {("k", "shared"), ("o", "tensor")}
+    assert {(place.value, place.memory) for place in answer.solution.allocations} >= {
+        ("k", "shared"),
+        ("o", "tensor"),
+    }
     assert all(isinstance(place, Allocation) for place in answer.solution.allocations)

@@ -28,7 +28,12 @@ def test_the_hand_made_pipeline() -> None:
 
 @pytest.mark.parametrize(
     ("start", "broken"),
-    [((0, 2, 2), ["DEPENDENCE", "UNITS"]), ((0, 1, 2), ["UNITS"]), ((0, 0, 3), ["DEPENDENCE"]), ((-2, 0, 1), ["START"])],
+    [
+        ((0, 2, 2), ["DEPENDENCE", "UNITS"]),
+        ((0, 1, 2), ["UNITS"]),
+        ((0, 0, 3), ["DEPENDENCE"]),
+        ((-2, 0, 1), ["START"]),
+    ],
 )
 def test_timing(start: tuple[int, ...], broken: list[str]) -> None:
     assert rules(figure1(), replace(FIGURE1, start=start), joint=False) == broken
@@ -36,7 +41,9 @@ def test_timing(start: tuple[int, ...], broken: list[str]) -> None:
 
 def test_a_violation_says_who_and_how_much() -> None:
     (violation,) = check(figure1(), replace(FIGURE1, start=(0, 1, 2)), joint=False)
-    assert violation == Violation("UNITS", "TC is overbooked at residue 0 by S, O", ("S", "O"), needs=2, has=1)
+    assert violation == Violation(
+        "UNITS", "TC is overbooked at residue 0 by S, O", ("S", "O"), needs=2, has=1
+    )
     assert str(violation) == "UNITS: TC is overbooked at residue 0 by S, O (needs 2, has 1)"
 
 
@@ -64,14 +71,24 @@ CHANGES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("exp hears of qk too soon", {"start": (0, 0, 2, 6)}, ["DEPENDENCE"]),
     ("the load is not alone in group 0", {"group": (0, 0, 2, 0)}, ["GROUPS", "VARIABLE"]),
     ("the buffer has too few slots", {"allocations": (Allocation("k", "shared", 0, 10),)}, ["SHARED"]),
-    ("a group is stated too wide", {"groups": (Group(0, 1, 24), Group(1, 8, 24), Group(2, 4, 24))}, ["GROUPS"]),
-    ("a group is granted too little", {"groups": (Group(0, 1, 24), Group(1, 4, 16), Group(2, 4, 24))}, ["REGISTERS"]),
+    (
+        "a group is stated too wide",
+        {"groups": (Group(0, 1, 24), Group(1, 8, 24), Group(2, 4, 24))},
+        ["GROUPS"],
+    ),
+    (
+        "a group is granted too little",
+        {"groups": (Group(0, 1, 24), Group(1, 4, 16), Group(2, 4, 24))},
+        ["REGISTERS"],
+    ),
     ("a group is missing", {"groups": (Group(0, 1, 24), Group(1, 4, 24))}, ["GROUPS"]),
     ("a group has nothing to do", {"groups": (*piped()[1].groups, Group(3, 4, 8))}, ["GROUPS"]),
 ]
 
 
-@pytest.mark.parametrize(("change", "broken"), [(c, b) for _, c, b in CHANGES], ids=[name for name, _, _ in CHANGES])
+@pytest.mark.parametrize(
+    ("change", "broken"), [(c, b) for _, c, b in CHANGES], ids=[name for name, _, _ in CHANGES]
+)
 def test_one_change_to_the_pipeline(change: dict[str, Any], broken: list[str]) -> None:
     problem, solution = piped()
     assert set(broken) <= set(rules(problem, replace(solution, **change)))
@@ -87,18 +104,27 @@ LIMITS: list[tuple[dict[str, int], str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("limit", "rule", "needs"), LIMITS, ids=[next(iter(limit)) for limit, _, _ in LIMITS])
+@pytest.mark.parametrize(
+    ("limit", "rule", "needs"), LIMITS, ids=[next(iter(limit)) for limit, _, _ in LIMITS]
+)
 def test_limits_bind_exactly(limit: dict[str, int], rule: str, needs: int) -> None:
     problem, solution = piped()
     enough = {name: value + 1 for name, value in limit.items()}
     assert check(replace(problem, limits=replace(problem.limits, registers_total=9216)), solution) == ()
-    assert (rule, needs) in {(v.rule, v.needs) for v in check(replace(problem, limits=replace(problem.limits, **limit)), solution)}
+    assert (rule, needs) in {
+        (v.rule, v.needs) for v in check(replace(problem, limits=replace(problem.limits, **limit)), solution)
+    }
     assert rule not in rules(replace(problem, limits=replace(problem.limits, **enough)), solution)
 
 
 def test_ties() -> None:
     problem, solution = piped()
-    assert rules(replace(problem, together=(("qk", "pv"),), apart=(("qk", "exp"),), starts=(("exp", 3),)), solution) == []
+    assert (
+        rules(
+            replace(problem, together=(("qk", "pv"),), apart=(("qk", "exp"),), starts=(("exp", 3),)), solution
+        )
+        == []
+    )
     assert rules(replace(problem, together=(("qk", "exp"),)), solution) == ["TOGETHER"]
     assert rules(replace(problem, apart=(("qk", "pv"),)), solution) == ["APART"]
     assert rules(replace(problem, starts=(("exp", 4),)), solution) == ["PINNED"]
@@ -115,10 +141,13 @@ def test_a_wait_stops_the_issue_of_its_group_alone() -> None:
 
 
 def test_a_value_is_held_through_its_hand_over_and_from_its_first_use() -> None:
-    """Registers while nobody there reads it: the producer keeps it for its latency, the reader from its start on."""
+    """Registers while nobody there reads it: the producer keeps it for its latency, the reader from its start
+    on."""
     ops = (op("a", latency=3), op("b", "SFU", 2))
     value = Value("v", "a", (Use("b", hold=2),), registers=10)
-    problem = Problem("held", "toy", (Unit("TC"), Unit("SFU")), ops, (Edge("a", "b", 3),), (value,), Limits(register_step=1))
+    problem = Problem(
+        "held", "toy", (Unit("TC"), Unit("SFU")), ops, (Edge("a", "b", 3),), (value,), Limits(register_step=1)
+    )
     granted = (Group(1, 4, 10), Group(2, 4, 10))
     assert rules(problem, Solution(3, (0, 3), (1, 2), granted)) == []
     assert rules(problem, Solution(2, (0, 3), (1, 2), (Group(1, 4, 20), Group(2, 4, 10)))) == []
@@ -129,7 +158,9 @@ def shared(first: int, second: int, interval: int = 4) -> list[str]:
     """Two values of one unit of time each on one address."""
     ops = (op("a"), op("b", "SFU"))
     values = (Value("x", "a", (Use("a", hold=2),), tensor=4), Value("y", "b", (Use("b", hold=2),), tensor=4))
-    problem = Problem("over", "toy", (Unit("TC"), Unit("SFU")), ops, (), values, Limits(tensor=4, register_step=1))
+    problem = Problem(
+        "over", "toy", (Unit("TC"), Unit("SFU")), ops, (), values, Limits(tensor=4, register_step=1)
+    )
     places = (Allocation("x", "tensor", 0, 4), Allocation("y", "tensor", 0, 4))
     return rules(problem, Solution(interval, (first, second), (1, 1), (Group(1, 4, 0),), places))
 
@@ -151,5 +182,9 @@ def test_a_ring_is_shared_by_nobody() -> None:
 
 def test_no_place_for_what_takes_no_room() -> None:
     problem, solution = piped()
-    for extra in (Allocation("p", "tensor", 0, 1), Allocation("s", "tensor", 8, 4), Allocation("nobody", "shared", 32, 1)):
+    for extra in (
+        Allocation("p", "tensor", 0, 1),
+        Allocation("s", "tensor", 8, 4),
+        Allocation("nobody", "shared", 32, 1),
+    ):
         assert len(check(problem, replace(solution, allocations=(*solution.allocations, extra)))) == 1

@@ -1,4 +1,5 @@
-"""Asynchronous copies of pointer loads: what is known of pointers, which loads are copied, and where each copy goes."""
+"""Asynchronous copies of pointer loads: what is known of pointers, which loads are copied, and where each
+copy goes."""
 
 import re
 
@@ -55,7 +56,9 @@ ASSUMED = """    %rest = arith.remsi %n, %sixteen : i32
     ],
     ids=["aligned", "odd rows", "odd bound", "assumed bound", "assumed rows"],
 )
-def test_copies_take_consecutive_aligned_pointers_under_one_mask(stride: str, bound: str, more: str, along: list[int]) -> None:
+def test_copies_take_consecutive_aligned_pointers_under_one_mask(
+    stride: str, bound: str, more: str, along: list[int]
+) -> None:
     text = HEAD.replace("%STRIDE", f"%{stride}").replace("%BOUND", f"%{bound}") + more + LOAD
     module = read_module(text, "f.ttgir")
     load = next(op for op in module.functions[0].walk() if op.name == "tt.load")
@@ -65,7 +68,13 @@ def test_copies_take_consecutive_aligned_pointers_under_one_mask(stride: str, bo
 @pytest.mark.parametrize("kernel", ["pointers", "bumped", "gathered_rows"])
 def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> None:
     made = program(kernel)
-    vectors = {load.vector for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad) for load in one.loads}
+    vectors = {
+        load.vector
+        for group in made.groups
+        for one in walk(group.body)
+        if isinstance(one, ProducerLoad)
+        for load in one.loads
+    }
     assert vectors == {16}
     assert [(group.warps, group.only_moves) for group in made.groups if group.only_moves] == [(4, True)]
     assert "cp_async<16>" in source(made)
@@ -83,25 +92,39 @@ def test_what_is_not_known_to_be_consecutive_is_loaded_element_by_element_with_a
 def test_what_is_loaded_element_by_element_is_charged_for_it() -> None:
     intervals = [loops(kernel)[1][0].solution.interval for kernel in ("gathered", "gathered_rows")]
     assert intervals[0] > 100 * intervals[1]
-    (rows, columns) = 128, 64
+    rows, columns = 128, 64
     assert intervals[0] >= 2 * rows * columns * 22, "about 22 cycles an element, of two tiles"
 
 
 def test_index_tiles_are_loaded_again_by_who_reads_them() -> None:
     made = program("gathered_rows")
-    assert not [one.id for group in made.groups for one in group.variables if group.only_moves and isinstance(one.type, Tensor)]
+    assert not [
+        one.id
+        for group in made.groups
+        for one in group.variables
+        if group.only_moves and isinstance(one.type, Tensor)
+    ]
     loads = [one for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad)]
     names = [[made.op(index).result.name for index in load.ops] for one in loads for load in one.loads]
     assert any("%row_4" in ops for ops in names), names
 
 
 @pytest.mark.parametrize(
-    ("transposed", "line", "dtype"), [(False, 128, "f16"), (True, 128, "f16"), (False, 64, "f16"), (False, 128, "f8E4M3FN")]
+    ("transposed", "line", "dtype"),
+    [(False, 128, "f16"), (True, 128, "f16"), (False, 64, "f16"), (False, 128, "f8E4M3FN")],
 )
 def test_every_element_goes_where_tma_would_put_it(transposed: bool, line: int, dtype: str) -> None:
-    """The swizzle of PTX ISA, shared memory matrix layout: bits 4 to 6 of the address xor bits 7 to 9, as many as the line has."""
+    """The swizzle of PTX ISA, shared memory matrix layout: bits 4 to 6 of the address xor bits 7 to 9, as
+    many as the line has."""
     shape, size = (32, 128), 1 if dtype.startswith("f8") else 2
-    tensor = SlotTensor("x", shape, Scalar(dtype), NvmmaShared(line, transposed, 8 * size, False), 0, shape[0] * shape[1] * size)
+    tensor = SlotTensor(
+        "x",
+        shape,
+        Scalar(dtype),
+        NvmmaShared(line, transposed, 8 * size, False),
+        0,
+        shape[0] * shape[1] * size,
+    )
     lines = copied("0", tensor, 16, linear(Tensor(shape, Scalar(dtype)), 64), _named, lambda one: "true")
     rows, columns = shape[::-1] if transposed else shape
     found = {at: to for thread in range(64) for to, at in _executed(lines, thread)}
@@ -130,7 +153,9 @@ def _executed(lines: list[str], thread: int) -> list[tuple[int, tuple[int, int]]
     found = list[tuple[int, tuple[int, int]]]()
     for i in range(count):
         names = {"v_": thread + 64 * i, "to_": 0, "int32_t": int, "swizzle": _swizzle}
-        expressions = [re.sub(r"swizzle<(\d+)>\(", r"swizzle(\1, ", one).replace("/", "//") for one in call[0]]
+        expressions = [
+            re.sub(r"swizzle<(\d+)>\(", r"swizzle(\1, ", one).replace("/", "//") for one in call[0]
+        ]
         to, at = (eval(one, {}, names) for one in expressions)
         found.append((to, at))
     return found

@@ -24,7 +24,8 @@ def later(kernel: str, intervals: dict[str, int]) -> Program:
     module, (one,) = loops(kernel)
     solution = one.solution
     starts = tuple(
-        start + solution.interval * intervals.get(op.id, 0) for op, start in zip(one.problem.operations, solution.start, strict=True)
+        start + solution.interval * intervals.get(op.id, 0)
+        for op, start in zip(one.problem.operations, solution.start, strict=True)
     )
     problem = replace(one.problem, limits=replace(one.problem.limits, shared=1 << 20))
     return lower(module, [replace(one, problem=problem, solution=replace(solution, start=starts))], TARGET)
@@ -40,7 +41,11 @@ def test_values_that_outlive_an_interval_are_kept(intervals: int) -> None:
     made = delayed(intervals)
     loop = next(s for s in walk(made.groups[1].body) if isinstance(s, Pipelined))
     assert loop.stages == 2 + intervals
-    assert {move.variable for move in loop.steady if isinstance(move, Move)} >= {"weights_18", "shrink_19", "highest_6"}
+    assert {move.variable for move in loop.steady if isinstance(move, Move)} >= {
+        "weights_18",
+        "shrink_19",
+        "highest_6",
+    }
     assert max(move.age for move in loop.steady if isinstance(move, Move)) == intervals
     assert loop.short
 
@@ -68,9 +73,15 @@ def test_random_delays_change_nothing(kernel: str, seed: int) -> None:
         return min(parts.nodes[part]["members"])
 
     for part in nx.lexicographical_topological_sort(parts, key=first):
-        extra[part] = max((extra[before] for before in parts.predecessors(part)), default=0) + (random.random() < 0.1)
+        extra[part] = max((extra[before] for before in parts.predecessors(part)), default=0) + (
+            random.random() < 0.1
+        )
     made = later(kernel, {op: extra[part] for part in parts for op in parts.nodes[part]["members"]})
     assert all(explore(made, same(trips)).complete for trips in (0, 1, 2, 3, 5))
-    numbers = {"heads": 1, "length": 384, "scale": 0.09} if kernel.startswith("fa") else {"M": 256, "N": 256, "K": 192}
+    numbers = (
+        {"heads": 1, "length": 384, "scale": 0.09}
+        if kernel.startswith("fa")
+        else {"M": 256, "N": 256, "K": 192}
+    )
     found = compare(made, numbers, grid(0, 0, (1, 1)))
     assert all(result.good for result in found), found

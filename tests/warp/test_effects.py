@@ -6,7 +6,19 @@ import pytest
 
 from tests.kernels.programs import EXAMPLES, program
 from twill.ir.effects import OrderSignal, SlotPhase, StagingBuffer, at, effects, registers
-from twill.ir.program import At, Iteration, MmaIssue, ProducerLoad, ProducerStore, Read, Register, Slot, Statement, StoreTile, walk
+from twill.ir.program import (
+    At,
+    Iteration,
+    MmaIssue,
+    ProducerLoad,
+    ProducerStore,
+    Read,
+    Register,
+    Slot,
+    Statement,
+    StoreTile,
+    walk,
+)
 
 
 @pytest.mark.parametrize("kernel", EXAMPLES)
@@ -31,7 +43,12 @@ def test_effects_name_what_the_program_has(kernel: str) -> None:
 
 def test_every_kind_of_statement_occurs_in_the_examples() -> None:
     """So the test above covers all of them."""
-    seen = {type(statement) for kernel in EXAMPLES for group in program(kernel).groups for statement in walk(group.body)}
+    seen = {
+        type(statement)
+        for kernel in EXAMPLES
+        for group in program(kernel).groups
+        for statement in walk(group.body)
+    }
     assert {kind.__name__ for kind in get_args(Statement)} == {kind.__name__ for kind in seen}
 
 
@@ -48,8 +65,12 @@ def test_filling_a_slot_acquires_it_empty_and_releases_it_full() -> None:
     when = At(Iteration("newest", 1))
     for fill in (ProducerLoad("x", (), 0, when), ProducerStore("n", "x", (), (), (7,), when)):
         found = effects(fill)
-        assert [(one.state, one.iteration) for one in found.acquires if isinstance(one, SlotPhase)] == [("empty", when.iteration)]
-        assert [(one.state, one.iteration) for one in found.releases if isinstance(one, SlotPhase)] == [("full", when.iteration)]
+        assert [(one.state, one.iteration) for one in found.acquires if isinstance(one, SlotPhase)] == [
+            ("empty", when.iteration)
+        ]
+        assert [(one.state, one.iteration) for one in found.releases if isinstance(one, SlotPhase)] == [
+            ("full", when.iteration)
+        ]
         assert found.shared
         assert at(fill) == when
 

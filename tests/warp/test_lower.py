@@ -81,10 +81,16 @@ def test_a_result_leaves_between_the_parts_of_the_next_product() -> None:
     """An MMA is issued in parts around the wait for the one before it where issuing holds the group, as the
     fastest attention kernel written by hand does."""
     module, (one,) = loops("fa_bwd")
-    operations = tuple(replace(op, issue=424) if op.name == "ttng.warp_group_dot" else op for op in one.problem.operations)
+    operations = tuple(
+        replace(op, issue=424) if op.name == "ttng.warp_group_dot" else op for op in one.problem.operations
+    )
     made = lower(module, [replace(one, problem=replace(one.problem, operations=operations))], TARGET)
     (steady,) = (s.steady for s in walk(made.groups[1].body) if isinstance(s, Pipelined))
-    names = [s.node if isinstance(s, MmaIssue) else type(s).__name__ for s in steady if not isinstance(s, ConsumerRelease)]
+    names = [
+        s.node if isinstance(s, MmaIssue) else type(s).__name__
+        for s in steady
+        if not isinstance(s, ConsumerRelease)
+    ]
     first = names.index("dot.dy_32")
     assert names[first : first + 4] == ["dot.dy_32", "MmaWait", "StoreTile", "dot.dy_32"]
     parts = [s for s in steady if isinstance(s, MmaIssue) and s.node == "dot.dy_32"]
@@ -95,19 +101,30 @@ def test_a_result_leaves_between_the_parts_of_the_next_product() -> None:
 
 def test_products_are_issued_whole_on_request() -> None:
     whole = changed("fa_fwd", Options(settings=Settings(split=False)))
-    assert all(s.begin == 0 and s.end == 128 for warps in whole.groups for s in walk(warps.body) if isinstance(s, MmaIssue))
+    assert all(
+        s.begin == 0 and s.end == 128
+        for warps in whole.groups
+        for s in walk(warps.body)
+        if isinstance(s, MmaIssue)
+    )
 
 
 def test_groups_take_turns_at_the_tensor_core() -> None:
     orders = program("fa_fwd_subtiled").orders
-    assert [(order.signaller, order.waiter) for order in orders] == [(1, 2), (2, 1)] or [(o.signaller, o.waiter) for o in orders] == [
+    assert [(order.signaller, order.waiter) for order in orders] == [(1, 2), (2, 1)] or [
+        (o.signaller, o.waiter) for o in orders
+    ] == [
         (2, 1),
         (1, 2),
     ]
     assert sum(order.signalled for order in orders) == 1
     for group in (1, 2):
         steady = loop("fa_fwd_subtiled", group).steady
-        assert sum(isinstance(s, OrderBarrierWait) for s in steady) == sum(isinstance(s, OrderBarrierArrive) for s in steady) == 1
+        assert (
+            sum(isinstance(s, OrderBarrierWait) for s in steady)
+            == sum(isinstance(s, OrderBarrierArrive) for s in steady)
+            == 1
+        )
     assert not program("fa_fwd").orders
 
 
@@ -134,26 +151,36 @@ def test_vectors_alone_are_no_reason_for_a_pin() -> None:
         return Compute("", (), (Read(0, Register(read)),), (Write(0, Register(write)),))
 
     def between(middle: Compute) -> tuple[type[Statement], ...]:
-        found = fenced([compute("t", "u"), compute("u", "v"), MmaWait(1), middle, MmaWait(0), compute("w", "t")], types)
+        found = fenced(
+            [compute("t", "u"), compute("u", "v"), MmaWait(1), middle, MmaWait(0), compute("w", "t")], types
+        )
         first, second = (i for i, statement in enumerate(found) if isinstance(statement, MmaWait))
         return tuple(type(statement) for statement in found[first + 1 : second])
 
     assert between(compute("v", "w")) == (Compute,)
-    assert SchedulingFence in between(Compute("", (), (Read(0, Register("v")), Read(0, Register("u"))), (Write(0, Register("w")),)))
+    assert SchedulingFence in between(
+        Compute("", (), (Read(0, Register("v")), Read(0, Register("u"))), (Write(0, Register("w")),))
+    )
 
 
 def test_few_waits() -> None:
     """Two waits for MMAs and two slots in a steady state of two MMAs."""
     steady = loop("fa_fwd_subtiled", 1).steady
     assert sum(isinstance(s, MmaWait) for s in steady) <= 2
-    assert sum(isinstance(s, ConsumerWait) for s in steady) == sum(isinstance(s, ConsumerRelease) for s in steady) == 2
+    assert (
+        sum(isinstance(s, ConsumerWait) for s in steady)
+        == sum(isinstance(s, ConsumerRelease) for s in steady)
+        == 2
+    )
 
 
 @pytest.mark.parametrize("kernel", EXAMPLES)
 def test_shared_memory_is_disjoint_and_fits(kernel: str) -> None:
     made = program(kernel)
     spans = [(channel.offset, channel.offset + channel.depth * channel.stride) for channel in made.channels]
-    spans += [(buffer.offset, buffer.offset + buffer.bytes) for buffer in made.buffers if buffer.overlays is None]
+    spans += [
+        (buffer.offset, buffer.offset + buffer.bytes) for buffer in made.buffers if buffer.overlays is None
+    ]
     spans.append((made.shared.barriers, made.shared.bytes))
     spans.sort()
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
@@ -170,7 +197,9 @@ def test_registers_fit(kernel: str) -> None:
     made = program(kernel)
     wide = sum(32 * warps.warps * warps.registers for warps in made.groups if warps.warps >= 4)
     assert wide + 128 * 24 <= made.launch.entry_registers * made.launch.threads <= 65536
-    assert all(warps.registers % 8 == 0 and warps.first_warp % 4 == 0 for warps in made.groups if warps.warps >= 4)
+    assert all(
+        warps.registers % 8 == 0 and warps.first_warp % 4 == 0 for warps in made.groups if warps.warps >= 4
+    )
 
 
 def test_results_are_staged_in_dead_tiles() -> None:
@@ -178,7 +207,9 @@ def test_results_are_staged_in_dead_tiles() -> None:
     assert sorted(filter(None, staged.values())) == ["x0", "x1"]
     (own,) = program("gemm_persistent").buffers
     assert own.overlays is None, "the loader is at the next tile already"
-    store = next(s for warps in program("gemm_persistent").groups for s in walk(warps.body) if isinstance(s, StoreTile))
+    store = next(
+        s for warps in program("gemm_persistent").groups for s in walk(warps.body) if isinstance(s, StoreTile)
+    )
     assert store.parts * own.bytes == 128 * 256 * 2
 
 
@@ -208,7 +239,10 @@ def test_a_split_variable_is_refused_with_its_loop() -> None:
     """The second loop's partition crossed: acc0 and highest0 in two groups."""
     module, (first, second) = loops("fa_fwd_causal")
     swapped = {"add.26", "mul.24"}
-    group = tuple(3 - g if op.id in swapped else g for op, g in zip(second.problem.operations, second.solution.group, strict=True))
+    group = tuple(
+        3 - g if op.id in swapped else g
+        for op, g in zip(second.problem.operations, second.solution.group, strict=True)
+    )
     torn = replace(second, solution=replace(second.solution, group=group))
     with pytest.raises(CarriedSplitError, match="would change its group") as problem:
         lower(module, [first, torn], TARGET)

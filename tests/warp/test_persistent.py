@@ -35,7 +35,10 @@ def made(kernel: str) -> Program:
     """The example made persistent, with the schedule that it has anyway."""
     found = cases(Inputs(f"examples/ttgir/{kernel}.sm90.ttgir", arch="sm90", persistent=True))
     _, scheduled = loops(kernel)
-    new = [Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine) for case, one in zip(found, scheduled, strict=True)]  # pyright: ignore
+    new = [
+        Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine)  # pyright: ignore
+        for case, one in zip(found, scheduled, strict=True)
+    ]
     assert found[0].module
     return lower(found[0].module, new, TARGET)
 
@@ -55,7 +58,9 @@ def test_every_program_of_the_grid_is_executed(blocks: int) -> None:
     whole = [grid(x, y, (2, 2)) for x, y in product(range(2), range(2))]
     found = made("fa_fwd_subtiled").function
     extents = {"twill_grid_x": 2, "twill_grid_y": 2, "twill_grid_z": 1}
-    assert run(found, numbers | extents, [grid(x, 0, (blocks, 1)) for x in range(blocks)]) == run(one.loop.function, numbers, whole)
+    assert run(found, numbers | extents, [grid(x, 0, (blocks, 1)) for x in range(blocks)]) == run(
+        one.loop.function, numbers, whole
+    )
 
 
 @pytest.mark.parametrize("kernel", NUMBERS)
@@ -86,7 +91,11 @@ def test_lines_stay_where_they_are() -> None:
     text = Path("examples/ttgir/gemm.sm90.ttgir").read_text()
     before, after = read(text, "gemm"), persistent(read(text, "gemm"))
     places = {op.result.name: op.location.line for op in before.functions[0].walk() if len(op.results) == 1}
-    assert all(places.get(op.result.name, op.location.line) == op.location.line for op in after.functions[0].walk() if len(op.results) == 1)
+    assert all(
+        places.get(op.result.name, op.location.line) == op.location.line
+        for op in after.functions[0].walk()
+        if len(op.results) == 1
+    )
     assert before.text.count("\n") == after.text.count("\n")
 
 
@@ -100,4 +109,6 @@ def test_the_launcher_starts_as_many_blocks_as_fit() -> None:
 
 def test_a_function_with_a_result_is_refused() -> None:
     with pytest.raises(TwillError, match="can not be made persistent"):
-        persistent(read("module {\n tt.func public @f(%a: i32) -> i32 {\n tt.return %a : i32\n }\n}\n", "odd.ttgir"))
+        persistent(
+            read("module {\n tt.func public @f(%a: i32) -> i32 {\n tt.return %a : i32\n }\n}\n", "odd.ttgir")
+        )

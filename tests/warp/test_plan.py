@@ -34,13 +34,20 @@ class Solver:
             self.pins = tuple(pair for pair in problem.together if pair not in CASES[1].problem.together)
             return Result(second.problem, "feasible", BOUNDS, 1, second.solution)
         return Result(
-            second.problem, "feasible" if self.torn else "unknown", BOUNDS, 1, self._split(second.solution) if self.torn else None
+            second.problem,
+            "feasible" if self.torn else "unknown",
+            BOUNDS,
+            1,
+            self._split(second.solution) if self.torn else None,
         )
 
     def _split(self, solution: Solution) -> Solution:
         """The sums of the two halves exchanged."""
         operations = loops("fa_fwd_causal")[1][1].problem.operations
-        moved = [3 - g if op.id in ("add.26", "mul.24") else g for op, g in zip(operations, solution.group, strict=True)]
+        moved = [
+            3 - g if op.id in ("add.26", "mul.24") else g
+            for op, g in zip(operations, solution.group, strict=True)
+        ]
         return replace(solution, group=tuple(moved), interval=solution.interval - 100)
 
 

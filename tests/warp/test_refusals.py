@@ -37,8 +37,14 @@ def test_all_are_listed_with_what_they_mean_and_a_way_out(inputs: Inputs) -> Non
     error = together(refusals(cases(inputs)))
     assert isinstance(error, JointError)
     assert [(one.message, one.help) for one in error.errors] == [
-        ("tt.elementwise_inline_asm in a loop can not be generated (PTX from outside)", "write it with Triton's operations"),
-        ("tt.scan can not be generated (tl.cumsum, tl.associative_scan)", "compute it in a kernel of its own"),
+        (
+            "tt.elementwise_inline_asm in a loop can not be generated (PTX from outside)",
+            "write it with Triton's operations",
+        ),
+        (
+            "tt.scan can not be generated (tl.cumsum, tl.associative_scan)",
+            "compute it in a kernel of its own",
+        ),
     ]
     assert all(one.location and one.text for one in error.errors)
     assert str(error).count("error:") == 2

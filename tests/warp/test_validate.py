@@ -9,7 +9,14 @@ import pytest
 
 from tests.kernels.programs import CARRIED, EXAMPLES, FORMS, INVARIANT, loops, program
 from twill.diagnostics import TwillError
-from twill.ir.program import OrderBarrierArrive, OrderBarrierWait, Pipelined, ProducerLoad, Program, WarpProgram
+from twill.ir.program import (
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    Pipelined,
+    ProducerLoad,
+    Program,
+    WarpProgram,
+)
 from twill.warp.validate import complaints, validate
 
 KERNEL = "fa_fwd_subtiled"
@@ -28,7 +35,9 @@ def channel(made: Program, at: int = 0, **changed: Any) -> Program:
 
 
 def group(made: Program, at: int = 1, **changed: Any) -> Program:
-    return replace(made, groups=(*made.groups[:at], replace(made.groups[at], **changed), *made.groups[at + 1 :]))
+    return replace(
+        made, groups=(*made.groups[:at], replace(made.groups[at], **changed), *made.groups[at + 1 :])
+    )
 
 
 def edited(made: Program, kind: type, edit: Callable[[Any], tuple[Any, ...]]) -> Program:
@@ -39,7 +48,13 @@ def edited(made: Program, kind: type, edit: Callable[[Any], tuple[Any, ...]]) ->
         for one in statements:
             new = one
             if isinstance(one, Pipelined):
-                new = replace(one, **{part: inside(getattr(one, part)) for part in ("prologue", "steady", "epilogue", "short")})
+                new = replace(
+                    one,
+                    **{
+                        part: inside(getattr(one, part))
+                        for part in ("prologue", "steady", "epilogue", "short")
+                    },
+                )
             found += edit(new) if isinstance(new, kind) else [new]
         return tuple(found)
 
@@ -52,12 +67,26 @@ def order(made: Program, **changed: Any) -> Program:
 
 MISTAKES: dict[str, tuple[Callable[[Program], Program], str]] = {
     "channels overlap": (lambda p: channel(p, 1, offset=p.channels[0].offset), "overlap in shared memory"),
-    "a channel is too deep": (lambda p: channel(p, 0, depth=p.channels[0].depth + 40), "overlap|does not hold"),
-    "barriers in data": (lambda p: replace(p, shared=replace(p.shared, barriers=0)), "barriers and .* overlap|and the barriers overlap"),
-    "barriers out of memory": (lambda p: replace(p, shared=replace(p.shared, barriers=p.shared.bytes)), "does not hold the barriers"),
-    "too much memory": (lambda p: replace(p, shared=replace(p.shared, limit=p.shared.bytes + 1000)), "over the limit"),
+    "a channel is too deep": (
+        lambda p: channel(p, 0, depth=p.channels[0].depth + 40),
+        "overlap|does not hold",
+    ),
+    "barriers in data": (
+        lambda p: replace(p, shared=replace(p.shared, barriers=0)),
+        "barriers and .* overlap|and the barriers overlap",
+    ),
+    "barriers out of memory": (
+        lambda p: replace(p, shared=replace(p.shared, barriers=p.shared.bytes)),
+        "does not hold the barriers",
+    ),
+    "too much memory": (
+        lambda p: replace(p, shared=replace(p.shared, limit=p.shared.bytes + 1000)),
+        "over the limit",
+    ),
     "a buffer elsewhere": (
-        lambda p: replace(p, buffers=tuple(replace(b, overlays=p.channels[-1].id, offset=1 << 20) for b in p.buffers)),
+        lambda p: replace(
+            p, buffers=tuple(replace(b, overlays=p.channels[-1].id, offset=1 << 20) for b in p.buffers)
+        ),
         "is not in the slots of",
     ),
     "tiles overlap": (
@@ -69,24 +98,44 @@ MISTAKES: dict[str, tuple[Callable[[Program], Program], str]] = {
         "and needs",
     ),
     "not aligned": (lambda p: channel(p, 0, stride=p.channels[0].stride + 8), "not aligned"),
-    "half the bytes": (lambda p: edited(p, ProducerLoad, lambda s: (replace(s, bytes=s.bytes // 2),)), "bytes are expected"),
-    "a load missing": (lambda p: edited(p, ProducerLoad, lambda s: (replace(s, loads=s.loads[1:]),)), "is not loaded whole"),
+    "half the bytes": (
+        lambda p: edited(p, ProducerLoad, lambda s: (replace(s, bytes=s.bytes // 2),)),
+        "bytes are expected",
+    ),
+    "a load missing": (
+        lambda p: edited(p, ProducerLoad, lambda s: (replace(s, loads=s.loads[1:]),)),
+        "is not loaded whole",
+    ),
     "nothing loaded": (lambda p: edited(p, ProducerLoad, lambda s: ()), "nothing fills channel"),
     "another producer": (lambda p: channel(p, 0, producer=1), "group 0 loads into channel"),
     "another consumer": (lambda p: channel(p, 0, consumers=(0,)), "consumes channel|never waits for channel"),
     "warps shared": (lambda p: group(p, first_warp=p.groups[2].first_warp), "share warps"),
-    "no warpgroup": (lambda p: group(p, first_warp=p.groups[1].first_warp + 1), "share warps|begin and end with warpgroups"),
-    "too few threads": (lambda p: replace(p, launch=replace(p.launch, threads=p.launch.threads - 128)), "does not hold all groups"),
+    "no warpgroup": (
+        lambda p: group(p, first_warp=p.groups[1].first_warp + 1),
+        "share warps|begin and end with warpgroups",
+    ),
+    "too few threads": (
+        lambda p: replace(p, launch=replace(p.launch, threads=p.launch.threads - 128)),
+        "does not hold all groups",
+    ),
     "too many registers": (lambda p: group(p, registers=256), "are granted"),
     "registers by ones": (lambda p: group(p, registers=p.groups[1].registers - 1), "are granted"),
-    "entry registers": (lambda p: replace(p, launch=replace(p.launch, entry_registers=255)), "registers for each of"),
+    "entry registers": (
+        lambda p: replace(p, launch=replace(p.launch, entry_registers=255)),
+        "registers for each of",
+    ),
     "the number of a hand-off": (lambda p: order(p, barrier=0), "have the numbers"),
     "a number twice": (lambda p: replace(p, orders=(p.orders[0],) * 2), "have the numbers"),
     "too many barriers": (
-        lambda p: replace(p, orders=tuple(replace(p.orders[0], barrier=i + 1, id=f"o{i}") for i in range(13))),
+        lambda p: replace(
+            p, orders=tuple(replace(p.orders[0], barrier=i + 1, id=f"o{i}") for i in range(13))
+        ),
         "16 named barriers are needed",
     ),
-    "roles exchanged": (lambda p: order(p, signaller=p.orders[0].waiter, waiter=p.orders[0].signaller), "has the role of group"),
+    "roles exchanged": (
+        lambda p: order(p, signaller=p.orders[0].waiter, waiter=p.orders[0].signaller),
+        "has the role of group",
+    ),
     "a hand-off to itself": (lambda p: order(p, signaller=p.orders[0].waiter), "is between groups"),
     "never signalled": (lambda p: edited(p, OrderBarrierArrive, lambda s: ()), "never signals"),
     "never waited for": (lambda p: edited(p, OrderBarrierWait, lambda s: ()), "never waits for"),

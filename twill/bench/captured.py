@@ -2,9 +2,10 @@
 # pyright: reportMissingImports=false
 """Captured launches as something to measure: `twill bench capture.json:gemm`.
 
-Takes a kernel of a capture file and its built form; gives a `Field` whose shapes are the recorded launches, numbered from 0, the most
-frequent first. Arrays have the recorded types, shapes and strides; floats are random, integers zero, so that indices among them stay in
-bounds. What Triton's own compilation of the recorded TTIR computes is right. Raises TwillError for a launch that cannot be made again.
+Takes a kernel of a capture file and its built form; gives a `Field` whose shapes are the recorded launches,
+numbered from 0, the most frequent first. Arrays have the recorded types, shapes and strides; floats are
+random, integers zero, so that indices among them stay in bounds. What Triton's own compilation of the
+recorded TTIR computes is right. Raises TwillError for a launch that cannot be made again.
 """
 
 import tempfile
@@ -36,12 +37,21 @@ def field_of(spec: str, kernel: Kernel) -> Field:
 
     def make(settings: Mapping[str, Any], launch: int = 0) -> Mapping[str, Any]:
         if not 0 <= launch < len(launches):
-            raise TwillError(f"{spec} has no launch {launch}", help=f"it has launches 0 to {len(launches) - 1}")
+            raise TwillError(
+                f"{spec} has no launch {launch}", help=f"it has launches 0 to {len(launches) - 1}"
+            )
         recorded = launches[launch]
         values = list(_values(captured.signature, recorded["arguments"]))
         if len(values) != len(names):
-            raise TwillError(f"{spec} was launched with {len(values)} arguments, and the kernel takes {len(names)}: {', '.join(names)}")
-        return {"arguments": dict(zip(names, values, strict=True)), "grid": tuple(recorded["grid"]), "outputs": outputs}
+            raise TwillError(
+                f"{spec} was launched with {len(values)} arguments, and the kernel takes {len(names)}:"
+                f" {', '.join(names)}"
+            )
+        return {
+            "arguments": dict(zip(names, values, strict=True)),
+            "grid": tuple(recorded["grid"]),
+            "outputs": outputs,
+        }
 
     instance = Instance(dict.fromkeys(names, ""), frozenset(), {}, {**OPTIONS, **captured.kernel.options})
     shapes = tuple({"launch": i} for i in range(len(launches)))
@@ -65,7 +75,9 @@ def _value(argument: Mapping[str, Any]) -> Any:
         case {"descriptor": {"array": {"array": array}, "shape": shape, "strides": strides, "block": block}}:
             from triton.tools.tensor_descriptor import TensorDescriptor
 
-            return TensorDescriptor(_array(array["type"], array["shape"], array["strides"]), shape, strides, block)
+            return TensorDescriptor(
+                _array(array["type"], array["shape"], array["strides"]), shape, strides, block
+            )
         case {"value": value}:
             return value
         case _:
@@ -79,7 +91,7 @@ def _array(type: str, shape: Sequence[int], strides: Sequence[int]) -> Any:
     return found.copy_(torch.randn(shape, device="cuda")) if found.dtype.is_floating_point else found.zero_()
 
 
-# --- what the kernel writes -------------------------------------------------------------------------------------------
+# --- what the kernel writes -------------------------------------------------------------------------------
 
 
 def stored(function: Function, names: Sequence[str]) -> list[str]:
@@ -95,13 +107,14 @@ def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
 
 
 def _root(value: Value, origins: Mapping[int, Value]) -> Value:
-    """The argument that an address is computed from: by the first operands, and by what a carried value begins with."""
+    """The argument that an address is computed from: by the first operands, and by what a carried value
+    begins with."""
     while value.id in origins:
         value = origins[value.id]
     return value
 
 
-# --- Triton's own compilation -----------------------------------------------------------------------------------------
+# --- Triton's own compilation -----------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -141,9 +154,15 @@ def compiled(kernel: Precompiled, options: Mapping[str, Any]) -> Any:
     with tempfile.TemporaryDirectory() as folder, triton_errors(kernel.file):
         path = Path(folder, "kernel.ttir")
         path.write_text(kernel.text)
-        return triton.compile(str(path), target=GPUTarget("cuda", capability(kernel.arch or "sm90"), 32), options=dict(options))
+        return triton.compile(
+            str(path), target=GPUTarget("cuda", capability(kernel.arch or "sm90"), 32), options=dict(options)
+        )
 
 
 def _rebuilt(signature: Sequence[Any], values: Iterator[Any]) -> tuple[Any, ...]:
-    """The arguments as the original kernel takes them; constants are compiled in, so anything stands for them."""
-    return tuple(_rebuilt(kind, values) if isinstance(kind, tuple) else None if kind == CONSTANT else next(values) for kind in signature)
+    """The arguments as the original kernel takes them; constants are compiled in, so anything stands for
+    them."""
+    return tuple(
+        _rebuilt(kind, values) if isinstance(kind, tuple) else None if kind == CONSTANT else next(values)
+        for kind in signature
+    )

@@ -15,11 +15,13 @@
             "peers": {"cublas": lambda: torch.mm(a, b.T)},
         }
 
-The function makes one case: `settings` are the kernel's constants by name, and PyTorch's type for every pointer; the other parameters are
-the shape, with a default each. Outputs are filled with NaN before a kernel runs. `reference` gives pairs of what was found and what is
-right (in float32 or float64); without it, what Triton's own compilation of the kernel computes is right. `zeroed` names outputs that the
-kernel adds to, and so need zeros instead of NaN; `tolerance` is the relative error that is right, where the types of the outputs do not say
-enough. All but `arguments`, `grid` and `outputs` may be left out; `shapes` too: then there is one, the defaults.
+The function makes one case: `settings` are the kernel's constants by name, and PyTorch's type for every
+pointer; the other parameters are the shape, with a default each. Outputs are filled with NaN before a kernel
+runs. `reference` gives pairs of what was found and what is right (in float32 or float64); without it, what
+Triton's own compilation of the kernel computes is right. `zeroed` names outputs that the kernel adds to, and
+so need zeros instead of NaN; `tolerance` is the relative error that is right, where the types of the outputs
+do not say enough. All but `arguments`, `grid` and `outputs` may be left out; `shapes` too: then there is one,
+the defaults.
 
 Takes the loaded file; gives `Case`s. Raises TwillError for a table that is not as described.
 """
@@ -72,10 +74,13 @@ class Case:
         return value.base if hasattr(value, "block_shape") else value
 
     def poison(self) -> None:
-        """Fill the outputs with NaN, integers with a number nobody expects; with zeros where the kernel adds."""
+        """Fill the outputs with NaN, integers with a number nobody expects; with zeros where the kernel
+        adds."""
         for name in self.outputs:
             output = self.array(name)
-            output.fill_(0 if name in self.zeroed else float("nan") if output.dtype.is_floating_point else 0x55)
+            output.fill_(
+                0 if name in self.zeroed else float("nan") if output.dtype.is_floating_point else 0x55
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +100,28 @@ class Bench:
         """The case of a shape, with fresh random inputs."""
         made = dict(self.make(_settings(instance), **self._known(shape)))
         members = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(Case)}
-        wrong = [name for name in made if name not in members] + [name for name, needed in members.items() if needed and name not in made]
+        wrong = [name for name in made if name not in members] + [
+            name for name, needed in members.items() if needed and name not in made
+        ]
         if wrong:
-            raise TwillError(f"the case of {self.kernel} must have no other members than {', '.join(members)}: look at {wrong[0]!r}")
+            raise TwillError(
+                f"the case of {self.kernel} must have no other members than {', '.join(members)}: look at"
+                f" {wrong[0]!r}"
+            )
         given, wanted = set(made["arguments"]), set(instance.types)
         if given != wanted:
-            raise TwillError(f"the case of {self.kernel} must give every argument a value: look at {sorted(given ^ wanted)[0]!r}")
+            raise TwillError(
+                f"the case of {self.kernel} must give every argument a value: look at"
+                f" {sorted(given ^ wanted)[0]!r}"
+            )
         return Case(**made)
 
     def _known(self, shape: Shape) -> Shape:
         unknown = sorted(set(shape) - set(self.defaults))
         if unknown:
-            raise TwillError(f"the shape of {self.kernel} has no {unknown[0]!r}", help=f"it has {', '.join(self.defaults)}")
+            raise TwillError(
+                f"the shape of {self.kernel} has no {unknown[0]!r}", help=f"it has {', '.join(self.defaults)}"
+            )
         return shape
 
 
@@ -114,7 +129,10 @@ def _settings(instance: Instance) -> dict[str, Any]:
     import torch
 
     pointers = {name: kind.lstrip("*") for name, kind in instance.types.items() if kind.startswith("*")}
-    return {**instance.constants, **{name: getattr(torch, TORCH.get(kind, kind)) for name, kind in pointers.items()}}
+    return {
+        **instance.constants,
+        **{name: getattr(torch, TORCH.get(kind, kind)) for name, kind in pointers.items()},
+    }
 
 
 def bench(names: Mapping[str, Any], file: str, kernel: str) -> Bench:

@@ -1,6 +1,7 @@
 # pyright: basic
 # pyright: reportMissingImports=false
-"""The contenders: the generated kernel, the peers that its file names, and Triton's own compilation of the same kernel.
+"""The contenders: the generated kernel, the peers that its file names, and Triton's own compilation of the
+same kernel.
 
 Takes a kernel file, a built kernel and a shape; gives functions that launch.
 """
@@ -41,11 +42,17 @@ class Field:
         return lambda: self.kernel[grid or case.grid](**case.arguments)
 
     def all(self, case: Case, triton: Mapping[str, Any]) -> dict[str, Run]:
-        """Everything that can be run, by name: Triton with these options; WAVE, one thread block of the generated kernel per SM."""
+        """Everything that can be run, by name: Triton with these options; WAVE, one thread block of the
+        generated kernel per SM."""
         from twill.extract.frontend.triton import launch
 
         by_triton = partial(launch, self.triton, case.grid, case.arguments, self.instance, triton)
-        return {TWILL: self.own(case), **case.peers, TRITON: by_triton, WAVE: self.own(case, one_wave(case.grid))}
+        return {
+            TWILL: self.own(case),
+            **case.peers,
+            TRITON: by_triton,
+            WAVE: self.own(case, one_wave(case.grid)),
+        }
 
     def tuned(self, case: Case) -> dict[str, Any] | None:
         """The options with which Triton's compilation is fastest; None where it cannot be run at all."""

@@ -2,8 +2,9 @@
 # pyright: reportMissingImports=false
 """Time and cycles of contenders on the GPU in this machine.
 
-Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in an order that rotates from round to
-round. Before each, the L2 is flushed, and a kernel that sleeps lets the host run ahead, so that nobody is charged for its own launch.
+Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in an order
+that rotates from round to round. Before each, the L2 is flushed, and a kernel that sleeps lets the host run
+ahead, so that nobody is charged for its own launch.
 """
 
 from collections.abc import Mapping
@@ -26,11 +27,16 @@ WARM = 2
 def ready() -> None:
     """Raises TwillError where nothing can be measured."""
     if find_spec("torch") is None:
-        raise TwillError("measuring needs PyTorch, which is not installed", help="pip install torch; twill simulate needs no GPU")
+        raise TwillError(
+            "measuring needs PyTorch, which is not installed",
+            help="pip install torch; twill simulate needs no GPU",
+        )
     import torch
 
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
-        raise TwillError("measuring needs a Hopper GPU (H100, H200), and there is none", help="twill simulate needs no GPU")
+        raise TwillError(
+            "measuring needs a Hopper GPU (H100, H200), and there is none", help="twill simulate needs no GPU"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +94,11 @@ def _timed(*runs: Run) -> list[float]:
 
 
 def cycles(run: Run, rounds: int) -> float:
-    """SM cycles that a run takes: its time, by the clock that a kernel which counts cycles shows right behind it.
+    """SM cycles that a run takes: its time, by the clock that a kernel which counts cycles shows right behind
+    it.
 
-    Less sure than a profiler: in a run of more than a millisecond the power limit changes the clock meanwhile.
+    Less sure than a profiler: in a run of more than a millisecond the power limit changes the clock
+    meanwhile.
     """
     import torch
 

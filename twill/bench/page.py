@@ -37,7 +37,11 @@ def named(shape: Mapping[str, int]) -> str:
 def _row(row: Timed, one: Measured) -> str:
     parts = [f"{row.ms.median:.4f} ms ({row.ms.low:.4f} to {row.ms.high:.4f})"]
     parts += [f"{row.tflops:.0f} TFLOP/s"] if row.tflops else []
-    parts += [f"{row.counted.cycles / 1e6:.3f} M cycles, tensor core {row.counted.tensor:.1f}%"] if row.counted else []
+    parts += (
+        [f"{row.counted.cycles / 1e6:.3f} M cycles, tensor core {row.counted.tensor:.1f}%"]
+        if row.counted
+        else []
+    )
     parts += [] if row.name == TWILL else [f"twill is {one.ratio(row.name):.3f} times as fast"]
     parts += [f"with {named(one.triton)}"] if row.name == "triton" and one.triton else []
     return "  ".join(parts)
@@ -47,8 +51,9 @@ def _loop(loop: Steady) -> list[str]:
     off = loop.predicted / loop.measured - 1
     first, last = loop.trips
     return [
-        f"{loop.path}: {loop.measured:.0f} cycles per iteration measured, {loop.predicted:.0f} predicted ({off:+.1%}), "
-        f"{loop.scheduled} scheduled; from runs of {first} and {last} iterations, one thread block per SM"
+        f"{loop.path}: {loop.measured:.0f} cycles per iteration measured, {loop.predicted:.0f} predicted"
+        f" ({off:+.1%}), {loop.scheduled} scheduled; from runs of {first} and {last} iterations, one thread"
+        " block per SM"
     ]
 
 
@@ -59,7 +64,11 @@ def document(report: Report) -> str:
 
 def record(reports: Mapping[str, Report]) -> dict[str, Any]:
     """The machine, then every report by its name."""
-    return {"schema": SCHEMA, "machine": machine(), "reports": {name: asdict(report) for name, report in reports.items()}}
+    return {
+        "schema": SCHEMA,
+        "machine": machine(),
+        "reports": {name: asdict(report) for name, report in reports.items()},
+    }
 
 
 def machine() -> dict[str, str]:
@@ -68,4 +77,9 @@ def machine() -> dict[str, str]:
 
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     driver = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split("\n")[0].strip()
-    return {"gpu": torch.cuda.get_device_name(0), "driver": driver, "cuda": str(torch.version.cuda), "pytorch": torch.__version__}
+    return {
+        "gpu": torch.cuda.get_device_name(0),
+        "driver": driver,
+        "cuda": str(torch.version.cuda),
+        "pytorch": torch.__version__,
+    }

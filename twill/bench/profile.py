@@ -1,9 +1,8 @@
 # pyright: basic
 """SM cycles by Nsight Compute: steadier than time, which drifts with temperature and the power limit.
 
-Takes a request; runs the contenders once more in a process of their own (`twill.bench.profile_target`) under `ncu`;
-gives their cycles. Contenders
-are told apart by the sleeping kernels between them.
+Takes a request; runs the contenders once more in a process of their own (`twill.bench.profile_target`) under
+`ncu`; gives their cycles. Contenders are told apart by the sleeping kernels between them.
 """
 
 import csv
@@ -38,7 +37,16 @@ def available() -> bool:
 
 def counted(request: Request) -> Iterator[Counted]:
     """For each run of the request, in order. Raises TwillError where ncu cannot read the counters."""
-    command = ["ncu", "--csv", "--profile-from-start", "off", "--clock-control", "none", "--target-processes", "all"]
+    command = [
+        "ncu",
+        "--csv",
+        "--profile-from-start",
+        "off",
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "all",
+    ]
     command += [
         "--metrics",
         ",".join((CYCLES, TENSOR_ACTIVE, INSTRUCTIONS)),
@@ -50,7 +58,9 @@ def counted(request: Request) -> Iterator[Counted]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if done.returncode or not rows:
-        raise TwillError(f"ncu cannot count cycles: {(done.stderr or done.stdout).strip()[-400:]}", help="use --no-cycles")
+        raise TwillError(
+            f"ncu cannot count cycles: {(done.stderr or done.stdout).strip()[-400:]}", help="use --no-cycles"
+        )
     kernels = dict[str, dict[str, str]]()
     for row in csv.DictReader(rows):
         kernels.setdefault(row["ID"], {"name": row["Kernel Name"]})[row["Metric Name"]] = row["Metric Value"]
@@ -70,8 +80,12 @@ def _sections(kernels: Sequence[dict[str, str]]) -> Iterator[Counted]:
 
 def _sum(kernels: Sequence[dict[str, str]]) -> Counted:
     cycles = [_number(kernel[CYCLES]) for kernel in kernels]
-    busy = sum(part * _number(kernel[TENSOR_ACTIVE]) for part, kernel in zip(cycles, kernels, strict=True)) / sum(cycles)
-    return Counted(round(sum(cycles)), round(busy, 1), round(sum(_number(kernel[INSTRUCTIONS]) for kernel in kernels)))
+    busy = sum(
+        part * _number(kernel[TENSOR_ACTIVE]) for part, kernel in zip(cycles, kernels, strict=True)
+    ) / sum(cycles)
+    return Counted(
+        round(sum(cycles)), round(busy, 1), round(sum(_number(kernel[INSTRUCTIONS]) for kernel in kernels))
+    )
 
 
 def _number(text: str) -> float:

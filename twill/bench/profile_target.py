@@ -4,8 +4,8 @@
 
     python -m twill.bench.profile_target '{"spec": "kernels.py:gemm", "folder": "build", ...}'
 
-Between cudaProfilerStart and cudaProfilerStop, a kernel that sleeps for a moment stands before each contender and after the last of a
-shape.
+Between cudaProfilerStart and cudaProfilerStop, a kernel that sleeps for a moment stands before each contender
+and after the last of a shape.
 """
 
 import json

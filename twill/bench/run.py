@@ -2,7 +2,8 @@
 # pyright: reportMissingImports=false
 """One kernel measured on all its shapes: values, time against its peers, predicted and measured cycles.
 
-Takes what a user names, and where it was built; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises TwillError where a value is wrong.
+Takes what a user names, and where it was built; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises
+TwillError where a value is wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,10 +124,12 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
     return Report(lineup.bench.kernel, tuple(timed), steady, kernel.warnings)
 
 
-# --- values and time --------------------------------------------------------------------------------------------------
+# --- values and time --------------------------------------------------------------------------------------
 
 
-def _timed(lineup: Field, case: Case, shape: Shape, triton: Mapping[str, Any] | None, rounds: int) -> Measured:
+def _timed(
+    lineup: Field, case: Case, shape: Shape, triton: Mapping[str, Any] | None, rounds: int
+) -> Measured:
     names = (TWILL, *case.peers, *([TRITON] if triton else []))
     contenders = lineup.all(case, triton or {})
     errors = values(lineup, case)
@@ -140,15 +143,21 @@ def _tflops(case: Case, ms: Spread) -> float | None:
 
 
 def values(lineup: Field, case: Case) -> dict[str, float]:
-    """Run the kernel on poisoned outputs; relative errors of the outputs. Raises TwillError where one is too large."""
+    """Run the kernel on poisoned outputs; relative errors of the outputs. Raises TwillError where one is too
+    large."""
     case.poison()
     lineup.own(case)()
     compared = case.reference() if case.reference else _by_triton(lineup, case)
     errors = {name: _error(*pair) for name, pair in compared.items()}
-    wrong = [name for name, (found, _) in compared.items() if not errors[name] <= (case.tolerance or _tolerance(found))]
+    wrong = [
+        name
+        for name, (found, _) in compared.items()
+        if not errors[name] <= (case.tolerance or _tolerance(found))
+    ]
     if wrong:
         raise TwillError(
-            f"{lineup.bench.kernel} computes a wrong {wrong[0]}: relative error {errors[wrong[0]]:.1e}", help="please report this"
+            f"{lineup.bench.kernel} computes a wrong {wrong[0]}: relative error {errors[wrong[0]]:.1e}",
+            help="please report this",
         )
     return errors
 
@@ -170,15 +179,21 @@ def _tolerance(found: Any) -> float:
     return TOLERANCE.get(of_torch(found.dtype), 0.0)
 
 
-# --- cycles -----------------------------------------------------------------------------------------------------------
+# --- cycles -----------------------------------------------------------------------------------------------
 
 
-def _counted(request: Request, timed: Sequence[Measured], ends: Sequence[Shape]) -> tuple[list[Measured], tuple[int, ...]]:
-    """With the cycles that ncu counts; and those of one thread block per SM on the first and the last shape of the kernel's file."""
+def _counted(
+    request: Request, timed: Sequence[Measured], ends: Sequence[Shape]
+) -> tuple[list[Measured], tuple[int, ...]]:
+    """With the cycles that ncu counts; and those of one thread block per SM on the first and the last shape
+    of the kernel's file."""
     runs = [Runs(one.shape, tuple(row.name for row in one.contenders), one.triton or {}) for one in timed]
     runs += [Runs(shape, (WAVE,), {}) for shape in ends]
     counted = iter(profile.counted(replace(request, runs=tuple(runs))))
-    found = [replace(one, contenders=tuple(replace(row, counted=next(counted)) for row in one.contenders)) for one in timed]
+    found = [
+        replace(one, contenders=tuple(replace(row, counted=next(counted)) for row in one.contenders))
+        for one in timed
+    ]
     return found, tuple(one.cycles for one in counted)
 
 
@@ -187,26 +202,34 @@ Counts = Mapping[str, int]
 
 
 def _counts(lineup: Field, module: Module, shape: Shape) -> Counts:
-    """The most iterations of each loop that a thread block takes, where every SM has one; empty where they are not known beforehand."""
+    """The most iterations of each loop that a thread block takes, where every SM has one; empty where they
+    are not known beforehand."""
     case = lineup.case(shape)
     case = replace(case, arguments=expanded(lineup.kernel.manifest, case.arguments))
     found = {loop.path: loop for loop in loops(module)}
     try:
-        return {one.path: max(_trips(found[one.path], case, one_wave(case.grid))) for one in lineup.kernel.manifest.loops}
+        return {
+            one.path: max(_trips(found[one.path], case, one_wave(case.grid)))
+            for one in lineup.kernel.manifest.loops
+        }
     except TwillError:
         return {}
 
 
 def _steady(manifest: Manifest, counts: Sequence[Counts], waves: Sequence[float]) -> tuple[Steady, ...]:
-    """Of the loop whose trip count changes from the first to the last shape, where it is one: the difference of the runs by that of their
-    iterations, in which begin and end cancel out."""
+    """Of the loop whose trip count changes from the first to the last shape, where it is one: the difference
+    of the runs by that of their iterations, in which begin and end cancel out."""
     (first, last), (before, after) = counts, waves
     changed = [loop for loop in manifest.loops if first.get(loop.path) != last.get(loop.path)]
     if len(changed) != 1:
         return ()
     (loop,) = changed
     ends = first[loop.path], last[loop.path]
-    return (Steady(loop.path, loop.scheduled, loop.simulated, round((after - before) / (ends[1] - ends[0]), 1), ends),)
+    return (
+        Steady(
+            loop.path, loop.scheduled, loop.simulated, round((after - before) / (ends[1] - ends[0]), 1), ends
+        ),
+    )
 
 
 def _trips(loop: Loop, case: Case, grid: tuple[int, ...]) -> list[int]:
@@ -220,7 +243,8 @@ def _trips(loop: Loop, case: Case, grid: tuple[int, ...]) -> list[int]:
 
 
 def _scalars(function: Function, case: Case, grid: tuple[int, ...]) -> Iterator[tuple[int, float]]:
-    """Numbers among the arguments, by value id; in a kernel that walks over its grid, the extents of that are some."""
+    """Numbers among the arguments, by value id; in a kernel that walks over its grid, the extents of that are
+    some."""
     for value, marks in zip(function.args, function.arg_attributes, strict=True):
         axis = marks.get(GRID)
         number = (*grid, 1, 1)[axis] if isinstance(axis, int) else case.arguments.get(value.name.lstrip("%"))

@@ -1,7 +1,8 @@
 """The command line. Modules of this package parse options, call the library and print; they hold no logic.
 
-Each command is imported when it runs, so that `twill --help` is fast. Exit status: 0 done, 2 bad input, 3 proven infeasible, 4 stopped
-at a limit with the best answer and its bound, 70 a defect of Twill, 130 interrupted.
+Each command is imported when it runs, so that `twill --help` is fast. Exit status: 0 done, 2 bad input, 3
+proven infeasible, 4 stopped at a limit with the best answer and its bound, 70 a defect of Twill, 130
+interrupted.
 """
 
 import logging
@@ -35,7 +36,8 @@ COMMANDS = {
     "doctor": "Show what is installed, and what it enables.",
     "cache": "List or clear the cache of built kernels.",
 }
-"""The commands in the order of `twill --help`. Command NAME is the function NAME of the module twill.cli.NAME."""
+"""The commands in the order of `twill --help`. Command NAME is the function NAME of the module
+twill.cli.NAME."""
 
 INTERRUPTED = 130
 INTERNAL = 70
@@ -53,7 +55,9 @@ class _Lazy(click.Group):
             return None
         return getattr(import_module(f"twill.cli.{cmd_name}"), cmd_name)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             close = get_close_matches(args[0], COMMANDS, 2)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
@@ -106,7 +110,8 @@ def main() -> None:
 
 
 def run(arguments: list[str], errors: TextIO | None = None) -> int:
-    """Run one command and return its exit status. Error messages go to `errors`, by default standard error."""
+    """Run one command and return its exit status. Error messages go to `errors`, by default standard
+    error."""
     stream: TextIO = errors or sys.stderr
     try:
         with _notes(stream):

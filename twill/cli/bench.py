@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Pair, generate_options, input_options, inputs, program_options, what_if_options
+from twill.cli.options import (
+    Command,
+    Pair,
+    generate_options,
+    input_options,
+    inputs,
+    program_options,
+    what_if_options,
+)
 
 
 class _Shape(click.ParamType[dict[str, int]]):
@@ -16,7 +24,10 @@ class _Shape(click.ParamType[dict[str, int]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
         pair = Pair("NAME=SIZE", int)
-        return {name: int(str(size)) for name, size in (pair.convert(part, param, ctx) for part in str(value).split(","))}
+        return {
+            name: int(str(size))
+            for name, size in (pair.convert(part, param, ctx) for part in str(value).split(","))
+        }
 
 
 @click.command(cls=Command, short_help="Measure a generated kernel on a Hopper GPU.")
@@ -30,11 +41,21 @@ class _Shape(click.ParamType[dict[str, int]]):
     metavar="DIR",
     help="Folder of a kernel that twill codegen built.",
 )
-@click.option("--shape", "shapes", multiple=True, type=_Shape(), help="Shape to measure instead of the shapes in the file; repeatable.")
-@click.option("--rounds", type=click.IntRange(min=2), default=15, show_default=True, help="Measurements per contender.")
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    type=_Shape(),
+    help="Shape to measure instead of the shapes in the file; repeatable.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=2), default=15, show_default=True, help="Measurements per contender."
+)
 @click.option("--triton/--no-triton", default=True, help="Also measure the kernel as Triton compiles it.")
 @click.option("--cycles/--no-cycles", default=True, help="Count SM cycles with ncu, where it is installed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (twill.bench/1) instead of tables.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document (twill.bench/1) instead of tables."
+)
 def bench(
     spec: str,
     built: Path | None,
@@ -45,10 +66,12 @@ def bench(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Schedule, generate and build SPEC, a FILE.py:FUNCTION or a captured kernel (FILE.json:NAME), and measure it.
+    """Schedule, generate and build SPEC, a FILE.py:FUNCTION or a captured kernel (FILE.json:NAME), and
+    measure it.
 
-    First compares the outputs, which are filled with NaN before the launch, with a reference. Then compares time with the peers in the
-    file's BENCH table and with the kernel as Triton compiles it, and predicted with measured cycles per iteration.
+    First compares the outputs, which are filled with NaN before the launch, with a reference. Then compares
+    time with the peers in the file's BENCH table and with the kernel as Triton compiles it, and predicted
+    with measured cycles per iteration.
 
     Needs PyTorch, Triton and a Hopper GPU.
 
@@ -63,6 +86,8 @@ def bench(
 
     ready()
     requested = inputs(spec, options)
-    folder = built or worker.watched(lambda on_progress: build(requested, generate_options(options), on_progress))
+    folder = built or worker.watched(
+        lambda on_progress: build(requested, generate_options(options), on_progress)
+    )
     report = measured(requested, folder, Wanted(shapes, rounds, triton, cycles))
     click.echo(document(report) if as_json else text(report))

@@ -29,7 +29,9 @@ def list_cache() -> None:
         when = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
         click.echo(f"{when}  {_size(path):>9}  {_name(path):<24}  {path}")
     total = sum(_bytes(path) for path in entries)
-    click.echo(f"{len(entries)} kernel{'' if len(entries) == 1 else 's'}, {_shown(total)}, in {cache_folder()}")
+    click.echo(
+        f"{len(entries)} kernel{'' if len(entries) == 1 else 's'}, {_shown(total)}, in {cache_folder()}"
+    )
 
 
 @cache.command()

@@ -7,13 +7,23 @@ import click
 from twill.cli.run import child
 
 
-@click.command(short_help="Record the Triton kernels that a program launches.", context_settings={"ignore_unknown_options": True})
+@click.command(
+    short_help="Record the Triton kernels that a program launches.",
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("capture.json"), show_default=True, metavar="FILE")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("capture.json"),
+    show_default=True,
+    metavar="FILE",
+)
 @click.pass_context
 def capture(ctx: click.Context, command: tuple[str, ...], out: Path) -> None:
-    """Run COMMAND, and the Python programs that it starts, and record every Triton kernel with a dot that they launch: types, constants,
-    options, grids and shapes. `FILE:NAME` then names a kernel to the other commands, so that nobody writes a signature.
+    """Run COMMAND, and the Python programs that it starts, and record every Triton kernel with a dot that
+    they launch: types, constants, options, grids and shapes. `FILE:NAME` then names a kernel to the other
+    commands, so that nobody writes a signature.
 
     \b
     twill capture -- python bench.py
@@ -30,6 +40,9 @@ def capture(ctx: click.Context, command: tuple[str, ...], out: Path) -> None:
     kernels = merge(out)
     for kernel in kernels:
         count = sum(launch["count"] for launch in kernel["launches"]) + kernel["more"]
-        click.echo(f"{kernel['id']} ({kernel['configuration']}): {count} launches, {len(kernel['launches'])} different ones")
+        click.echo(
+            f"{kernel['id']} ({kernel['configuration']}): {count} launches, {len(kernel['launches'])}"
+            " different ones"
+        )
     click.echo(f"wrote {out}: {len(kernels)} kernels", err=True)
     ctx.exit(status)

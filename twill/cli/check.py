@@ -18,21 +18,31 @@ if TYPE_CHECKING:
 @click.argument("spec")
 @input_options
 @what_if_options
-@click.option("--prove", is_flag=True, help="Refute the interval below the answer again, with an engine other than the recorded one.")
-@click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For --prove.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Refute the interval below the answer again, with an engine other than the recorded one.",
+)
+@click.option(
+    "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For --prove."
+)
 @click.pass_context
-def check(ctx: click.Context, schedule: str, spec: str, prove: bool, time_limit: float, **options: Any) -> None:
+def check(
+    ctx: click.Context, schedule: str, spec: str, prove: bool, time_limit: float, **options: Any
+) -> None:
     """Verify SCHEDULE, a schedule.json, against SPEC, the kernel or graph that it was made from.
 
-    The command builds the problem from SPEC again, for the machine named in the schedule unless --machine or --arch names another. It
-    checks every rule on the numbers, computes the bounds again, and checks that the status follows from the evidence. Repeat the
-    what-if options that the schedule was made with. Notes, reasons and times are the writer's and are not checked. A schedule made
-    with --modulo-only is checked against dependences and units alone.
+    The command builds the problem from SPEC again, for the machine named in the schedule unless --machine or
+    --arch names another. It checks every rule on the numbers, computes the bounds again, and checks that the
+    status follows from the evidence. Repeat the what-if options that the schedule was made with. Notes,
+    reasons and times are the writer's and are not checked. A schedule made with --modulo-only is checked
+    against dependences and units alone.
 
     \b
     twill check out/schedule.json kernel.ttgir
 
-    Exit status: 0 all rules hold, 1 a rule is broken or --prove found a smaller interval, 2 bad input, 4 --prove reached its time limit.
+    Exit status: 0 all rules hold, 1 a rule is broken or --prove found a smaller interval, 2 bad input, 4
+    --prove reached its time limit.
     """
     from twill.files import load, read_schedule
     from twill.verify import check_document
@@ -42,7 +52,7 @@ def check(ctx: click.Context, schedule: str, spec: str, prove: bool, time_limit:
     if not spec.endswith(".json"):
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
-    (case, *_) = prepared(inputs(spec, options))
+    case, *_ = prepared(inputs(spec, options))
     violations = check_document(document, case.problem)
     for violation in violations:
         click.echo(str(violation))
@@ -66,7 +76,10 @@ def _proved(document: "ScheduleDocument", problem: "Problem", time_limit: float)
     if found is None:
         click.echo("proof: a bound refutes every smaller interval; it was computed again")
         return 0
-    where = f"interval {found.interval} with up to {found.max_in_flight} iterations in flight, refuted by {found.recorded}"
+    where = (
+        f"interval {found.interval} with up to {found.max_in_flight} iterations in flight, refuted by"
+        f" {found.recorded}"
+    )
     if found.contradicted:
         click.echo(f"proof: {where}, has a schedule, found by {found.by}: please report this")
         return 1

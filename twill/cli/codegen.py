@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Folder, generate_options, input_options, inputs, program_options, what_if_options
+from twill.cli.options import (
+    Command,
+    Folder,
+    generate_options,
+    input_options,
+    inputs,
+    program_options,
+    what_if_options,
+)
 
 if TYPE_CHECKING:
     from twill.generate import Generated
@@ -21,15 +29,21 @@ if TYPE_CHECKING:
 @what_if_options
 @program_options
 @click.option("--build/--no-build", default=None, help="Run nvcc; the default where nvcc is installed.")
-@click.option("--check/--no-check", default=True, help="Run the warp programs on small problems before anything is written (the default).")
+@click.option(
+    "--check/--no-check",
+    default=True,
+    help="Run the warp programs on small problems before anything is written (the default).",
+)
 @click.option("--out", type=Folder(), default=Path("build"), metavar="DIR", show_default=True)
-@click.option("--dump", type=Folder(), metavar="DIR", help="Write the program after each pass of lowering to DIR.")
+@click.option(
+    "--dump", type=Folder(), metavar="DIR", help="Write the program after each pass of lowering to DIR."
+)
 def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | None, **options: Any) -> None:
     """Schedule the loops of SPEC and generate a kernel for sm_90a.
 
-    Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)` reads), warps.txt (the program of
-    each warp group), trace.json (their simulated timeline), the schedules, and report.html, which shows the CUDA (and the SASS, if built)
-    of every operation beside its TTGIR.
+    Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)`
+    reads), warps.txt (the program of each warp group), trace.json (their simulated timeline), the schedules,
+    and report.html, which shows the CUDA (and the SASS, if built) of every operation beside its TTGIR.
 
     \b
     twill codegen kernel.ttgir --arch sm90 --out build/
@@ -45,7 +59,10 @@ def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | 
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
             click.echo(f"wrote {path}", err=True)
     if made.checked and not made.checked.values:
-        reason = next((run.skipped for run in made.checked.runs if run.skipped), "the kernel writes nothing with the arguments tried")
+        reason = next(
+            (run.skipped for run in made.checked.runs if run.skipped),
+            "the kernel writes nothing with the arguments tried",
+        )
         click.echo(f"warning: no value of the kernel was checked: {reason}", err=True)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)

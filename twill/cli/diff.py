@@ -11,12 +11,17 @@ from twill.cli.options import Command, Folder
 @click.command(cls=Command, short_help="Compare two schedules.")
 @click.argument("before")
 @click.argument("after")
-@click.option("--out", type=Folder(), metavar="DIR", help="Write diff.svg and diff.png, both timelines, into this folder.")
+@click.option(
+    "--out",
+    type=Folder(),
+    metavar="DIR",
+    help="Write diff.svg and diff.png, both timelines, into this folder.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (twill.diff/1).")
 @click.pass_context
 def diff(ctx: click.Context, before: str, after: str, out: Path | None, as_json: bool) -> None:
-    """Compare two files written by twill schedule, such as of two machines, what-ifs or versions: interval, partition, moved operations and
-    changed costs.
+    """Compare two files written by twill schedule, such as of two machines, what-ifs or versions: interval,
+    partition, moved operations and changed costs.
 
     \b
     twill diff h100/schedule.json h200/schedule.json --out diff/

@@ -46,8 +46,16 @@ def _checks() -> Iterator[Check]:
     yield "python", f"{platform.python_version()} ({sys.executable})", "3.11 or newer"
     for module, package, enables in _SOLVERS:
         yield package, _package(package) if find_spec(module) else None, enables
-    yield "triton", _package("triton"), "Python kernels, Triton's cache, checks of annotated TTGIR (3.5 to 3.9)"
-    yield "nvcc", _output(["nvcc", "--version"], "release"), "twill codegen --build, twill.compile (12.4 or newer)"
+    yield (
+        "triton",
+        _package("triton"),
+        "Python kernels, Triton's cache, checks of annotated TTGIR (3.5 to 3.9)",
+    )
+    yield (
+        "nvcc",
+        _output(["nvcc", "--version"], "release"),
+        "twill codegen --build, twill.compile (12.4 or newer)",
+    )
     yield "nvdisasm", _disassembler(), "SASS in the report of twill codegen"
     yield "gpu", _gpu(), "twill bench, running kernels (Hopper)"
     yield "ncu", _output(["ncu", "--version"], "Version"), "SM cycles in twill bench"

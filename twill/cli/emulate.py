@@ -24,10 +24,27 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 @click.command(cls=Command, short_help="Execute PTX on the CPU: values, hazards, races, deadlocks.")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--arg", "numbers", multiple=True, type=Pair("NAME=VALUE", float), help="Value of a scalar argument; repeatable.")
-@click.option("--grid", callback=_triple, default="1", metavar="X,Y,Z", show_default=True, help="Size of the launch grid.")
-@click.option("--pid", callback=_triple, default=None, metavar="X,Y,Z", help="Execute only this program of the grid.")
-@click.option("--integers", is_flag=True, help="Fill arrays with small integers, whose sums are exact in any order.")
+@click.option(
+    "--arg",
+    "numbers",
+    multiple=True,
+    type=Pair("NAME=VALUE", float),
+    help="Value of a scalar argument; repeatable.",
+)
+@click.option(
+    "--grid",
+    callback=_triple,
+    default="1",
+    metavar="X,Y,Z",
+    show_default=True,
+    help="Size of the launch grid.",
+)
+@click.option(
+    "--pid", callback=_triple, default=None, metavar="X,Y,Z", help="Execute only this program of the grid."
+)
+@click.option(
+    "--integers", is_flag=True, help="Fill arrays with small integers, whose sums are exact in any order."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the arrays.")
 @click.option(
     "--random",
@@ -37,31 +54,67 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     metavar="N",
     help="Also run N random asynchronous schedules.",
 )
-@click.option("--processors", type=click.IntRange(min=1), default=1, show_default=True, help="Multiprocessors, for persistent kernels.")
 @click.option(
-    "--ptx", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the compiled PTX, whose lines are reported."
+    "--processors",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Multiprocessors, for persistent kernels.",
+)
+@click.option(
+    "--ptx",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the compiled PTX, whose lines are reported.",
 )
 @click.option("--kernel", metavar="NAME", help="Kernel of a .ptx or .cu file that has several.")
-@click.option("--block", callback=_triple, default=None, metavar="X,Y,Z", help="Threads of a CTA, where the .ptx or .cu file does not say.")
-@click.option("--cluster", callback=_triple, default=None, metavar="X,Y,Z", help="CTAs of a cluster, for a .ptx or .cu file.")
-@click.option("--shared", type=click.IntRange(min=0), default=0, metavar="BYTES", help="Dynamic shared memory, for a .ptx or .cu file.")
-@click.option("--unfenced-mbarriers", "lenient", is_flag=True, help="Accept mbarrier.init with no fence before copies, as Triton emits.")
+@click.option(
+    "--block",
+    callback=_triple,
+    default=None,
+    metavar="X,Y,Z",
+    help="Threads of a CTA, where the .ptx or .cu file does not say.",
+)
+@click.option(
+    "--cluster",
+    callback=_triple,
+    default=None,
+    metavar="X,Y,Z",
+    help="CTAs of a cluster, for a .ptx or .cu file.",
+)
+@click.option(
+    "--shared",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="BYTES",
+    help="Dynamic shared memory, for a .ptx or .cu file.",
+)
+@click.option(
+    "--unfenced-mbarriers",
+    "lenient",
+    is_flag=True,
+    help="Accept mbarrier.init with no fence before copies, as Triton emits.",
+)
 @click.option(
     "--param",
     "parameters",
     multiple=True,
     metavar="VALUE",
-    help="Parameter of a .ptx or .cu file, in order: TYPE[SIZE] for a random array, as f16[4096]; else a number.",
+    help=(
+        "Parameter of a .ptx or .cu file, in order: TYPE[SIZE] for a random array, as f16[4096]; else a"
+        " number."
+    ),
 )
 def emulate(path: Path, **options: Any) -> None:
     """Execute a kernel instruction by instruction, without a GPU.
 
-    PATH is a folder that `twill codegen` wrote: its kernel.cu is compiled to PTX (nvcc is needed), launched by its own launcher, and
-    compared with a direct execution of its TTGIR on random arrays. Or PATH is a .ptx or .cu file, of anyone: parameters are given with
-    --param, and the kernel is only checked for hazards.
+    PATH is a folder that `twill codegen` wrote: its kernel.cu is compiled to PTX (nvcc is needed), launched
+    by its own launcher, and compared with a direct execution of its TTGIR on random arrays. Or PATH is a .ptx
+    or .cu file, of anyone: parameters are given with --param, and the kernel is only checked for hazards.
 
-    Asynchronous operations take effect as late as the memory model allows, so that a missing wait, fence or arrival shows as a wrong
-    value or as a report with its PTX line: races, undefined values, missing proxy fences, deadlocks, accesses out of bounds.
+    Asynchronous operations take effect as late as the memory model allows, so that a missing wait, fence or
+    arrival shows as a wrong value or as a report with its PTX line: races, undefined values, missing proxy
+    fences, deadlocks, accesses out of bounds.
 
     \b
     twill emulate build/ --arg M=256 --arg N=256 --arg K=256 --grid 2
@@ -82,7 +135,13 @@ def _build(path: Path, options: Mapping[str, Any]) -> None:
     programs = (options["pid"],) if options["pid"] is not None else None
     for schedule in range(options["schedules"] + 1):
         request = Request(
-            dict(options["numbers"]), options["grid"], programs, options["integers"], options["seed"], schedule, options["processors"]
+            dict(options["numbers"]),
+            options["grid"],
+            programs,
+            options["integers"],
+            options["seed"],
+            schedule,
+            options["processors"],
         )
         compared = run(build, request)
         shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
@@ -90,11 +149,15 @@ def _build(path: Path, options: Mapping[str, Any]) -> None:
         different = wrong(build, compared)
         if different is not None:
             raise TwillError(
-                f"the generated code computes another {different.argument} than the TTGIR: relative error {different.error:.1e}",
+                f"the generated code computes another {different.argument} than the TTGIR: relative error"
+                f" {different.error:.1e}",
                 help="please report this",
             )
         if not any(one.values for one in compared):
-            raise TwillError("no value was compared: the kernel writes nothing", help="give larger scalar arguments with --arg")
+            raise TwillError(
+                "no value was compared: the kernel writes nothing",
+                help="give larger scalar arguments with --arg",
+            )
 
 
 def _write(module: "Module", path: Path | None) -> None:
@@ -115,7 +178,10 @@ def _file(path: Path, options: Mapping[str, Any]) -> None:
     _write(module, options["ptx"])
     kernel = module.kernel(options["kernel"])
     for schedule in range(options["schedules"] + 1):
-        given = [parameter(text, i, options["seed"], options["integers"]) for i, text in enumerate(options["parameters"])]
+        given = [
+            parameter(text, i, options["seed"], options["integers"])
+            for i, text in enumerate(options["parameters"])
+        ]
         kernel.launch(
             options["grid"],
             given,

@@ -18,14 +18,33 @@ if TYPE_CHECKING:
 @click.argument("spec")
 @input_options
 @what_if_options
-@click.option("--time-limit", type=Seconds(), default=10.0, show_default=True, metavar="SECONDS", help="Time limit per query.")
-@click.option("--total", type=Seconds(), default=120.0, show_default=True, metavar="SECONDS", help="No query starts after this.")
-@click.option("--pairs", type=click.IntRange(0, 100), default=3, show_default=True, help="Pairs of changes to solve.")
-@click.option("--out", type=Folder(), metavar="DIR", help="Write report.html with the explanation into this folder.")
+@click.option(
+    "--time-limit",
+    type=Seconds(),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit per query.",
+)
+@click.option(
+    "--total",
+    type=Seconds(),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="No query starts after this.",
+)
+@click.option(
+    "--pairs", type=click.IntRange(0, 100), default=3, show_default=True, help="Pairs of changes to solve."
+)
+@click.option(
+    "--out", type=Folder(), metavar="DIR", help="Write report.html with the explanation into this folder."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per loop (twill.explain/1).")
 def explain(spec: str, out: Path | None, as_json: bool, **options: Any) -> None:
-    """Show what bounds the loops of SPEC: the lower bound of each unit and each circuit of dependences. Then lift each unit, circuit and
-    limit one at a time, and the most promising pairs, and schedule the loop again to show what each of them costs.
+    """Show what bounds the loops of SPEC: the lower bound of each unit and each circuit of dependences. Then
+    lift each unit, circuit and limit one at a time, and the most promising pairs, and schedule the loop again
+    to show what each of them costs.
 
     \b
     twill explain kernel.ttgir --arch sm100

@@ -16,7 +16,8 @@ from twill.cli.options import Command, Folder, input_options, inputs, prepared, 
 def graph(spec: str, out: Path, **options: Any) -> None:
     """Draw the dependence graph of the loops of SPEC, print its lower bounds, and write it as a graph file.
 
-    Writes graph.svg, graph.png, graph.dot, costs.txt (every cost with its source) and loop.graph.json (input for `twill schedule`).
+    Writes graph.svg, graph.png, graph.dot, costs.txt (every cost with its source) and loop.graph.json (input
+    for `twill schedule`).
 
     \b
     twill graph kernel.ttgir --arch sm100 --out drawings/

@@ -1,7 +1,7 @@
 """Exceptions that no input should cause, as one error with the operation that was worked on.
 
-Takes an exception with its traceback; gives an `InternalError`. The operation is the innermost one that a local variable of a frame of
-the traceback refers to.
+Takes an exception with its traceback; gives an `InternalError`. The operation is the innermost one that a
+local variable of a frame of the traceback refers to.
 """
 
 import traceback
@@ -13,7 +13,8 @@ from twill.ir.loop import Loop, Module, Op
 
 
 def guarded(problem: Exception) -> Exception:
-    """What to show of an exception: itself, where it says what is wrong with the input or the system; an `InternalError` otherwise."""
+    """What to show of an exception: itself, where it says what is wrong with the input or the system; an
+    `InternalError` otherwise."""
     if isinstance(problem, TwillError | OSError):
         return problem
     frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]

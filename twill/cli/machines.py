@@ -9,7 +9,8 @@ from twill.ir.machine import Cost, Machine
 
 @click.group(short_help="List the machine models, or show one.")
 def machines() -> None:
-    """The machine models that loops can be scheduled for. Each is a TOML file in which every number has a source.
+    """The machine models that loops can be scheduled for. Each is a TOML file in which every number has a
+    source.
 
     \b
     twill machines list
@@ -25,7 +26,10 @@ def list_machines() -> None:
 
     found = [load(name) for name in available()]
     stands = {name: f"--arch {arch}" for arch, name in DEFAULTS.items()}
-    _table(("machine", "arch", "selected by", "description"), [(m.name, m.arch, stands.get(m.name, ""), m.description) for m in found])
+    _table(
+        ("machine", "arch", "selected by", "description"),
+        [(m.name, m.arch, stands.get(m.name, ""), m.description) for m in found],
+    )
 
 
 @machines.command()
@@ -41,12 +45,20 @@ def show(machine: str) -> None:
     click.echo()
     _table(("limit", "value"), [(name, str(getattr(found.limits, name))) for name in found.limits.__slots__])
     click.echo(f"source: {found.sources.get('limits', '')}\n")
-    _table(("cost", "elements per cycle", "latency", "issue", "source"), [_cost(name, cost) for name, cost in found.costs.items()])
+    _table(
+        ("cost", "elements per cycle", "latency", "issue", "source"),
+        [_cost(name, cost) for name, cost in found.costs.items()],
+    )
 
 
 def _units(machine: Machine) -> list[tuple[str, ...]]:
     return [
-        (unit.name, str(unit.capacity), "sum" if unit.aggregate else "each cycle", machine.sources.get(f"units.{unit.name}", ""))
+        (
+            unit.name,
+            str(unit.capacity),
+            "sum" if unit.aggregate else "each cycle",
+            machine.sources.get(f"units.{unit.name}", ""),
+        )
         for unit in machine.units.values()
     ]
 

@@ -40,7 +40,9 @@ class Pair(click.ParamType[tuple[str, object]]):
         self.name = name
         self.convert_value = convert_value
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, object]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, object]:
         name, equals, text = str(value).partition("=")
         if not equals or not name:
             self.fail(f"{value!r} is not of the form {self.name}", param, ctx)
@@ -79,7 +81,8 @@ LONGEST = 255
 
 
 class Folder(click.Path):
-    """An output folder, created if needed; one that cannot be created or written to is an error before any search starts."""
+    """An output folder, created if needed; one that cannot be created or written to is an error before any
+    search starts."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
@@ -87,11 +90,19 @@ class Folder(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         folder = Path(str(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST or not part.isprintable() for part in folder.parts):
-            self.fail(f"{str(folder)[:60]!r} is no name for a folder: too long, or with control characters", param, ctx)
+            self.fail(
+                f"{str(folder)[:60]!r} is no name for a folder: too long, or with control characters",
+                param,
+                ctx,
+            )
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not there.is_dir():
             self.fail(f"cannot create {folder}: {there} is a file", param, ctx)
-        return folder if os.access(there, os.W_OK | os.X_OK) else self.fail(f"cannot write to {there}", param, ctx)
+        return (
+            folder
+            if os.access(there, os.W_OK | os.X_OK)
+            else self.fail(f"cannot write to {there}", param, ctx)
+        )
 
 
 class _Grouped(click.Option):
@@ -103,14 +114,17 @@ class _Grouped(click.Option):
 
 
 class Command(click.Command):
-    """A command whose `--help` lists its own options first, then each group of shared options under its title."""
+    """A command whose `--help` lists its own options first, then each group of shared options under its
+    title."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = dict[str, list[tuple[str, str]]]()
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None:
-                sections.setdefault(param.title if isinstance(param, _Grouped) else "Options", []).append(record)
+                sections.setdefault(param.title if isinstance(param, _Grouped) else "Options", []).append(
+                    record
+                )
         for title in sorted(sections, key=lambda title: title != "Options"):
             with formatter.section(title):
                 formatter.write_dl(sections[title])
@@ -148,7 +162,9 @@ input_options = _group(
         type=Pair("NAME=VALUE"),
         help="Argument or constexpr of a Python kernel; repeatable.",
     ),
-    _option("--loop", "loops", multiple=True, metavar="NAME", help="Loop to schedule, such as for.0; repeatable."),
+    _option(
+        "--loop", "loops", multiple=True, metavar="NAME", help="Loop to schedule, such as for.0; repeatable."
+    ),
     _option(
         "--no-rule",
         "switched_off",
@@ -238,4 +254,6 @@ def generate_options(options: Mapping[str, Any]) -> "GenerateOptions":
     from twill.warp.lower import Options
 
     lowering = Options(depths=dict(options["depths"]) | dict(options["slots"]))
-    return GenerateOptions(time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering)
+    return GenerateOptions(
+        time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering
+    )

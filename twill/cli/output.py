@@ -1,4 +1,5 @@
-"""The output files of a result: names and contents. Each content is a function, called only when the file is written."""
+"""The output files of a result: names and contents. Each content is a function, called only when the file is
+written."""
 
 import platform
 import shlex
@@ -33,7 +34,11 @@ def graph_files(case: Case, bounds: Bounds | None = None, solution: Solution | N
 
     picture = graph.picture(case.problem, bounds, solution)
     scene = graph.draw(picture)
-    return {"graph.dot": lambda: graph.dot(picture), "graph.svg": lambda: svg(scene), "graph.png": lambda: png(scene)}
+    return {
+        "graph.dot": lambda: graph.dot(picture),
+        "graph.svg": lambda: svg(scene),
+        "graph.png": lambda: png(scene),
+    }
 
 
 def text_files(case: Case, result: Result, options: Options, extra: Sequence[Dialect]) -> Contents:
@@ -52,12 +57,15 @@ def text_files(case: Case, result: Result, options: Options, extra: Sequence[Dia
     if solution:
         files["program.txt"] = lambda: program.text(case.problem, solution)
     if solution and module and loop and graph:
-        files["annotated.ttgir"] = lambda: _accepted(module, annotate(module, loop, graph, case.problem, solution, extra))
+        files["annotated.ttgir"] = lambda: _accepted(
+            module, annotate(module, loop, graph, case.problem, solution, extra)
+        )
     return files
 
 
 def _accepted(module: Module, text: str) -> str:
-    """The annotated text, once the installed Triton has parsed it. A Triton that cannot parse the original is not used."""
+    """The annotated text, once the installed Triton has parsed it. A Triton that cannot parse the original is
+    not used."""
     arch = (module.target or "").replace("cuda:", "sm")
     if find_spec("triton") is None or arch not in ("sm90", "sm100"):
         return text
@@ -65,7 +73,9 @@ def _accepted(module: Module, text: str) -> str:
 
     complaints = validate(text, arch)
     if complaints and not validate(module.text, arch):
-        raise TwillError(f"Triton cannot parse the annotated text: {complaints[0]}", help="please report this")
+        raise TwillError(
+            f"Triton cannot parse the annotated text: {complaints[0]}", help="please report this"
+        )
     return text
 
 
@@ -82,7 +92,9 @@ def drawings(case: Case, result: Result) -> Contents:
     return {**files, "report.html": lambda: page(result, context(case))}
 
 
-def context(case: Case, run: "Run | None" = None, cuda: str | None = None, sass: str | None = None) -> "Context":
+def context(
+    case: Case, run: "Run | None" = None, cuda: str | None = None, sass: str | None = None
+) -> "Context":
     """What the report shows beside the result: costs, source listings, and how the result was made."""
     from twill.report import listings
     from twill.report.page import Context
@@ -116,7 +128,8 @@ def _version(name: str) -> str | None:
 
 
 def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:
-    """Compute every content, then write all files or none. What the same command wrote there before and does not write now is deleted."""
+    """Compute every content, then write all files or none. What the same command wrote there before and does
+    not write now is deleted."""
     return write_set(folder, {name: content() for name, content in contents.items()}, *_running())
 
 
@@ -135,7 +148,9 @@ def _running() -> tuple[str, list[Path]]:
         for value in context.params.values()
         for word in (cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,))
     ]
-    return context.info_name or "", [Path(path) for word in words for path in (word, word.rpartition(":")[0]) if path]
+    return context.info_name or "", [
+        Path(path) for word in words for path in (word, word.rpartition(":")[0]) if path
+    ]
 
 
 def folder_of(out: Path, case: Case, several: bool) -> Path:

@@ -70,7 +70,8 @@ class _Line:
 
 @contextmanager
 def shown(name: str) -> Generator[Report]:
-    """A progress callback that shows the events of the search for loop `name`. It starts no thread before the first event."""
+    """A progress callback that shows the events of the search for loop `name`. It starts no thread before the
+    first event."""
     if not sys.stderr.isatty():
         yield _Log(name)
         return

@@ -7,17 +7,30 @@ import click
 from twill.diagnostics import TwillError
 
 
-@click.command(short_help="Run a program with Twill's kernels in place of Triton's.", context_settings={"ignore_unknown_options": True})
+@click.command(
+    short_help="Run a program with Twill's kernels in place of Triton's.",
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--background", is_flag=True, help="Run Triton's kernel until Twill's is built.")
 @click.option("--cached", is_flag=True, help="Build nothing: use what was built before.")
-@click.option("--verify", is_flag=True, help="Use no kernel whose first launch was not compared with Triton's.")
+@click.option(
+    "--verify", is_flag=True, help="Use no kernel whose first launch was not compared with Triton's."
+)
 @click.option("--no-measure", is_flag=True, help="Use Twill's kernel without timing it beside Triton's.")
 @click.option("--report/--no-report", default=True, help="List at the end which kernel ran, and why.")
 @click.pass_context
-def run(ctx: click.Context, command: tuple[str, ...], background: bool, cached: bool, verify: bool, no_measure: bool, report: bool) -> None:
-    """Run COMMAND, and the Python programs that it starts, with every launch of a @triton.jit kernel going to Twill's kernel where there
-    is one. See docs/triton.md.
+def run(
+    ctx: click.Context,
+    command: tuple[str, ...],
+    background: bool,
+    cached: bool,
+    verify: bool,
+    no_measure: bool,
+    report: bool,
+) -> None:
+    """Run COMMAND, and the Python programs that it starts, with every launch of a @triton.jit kernel going to
+    Twill's kernel where there is one. See docs/triton.md.
 
     \b
     twill run -- python train.py
@@ -32,7 +45,8 @@ def run(ctx: click.Context, command: tuple[str, ...], background: bool, cached: 
 
 
 def child(command: tuple[str, ...], variables: dict[str, str]) -> int:
-    """Runs a command to its end; gives its exit status, as a shell would. Raises TwillError where it cannot be started."""
+    """Runs a command to its end; gives its exit status, as a shell would. Raises TwillError where it cannot
+    be started."""
     try:
         status = subprocess.run(command, env=variables, check=False).returncode
     except OSError as error:

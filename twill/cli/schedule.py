@@ -24,7 +24,13 @@ from twill.inputs import Case
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
 
-PACKAGES: dict[Engine, str] = {"cpsat": "ortools", "sat": "pysat", "yices": "yices_api", "cbc": "pulp", "scip": "pyscipopt"}
+PACKAGES: dict[Engine, str] = {
+    "cpsat": "ortools",
+    "sat": "pysat",
+    "yices": "yices_api",
+    "cbc": "pulp",
+    "scip": "pyscipopt",
+}
 """The package that each engine imports."""
 
 EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
@@ -34,8 +40,16 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 @click.argument("spec")
 @input_options
 @what_if_options
-@click.option("--engine", type=click.Choice(get_args(Engine)), default="auto", show_default=True, help="Solver; auto is a portfolio.")
-@click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop.")
+@click.option(
+    "--engine",
+    type=click.Choice(get_args(Engine)),
+    default="auto",
+    show_default=True,
+    help="Solver; auto is a portfolio.",
+)
+@click.option(
+    "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop."
+)
 @click.option(
     "--max-in-flight",
     type=click.IntRange(1, 64),
@@ -43,11 +57,22 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
     help="At most N iterations in flight.  [default: 4, more where more help]",
 )
 @click.option("--copies", type=click.IntRange(1, 64), hidden=True)
-@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Run up to N solvers at once.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Run up to N solvers at once.",
+)
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
-@click.option("--explain/--no-explain", default=True, help="Find which limits keep the interval above the lower bound.")
+@click.option(
+    "--explain/--no-explain", default=True, help="Find which limits keep the interval above the lower bound."
+)
 @click.option("--out", type=Folder(), metavar="DIR", help="Write all results into this folder.")
-@click.option("--drawings/--no-drawings", "draw", default=True, help="With --out, draw and write report.html too.")
+@click.option(
+    "--drawings/--no-drawings", "draw", default=True, help="With --out, draw and write report.html too."
+)
 @click.option(
     "--triton",
     "dialects",
@@ -56,14 +81,18 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
     help="Also write the attributes of Triton's passes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print only the schedule, one line of JSON per loop.")
-@click.option("--reproducible", is_flag=True, help="Write every measured time as 0, so that the same input gives the same bytes.")
+@click.option(
+    "--reproducible",
+    is_flag=True,
+    help="Write every measured time as 0, so that the same input gives the same bytes.",
+)
 @click.pass_context
 def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     """Find the optimal joint software pipeline and warp specialization of the loops of SPEC.
 
-    SPEC is FILE.ttgir (or a dump); FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU); FILE.ttir (needs Triton too; Triton's
-    cache keeps the target and the options in the .json beside it); FILE.json:NAME (a kernel that twill capture recorded); or
-    FILE.graph.json (a dependence graph).
+    SPEC is FILE.ttgir (or a dump); FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU); FILE.ttir
+    (needs Triton too; Triton's cache keeps the target and the options in the .json beside it); FILE.json:NAME
+    (a kernel that twill capture recorded); or FILE.graph.json (a dependence graph).
 
     \b
     twill schedule kernel.ttgir --arch sm100
@@ -71,7 +100,8 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     twill schedule loop.graph.json --machine h200 --json
     twill schedule kernel.ttgir --arch sm100 --groups 3 --tmem 384    # what if
 
-    Exit status: 0 optimal, 2 bad input, 3 proven infeasible, 4 stopped at a limit with the best answer and its bound.
+    Exit status: 0 optimal, 2 bad input, 3 proven infeasible, 4 stopped at a limit with the best answer and
+    its bound.
     """
     search = Options(
         engine=options["engine"],
@@ -82,7 +112,9 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
         explain=options["explain"],
     )
     if search.engine in PACKAGES and find_spec(PACKAGES[search.engine]) is None:
-        raise click.BadParameter(f"the package {PACKAGES[search.engine]} is not installed", param_hint="--engine")
+        raise click.BadParameter(
+            f"the package {PACKAGES[search.engine]} is not installed", param_hint="--engine"
+        )
     began = time.monotonic()
     found = prepared(inputs(spec, options))
     read = time.monotonic() - began
@@ -91,7 +123,8 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
 
 
 def _one(case: Case, search: Options, read: float, several: bool, options: dict[str, Any]) -> int:
-    """Solve one loop, write and print the result, and return the exit status. `read`: seconds spent before the search."""
+    """Solve one loop, write and print the result, and return the exit status. `read`: seconds spent before
+    the search."""
     began = time.monotonic()
     result = _solve(case, search)
     seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Folder, Pair, generate_options, input_options, inputs, program_options, what_if_options
+from twill.cli.options import (
+    Command,
+    Folder,
+    Pair,
+    generate_options,
+    input_options,
+    inputs,
+    program_options,
+    what_if_options,
+)
 
 if TYPE_CHECKING:
     from twill.cli.output import Contents
@@ -32,18 +41,47 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
 @input_options
 @what_if_options
 @program_options
-@click.option("--arg", "numbers", multiple=True, type=Pair("NAME=VALUE", float), help="Value of a scalar argument; repeatable.")
-@click.option("--grid", callback=_triple, default="3,2", metavar="X,Y,Z", show_default=True, help="Size of the launch grid.")
-@click.option("--pid", callback=_triple, default="0,0", metavar="X,Y,Z", show_default=True, help="Program of the grid to simulate.")
-@click.option("--trips", type=click.IntRange(min=12), default=32, show_default=True, help="Loop iterations in the timed run.")
-@click.option("--out", type=Folder(), metavar="DIR", help="Output folder for warps.txt, trace.json and drawings.")
+@click.option(
+    "--arg",
+    "numbers",
+    multiple=True,
+    type=Pair("NAME=VALUE", float),
+    help="Value of a scalar argument; repeatable.",
+)
+@click.option(
+    "--grid",
+    callback=_triple,
+    default="3,2",
+    metavar="X,Y,Z",
+    show_default=True,
+    help="Size of the launch grid.",
+)
+@click.option(
+    "--pid",
+    callback=_triple,
+    default="0,0",
+    metavar="X,Y,Z",
+    show_default=True,
+    help="Program of the grid to simulate.",
+)
+@click.option(
+    "--trips",
+    type=click.IntRange(min=12),
+    default=32,
+    show_default=True,
+    help="Loop iterations in the timed run.",
+)
+@click.option(
+    "--out", type=Folder(), metavar="DIR", help="Output folder for warps.txt, trace.json and drawings."
+)
 def simulate(spec: str, out: Path | None, **options: Any) -> None:
-    """Schedule the loops of SPEC, lower them to one program per warp group, and run the programs without a GPU.
+    """Schedule the loops of SPEC, lower them to one program per warp group, and run the programs without a
+    GPU.
 
-    Compares values with a direct execution of the TTGIR on random tensors; checks every interleaving of the groups for small trip
-    counts, adversarial and random ones for larger trip counts; and predicts cycles per iteration. With --out, writes warps.txt (the
-    program of each group), trace.json (the timeline for Perfetto or chrome://tracing), and simulated.svg, .png and report.html (the
-    simulated run below the schedule).
+    Compares values with a direct execution of the TTGIR on random tensors; checks every interleaving of the
+    groups for small trip counts, adversarial and random ones for larger trip counts; and predicts cycles per
+    iteration. With --out, writes warps.txt (the program of each group), trace.json (the timeline for Perfetto
+    or chrome://tracing), and simulated.svg, .png and report.html (the simulated run below the schedule).
 
     \b
     twill simulate kernel.ttgir --arch sm90
@@ -54,7 +92,9 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
     from twill.warp.listing import text
 
     generated = worker.watched(
-        lambda on_progress: generate(inputs(spec, options), replace(generate_options(options), check=False), on_progress)
+        lambda on_progress: generate(
+            inputs(spec, options), replace(generate_options(options), check=False), on_progress
+        )
     )
     made = generated.program
     _values(made, options)
@@ -70,16 +110,24 @@ def _values(made: "Program", options: Mapping[str, Any]) -> None:
     from twill.diagnostics import TwillError
     from twill.simulate.compare import compare, scalars
 
-    grid = {f"{what}.{axis}": value for what in ("grid", "pid") for axis, value in zip("xyz", options[what], strict=True)}
+    grid = {
+        f"{what}.{axis}": value
+        for what in ("grid", "pid")
+        for axis, value in zip("xyz", options[what], strict=True)
+    }
     numbers = scalars(made.function, dict(options["numbers"]))
     compared = compare(made, numbers, grid)
     wrong = next((one for one in compared if not one.good), None)
     if wrong is not None:
-        raise TwillError(f"the warp programs compute a wrong {wrong.argument}: relative error {wrong.error:.1e}", help="please report this")
+        raise TwillError(
+            f"the warp programs compute a wrong {wrong.argument}: relative error {wrong.error:.1e}",
+            help="please report this",
+        )
     if not any(one.values for one in compared):
         given = ", ".join(f"{name}={value:g}" for name, value in numbers.items())
         raise TwillError(
-            f"no value was compared: with {given or 'no scalar arguments'} this program of the grid writes nothing finite",
+            f"no value was compared: with {given or 'no scalar arguments'} this program of the grid writes"
+            " nothing finite",
             help="choose arguments for which it does (--arg NAME=VALUE, --grid, --pid)",
         )
     shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
@@ -92,8 +140,15 @@ def _interleavings(made: "Program") -> None:
     explored = [explore(made, same(trips)) for trips in range(7)]
     runs = sum(adversaries(made, same(trips)) for trips in (16, 33))
     states = sum(one.states for one in explored)
-    every = "every interleaving" if all(one.complete for one in explored) else "as many interleavings as the limit allows"
-    click.echo(f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs: no hazard")
+    every = (
+        "every interleaving"
+        if all(one.complete for one in explored)
+        else "as many interleavings as the limit allows"
+    )
+    click.echo(
+        f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs:"
+        " no hazard"
+    )
 
 
 def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> "Predicted":
@@ -119,8 +174,12 @@ def _drawings(made: "Generated", predicted: "Predicted") -> "Contents":
     for case, one in zip(made.cases, made.loops, strict=True):
         steady = predicted.loops[one.loop.path]
         run = Run(tuple(event for event in predicted.events if event.loop == one.loop.op.index), steady)
-        both = stacked(scheduled(one.problem, one.solution), draw(one.problem, one.solution, run.events, steady))
+        both = stacked(
+            scheduled(one.problem, one.solution), draw(one.problem, one.solution, run.events, steady)
+        )
         prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
         files |= {f"{prefix}simulated.svg": partial(svg, both), f"{prefix}simulated.png": partial(png, both)}
-        files[f"{prefix}report.html"] = partial(page, made.results[one.loop.path], context(case, run, made.cuda))
+        files[f"{prefix}report.html"] = partial(
+            page, made.results[one.loop.path], context(case, run, made.cuda)
+        )
     return files

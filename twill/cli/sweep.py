@@ -30,15 +30,27 @@ LOG = "sweep.jsonl"
     help="Values of a constant: 64,128 or START:END:STEP; repeatable.",
 )
 @what_if_options
-@click.option("--keep", type=click.IntRange(min=1), default=8, show_default=True, help="Best configurations per arch.")
-@click.option("--time-limit", type=Seconds(), default=20.0, show_default=True, metavar="SECONDS", help="Time limit per loop.")
-@click.option("--out", type=Folder(), default=Path("sweep"), show_default=True, metavar="DIR", help="Output folder.")
+@click.option(
+    "--keep", type=click.IntRange(min=1), default=8, show_default=True, help="Best configurations per arch."
+)
+@click.option(
+    "--time-limit",
+    type=Seconds(),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit per loop.",
+)
+@click.option(
+    "--out", type=Folder(), default=Path("sweep"), show_default=True, metavar="DIR", help="Output folder."
+)
 def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, **options: Any) -> None:
     """Schedule SPEC, FILE.py:FUNCTION, for every combination of settings.
 
-    Ranks by multiply-adds per cycle of one SM in the steady state, ties by the load of the second busiest unit. A configuration whose
-    lower bound excludes it from the best ones is not solved. Writes sweep.csv, configs.py (a list of triton.Config per architecture, for
-    an autotuner) and sweep.jsonl, from which an interrupted sweep resumes.
+    Ranks by multiply-adds per cycle of one SM in the steady state, ties by the load of the second busiest
+    unit. A configuration whose lower bound excludes it from the best ones is not solved. Writes sweep.csv,
+    configs.py (a list of triton.Config per architecture, for an autotuner) and sweep.jsonl, from which an
+    interrupted sweep resumes.
 
     \b
     twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64:256:64
@@ -58,14 +70,19 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
             _append(log, outcome)
         click.echo(f"{len(found)}/{len(points)}  {_line(outcome)}", err=True)
     best = ranked(found.values())
-    for name, text in (("sweep.csv", _csv(best)), ("configs.py", triton_configs(best, archs, options["keep"]))):
+    for name, text in (
+        ("sweep.csv", _csv(best)),
+        ("configs.py", triton_configs(best, archs, options["keep"])),
+    ):
         write(out / name, text)
         click.echo(f"wrote {out / name}", err=True)
     for outcome in best[: options["keep"] * len(archs)]:
         click.echo(_line(outcome))
 
 
-def _outcomes(spec: str, points: Sequence["Configuration"], known: dict[str, "Outcome"], options: dict[str, Any]) -> Iterator["Outcome"]:
+def _outcomes(
+    spec: str, points: Sequence["Configuration"], known: dict[str, "Outcome"], options: dict[str, Any]
+) -> Iterator["Outcome"]:
     """The outcomes of the sweep; every search runs in a process that Ctrl-C kills."""
     from twill.cli.options import inputs
     from twill.ir.problem import Problem
@@ -105,7 +122,10 @@ def _append(log: Path, outcome: "Outcome") -> None:
 
 def _line(outcome: "Outcome") -> str:
     interval = f"{outcome.interval:.0f} cycles" if outcome.interval else outcome.note or "-"
-    return f"{outcome.rate:7.0f} MAC/cycle (bound {outcome.limit:.0f})  {outcome.key}  {outcome.status}  {interval}"
+    return (
+        f"{outcome.rate:7.0f} MAC/cycle (bound {outcome.limit:.0f})  {outcome.key}  {outcome.status} "
+        f" {interval}"
+    )
 
 
 def _csv(outcomes: Sequence["Outcome"]) -> str:

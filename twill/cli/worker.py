@@ -1,7 +1,8 @@
-"""Runs work in a child process, so that Ctrl-C stops it at once whatever a solver is doing, and no process is left behind.
+"""Runs work in a child process, so that Ctrl-C stops it at once whatever a solver is doing, and no process is
+left behind.
 
-The child leads a process group that includes the solvers it starts. An interruption kills the group. On systems without `fork` the
-work runs in this process instead.
+The child leads a process group that includes the solvers it starts. An interruption kills the group. On
+systems without `fork` the work runs in this process instead.
 """
 
 import os
@@ -24,10 +25,11 @@ Event = TypeVar("Event")
 
 
 def run(work: Callable[[Callable[[Event], None]], Result], on_event: Callable[[Event], None]) -> Result:
-    """`work(on_event)`, in a child; events and the result come back through a pipe, and an exception is raised here again.
+    """`work(on_event)`, in a child; events and the result come back through a pipe, and an exception is
+    raised here again.
 
-    Raises KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP, after killing the child and all that it started, and TwillError where the child
-    dies of something else.
+    Raises KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP, after killing the child and all that it started,
+    and TwillError where the child dies of something else.
     """
     if not hasattr(os, "fork"):
         return work(on_event)
@@ -52,7 +54,8 @@ def run(work: Callable[[Callable[[Event], None]], Result], on_event: Callable[[E
 
 
 def watched(work: Callable[[Callable[[str, Progress], None]], Result]) -> Result:
-    """`run` for work that searches for schedules, with its progress on standard error; each event comes with the name of its loop."""
+    """`run` for work that searches for schedules, with its progress on standard error; each event comes with
+    the name of its loop."""
     from twill.cli.progress import shown_by_name
 
     with shown_by_name() as show:
@@ -73,10 +76,16 @@ def _died(status: int) -> TwillError:
     if -status == signal.SIGKILL:
         return TwillError(
             "the solver process was killed before it had an answer",
-            help="it may have run out of memory: lower --max-in-flight or --time-limit, or use a machine with more memory",
+            help=(
+                "it may have run out of memory: lower --max-in-flight or --time-limit, or use a machine with"
+                " more memory"
+            ),
         )
     how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    return TwillError(f"the solver process {how} before it had an answer", help="try another --engine, and please report this")
+    return TwillError(
+        f"the solver process {how} before it had an answer",
+        help="try another --engine, and please report this",
+    )
 
 
 def _serve(work: Callable[[Callable[[Any], None]], Any], sender: Connection) -> None:
@@ -106,7 +115,8 @@ def _listen(receiver: Connection, on_event: Callable[[Any], None]) -> Any:
 
 
 def _end(child: int) -> int:
-    """Kill the child's process group and reap the child: its exit status, or the negated number of the signal that ended it."""
+    """Kill the child's process group and reap the child: its exit status, or the negated number of the signal
+    that ended it."""
     for kill, target in ((os.killpg, child), (os.kill, child)):
         try:
             kill(target, signal.SIGKILL)
@@ -116,7 +126,8 @@ def _end(child: int) -> int:
 
 
 class _Stoppable:
-    """Within this block SIGTERM and SIGHUP raise KeyboardInterrupt as Ctrl-C does, and Ctrl-C works in a background process too."""
+    """Within this block SIGTERM and SIGHUP raise KeyboardInterrupt as Ctrl-C does, and Ctrl-C works in a
+    background process too."""
 
     def __enter__(self) -> None:
         self.before = [(number, signal.signal(number, signal.default_int_handler)) for number in _SIGNALS]

@@ -1,7 +1,8 @@
 """The cost of one operation on one machine.
 
-Takes a `Work` and a `Machine`; gives a `Charge`: cycles on each unit, latency, issue time, and the formula that made them. Guarantees:
-an operation without a cost is an error that names the table to add, at the operation's line.
+Takes a `Work` and a `Machine`; gives a `Charge`: cycles on each unit, latency, issue time, and the formula
+that made them. Guarantees: an operation without a cost is an error that names the table to add, at the
+operation's line.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +32,9 @@ class Charge:
 
     def occupancy(self, machine: Machine) -> int:
         """The longest time on a unit that is taken exclusively."""
-        return max((cycles for unit, cycles in self.units.items() if not machine.units[unit].aggregate), default=0)
+        return max(
+            (cycles for unit, cycles in self.units.items() if not machine.units[unit].aggregate), default=0
+        )
 
 
 def charge(work: Work, machine: Machine) -> Charge:
@@ -40,14 +43,18 @@ def charge(work: Work, machine: Machine) -> Charge:
 
 
 def cost_of(op: str, work: Work, machine: Machine) -> Cost:
-    """The cost table of an operation: its own, else that of the one it costs as. Raises TwillError, at the line of `work`, for none."""
+    """The cost table of an operation: its own, else that of the one it costs as. Raises TwillError, at the
+    line of `work`, for none."""
     cost = machine.cost(op) or machine.cost(cost_name(op))
     if cost is None:
         raise TwillError(
             f"no cost for {op} on machine {machine.name!r}",
             work.location,
             span=len(op),
-            help=f'add "{op}" to the `ops` of a table in {machine.file or "the machine file"}, or a table [costs.NAME] with ops = ["{op}"]',
+            help=(
+                f'add "{op}" to the `ops` of a table in {machine.file or "the machine file"}, or a table'
+                f' [costs.NAME] with ops = ["{op}"]'
+            ),
         )
     return cost
 
@@ -70,19 +77,23 @@ def rate_of(cost: Cost, unit: str, dtype: str, work: Work, machine: Machine) -> 
     return found
 
 
-# --- kinds ------------------------------------------------------------------------------------------------------------
+# --- kinds ------------------------------------------------------------------------------------------------
 
 
 def counted(work: Work, machine: Machine, count: int, dtype: str, what: str) -> Charge:
-    """The common formula: `count` things at the rate of each unit, plus latency. What passes through less staging than it needs
-    holds the warp until the rest of it is gone."""
+    """The common formula: `count` things at the rate of each unit, plus latency. What passes through less
+    staging than it needs holds the warp until the rest of it is gone."""
     cost = cost_of(work.op, work, machine)
     rates = {unit: rate_of(cost, unit, dtype, work, machine) for unit in cost.rate}
     units = {unit: ceil(count / rate) for unit, rate in rates.items()}
     busy = max(units.values(), default=0)
     slow = ceil(count / cost.latency_rate) if cost.latency_rate else 0
     held = ceil(count / cost.issue_rate) if cost.issue_rate else 0
-    held = max(held, ceil(busy * (1 - cost.staging / count))) if cost.asynchronous and 0 < cost.staging < count else held
+    held = (
+        max(held, ceil(busy * (1 - cost.staging / count)))
+        if cost.asynchronous and 0 < cost.staging < count
+        else held
+    )
     queued = max(0, busy - cost.queue * work.warps // 4) if cost.queue is not None else 0
     terms = [f"{unit} {count}/{rate:g}" for unit, rate in rates.items()]
     tail = f"max({count}/{cost.latency_rate:g}, occupancy)" if cost.latency_rate else "occupancy"
@@ -107,7 +118,8 @@ def issued(units: Mapping[str, int], instructions: float, machine: Machine) -> d
 
 
 def elementwise(work: Work, machine: Machine) -> Charge:
-    """Every element that any thread holds; operands that lie in shared memory are read from there on the way."""
+    """Every element that any thread holds; operands that lie in shared memory are read from there on the
+    way."""
     tile = work.tile
     count = tile.held if tile else 1
     made = counted(work, machine, count, _widest(work), "elements held")
@@ -121,38 +133,52 @@ def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:
         return made
     cycles = ceil(size / shared.bytes_per_cycle)
     units = {**made.units, shared.unit: made.units.get(shared.unit, 0) + cycles}
-    return replace(made, units=units, formula=f"{made.formula}; {shared.unit} {verb} {size}/{shared.bytes_per_cycle:g}")
+    return replace(
+        made, units=units, formula=f"{made.formula}; {shared.unit} {verb} {size}/{shared.bytes_per_cycle:g}"
+    )
 
 
 def reduction(work: Work, machine: Machine) -> Charge:
-    """Combine the elements held by each thread, then pass partial results between lanes, and between warps where rows span them."""
+    """Combine the elements held by each thread, then pass partial results between lanes, and between warps
+    where rows span them."""
     tile, lanes = work.inputs[0], (work.exchange or UNKNOWN).lanes
     return _along_rows(work, machine, [(op, tile.held) for op in work.combine], lanes, work.outputs[0].held)
 
 
 def scan(work: Work, machine: Machine) -> Charge:
-    """Combine the elements held by each thread, pass the results from lane to lane, and combine what comes before a thread's elements to
-    all but the last; a lane keeps only what is of lanes before it. Between warps once more, for every element."""
+    """Combine the elements held by each thread, pass the results from lane to lane, and combine what comes
+    before a thread's elements to all but the last; a lane keeps only what is of lanes before it. Between
+    warps once more, for every element."""
     tile, spread = work.inputs[0], work.exchange or UNKNOWN
     ends = tile.held // spread.serial
     within, exchanges = tile.held - ends, spread.lanes + 1 if spread.lanes else 0
     kept = within + spread.lanes * ends if spread.lanes else 0
     combined = within + kept + (tile.held if spread.warps else 0)
-    return _along_rows(work, machine, [*((op, combined) for op in work.combine), ("arith.select", kept)], exchanges, ends)
+    return _along_rows(
+        work, machine, [*((op, combined) for op in work.combine), ("arith.select", kept)], exchanges, ends
+    )
 
 
-def _along_rows(work: Work, machine: Machine, steps: Sequence[tuple[str, int]], exchanges: int, ends: int) -> Charge:
-    """So many of each step, and exchanges of `ends` elements between lanes. One row's elements are combined one after the other, which
-    delays the result but leaves the units to other rows and groups."""
+def _along_rows(
+    work: Work, machine: Machine, steps: Sequence[tuple[str, int]], exchanges: int, ends: int
+) -> Charge:
+    """So many of each step, and exchanges of `ends` elements between lanes. One row's elements are combined
+    one after the other, which delays the result but leaves the units to other rows and groups."""
     steps, spread = [(op, count) for op, count in steps if count], work.exchange or UNKNOWN
-    combines = [counted(replace(work, op=op), machine, count, _widest(work), "elements held") for op, count in steps]
+    combines = [
+        counted(replace(work, op=op), machine, count, _widest(work), "elements held") for op, count in steps
+    ]
     passed = counted(work, machine, exchanges * ends, work.inputs[0].dtype, "elements passed between lanes")
     cost = cost_of(work.op, work, machine)
     across = machine.handover.barrier if spread.warps else 0
     busy = sum(one.issue for one in combines)
     serial = ceil(spread.serial * cost.step)
     terms = [f"{op}: {one.formula}" for (op, _), one in zip(steps, combines, strict=True)]
-    terms += [f"{exchanges} exchanges between lanes of {cost.latency}, {exchanges * ends} elements"] if exchanges else []
+    terms += (
+        [f"{exchanges} exchanges between lanes of {cost.latency}, {exchanges * ends} elements"]
+        if exchanges
+        else []
+    )
     terms += [f"{spread.serial} a thread and row, {cost.step:g} apart"] if serial > busy else []
     terms += [f"{across} for a barrier between warps"] if across else []
     return Charge(
@@ -177,13 +203,19 @@ def added(*tables: Mapping[str, int]) -> dict[str, int]:
 
 
 def mma(work: Work, machine: Machine) -> Charge:
-    """M N K multiply-adds at the rate of the wider operand, M rounded up to the rows of the instruction; operands in shared memory are read
-    once per pass over them."""
+    """M N K multiply-adds at the rate of the wider operand, M rounded up to the rows of the instruction;
+    operands in shared memory are read once per pass over them."""
     cost = cost_of(work.op, work, machine)
     m, n, k = work.mnk or (1, 1, 1)
     rounded = -(-m // cost.rows) * cost.rows
     a, b = work.inputs[:2]
-    made = counted(work, machine, rounded * n * k, max(a.dtype, b.dtype, key=_width), f"multiply-adds ({rounded}x{n}x{k})")
+    made = counted(
+        work,
+        machine,
+        rounded * n * k,
+        max(a.dtype, b.dtype, key=_width),
+        f"multiply-adds ({rounded}x{n}x{k})",
+    )
     read = _operand(a, n, cost.a_columns) + _operand(b, m, cost.b_rows)
     return with_shared(made, read, "operands", machine)
 
@@ -195,7 +227,8 @@ def _width(dtype: str) -> int:
 
 
 def _operand(tile: Tile, extent: int, step: int) -> int:
-    """Bytes read of an operand in shared memory that is read again for every `step` of the other one's `extent`."""
+    """Bytes read of an operand in shared memory that is read again for every `step` of the other one's
+    `extent`."""
     return tile.bytes * -(-extent // step) if tile.place == "shared" and step else 0
 
 
@@ -245,7 +278,7 @@ def _widest(work: Work) -> str:
     return max(tiles, key=lambda t: t.bits).dtype if tiles else "f32"
 
 
-# --- several at once ----------------------------------------------------------------------------------------------------
+# --- several at once --------------------------------------------------------------------------------------
 
 
 def streamed(works: tuple[Work, ...], machine: Machine) -> Charge:
@@ -259,14 +292,19 @@ def streamed(works: tuple[Work, ...], machine: Machine) -> Charge:
         added(*(c.units for c in charges)),
         latency=slowest + fill,
         issue=slowest + fill if waits else max(c.issue for c in charges),
-        formula=f"streamed in chunks: {' | '.join(c.formula for c in charges)}; latency {slowest} + {fill} to fill",
+        formula=(
+            f"streamed in chunks: {' | '.join(c.formula for c in charges)}; latency {slowest} + {fill} to"
+            " fill"
+        ),
         asynchronous=charges[-1].asynchronous and not waits,
     )
 
 
 def _chunk_share(works: tuple[Work, ...], machine: Machine) -> float:
     """What part of the tile one chunk is."""
-    registers = max((t.registers for w in works for t in (*w.inputs, *w.outputs) if t.place == "registers"), default=0)
+    registers = max(
+        (t.registers for w in works for t in (*w.inputs, *w.outputs) if t.place == "registers"), default=0
+    )
     return min(1.0, machine.stream.chunk_registers / registers) if registers else 1.0
 
 

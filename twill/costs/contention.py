@@ -1,7 +1,7 @@
 """What an operation costs while the tensor core works.
 
-Takes a machine and the part of the time that its tensor core works; gives the machine as the other operations then find it. `load` says how
-large that part is at best.
+Takes a machine and the part of the time that its tensor core works; gives the machine as the other operations
+then find it. `load` says how large that part is at best.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,13 @@ from twill.ir.problem import Operation
 
 
 def under_contention(machine: Machine, busy: float) -> Machine:
-    """The machine with its tensor core working a part `busy` (0 to 1) of the time, which it does not slow down itself."""
+    """The machine with its tensor core working a part `busy` (0 to 1) of the time, which it does not slow
+    down itself."""
     if machine.contention is None or not busy:
         return machine
-    return replace(machine, costs={name: _slowed(cost, machine, busy) for name, cost in machine.costs.items()})
+    return replace(
+        machine, costs={name: _slowed(cost, machine, busy) for name, cost in machine.costs.items()}
+    )
 
 
 def _slowed(cost: Cost, machine: Machine, busy: float) -> Cost:
@@ -32,11 +35,16 @@ def _slowed(cost: Cost, machine: Machine, busy: float) -> Cost:
 
 
 def _over(rate: Rate, factor: float) -> Rate:
-    return {dtype: value / factor for dtype, value in rate.items()} if isinstance(rate, Mapping) else rate / factor
+    return (
+        {dtype: value / factor for dtype, value in rate.items()}
+        if isinstance(rate, Mapping)
+        else rate / factor
+    )
 
 
 def load(operations: Iterable[Operation], machine: Machine) -> float:
-    """The part of the time that the tensor core works where the busiest unit always does; 0 where nothing is known of contention."""
+    """The part of the time that the tensor core works where the busiest unit always does; 0 where nothing is
+    known of contention."""
     if machine.contention is None:
         return 0.0
     demand = dict.fromkeys(machine.units, 0.0)

@@ -1,7 +1,8 @@
 """Machine files: TOML -> `Machine`.
 
-Takes a name (`h200`) or the path of a TOML file; gives the machine. Guarantees: a file with mistakes raises one TwillError that lists
-all of them, each with its line and column; unknown keys are mistakes; a `base` is read first and overridden table by table.
+Takes a name (`h200`) or the path of a TOML file; gives the machine. Guarantees: a file with mistakes raises
+one TwillError that lists all of them, each with its line and column; unknown keys are mistakes; a `base` is
+read first and overridden table by table.
 """
 
 import re
@@ -88,13 +89,15 @@ def default_machine(arch: str) -> Machine:
     name = DEFAULTS.get(f"sm{digits}")
     if name is None:
         raise TwillError(
-            f"no default machine for architecture {arch!r}", help=f"known: {', '.join(sorted(DEFAULTS))}; or name a machine file"
+            f"no default machine for architecture {arch!r}",
+            help=f"known: {', '.join(sorted(DEFAULTS))}; or name a machine file",
         )
     return load(name)
 
 
 def load(name_or_path: str | Path) -> Machine:
-    """The machine of that name, or of that file. Raises TwillError if there is none, or with every mistake in the file."""
+    """The machine of that name, or of that file. Raises TwillError if there is none, or with every mistake in
+    the file."""
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = folder() / f"{name_or_path}.toml"
@@ -102,12 +105,16 @@ def load(name_or_path: str | Path) -> Machine:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         known = ", ".join(available())
-        raise TwillError(f"no machine {str(name_or_path)!r}", help=f"known machines: {known}; or give the path of a .toml file") from None
+        raise TwillError(
+            f"no machine {str(name_or_path)!r}",
+            help=f"known machines: {known}; or give the path of a .toml file",
+        ) from None
     return parse(text, str(path))
 
 
 def parse(text: str, file: str) -> Machine:
-    """The machine that the text of a file describes; `file` names it in errors and is where a `base` is looked for first."""
+    """The machine that the text of a file describes; `file` names it in errors and is where a `base` is
+    looked for first."""
     texts = [_Text(text, file)]
     data = texts[0].data()
     if isinstance(base := data.pop("base", None), str):
@@ -128,7 +135,11 @@ def _base(name: str, text: "_Text") -> "_Text":
     for path in (Path(text.file).parent / f"{name}.toml", folder() / f"{name}.toml"):
         if path.is_file():
             return _Text(path.read_text(encoding="utf-8"), str(path))
-    raise TwillError(f"no machine {name!r} to base this one on", text.place(("base",)), help=f"known machines: {', '.join(available())}")
+    raise TwillError(
+        f"no machine {name!r} to base this one on",
+        text.place(("base",)),
+        help=f"known machines: {', '.join(available())}",
+    )
 
 
 def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,13 +166,16 @@ def _machine(made: File, file: str) -> Machine:
         shared=made.shared,
         issue=made.issue,
         contention=made.contention,
-        sources={"limits": made.limits.source, **{f"units.{name}": unit.source for name, unit in made.units.items()}},
+        sources={
+            "limits": made.limits.source,
+            **{f"units.{name}": unit.source for name, unit in made.units.items()},
+        },
         file=file,
         clock_mhz=made.clock_mhz,
     )
 
 
-# --- mistakes ---------------------------------------------------------------------------------------------------------
+# --- mistakes ---------------------------------------------------------------------------------------------
 
 Mistake = tuple[Path_, str]
 
@@ -194,12 +208,20 @@ def _contradictions(made: File) -> Iterator[Mistake]:
 def _contention_mistakes(made: File) -> Iterator[Mistake]:
     if (found := made.contention) is None:
         return
-    names = {("contention", "unit"): found.unit} | {("contention", "slower", unit): unit for unit in found.slower}
+    names = {("contention", "unit"): found.unit} | {
+        ("contention", "slower", unit): unit for unit in found.slower
+    }
     for path, unit in names.items():
         if unit not in made.units:
             yield path, f"no unit {unit!r}; units: {', '.join(made.units)}"
-    factors = {("contention", "reductions"): found.reductions} | {("contention", "slower", unit): f for unit, f in found.slower.items()}
-    yield from ((path, "must be a finite number, 1 or more") for path, factor in factors.items() if not 1 <= factor < inf)
+    factors = {("contention", "reductions"): found.reductions} | {
+        ("contention", "slower", unit): f for unit, f in found.slower.items()
+    }
+    yield from (
+        (path, "must be a finite number, 1 or more")
+        for path, factor in factors.items()
+        if not 1 <= factor < inf
+    )
 
 
 def _cost_mistakes(name: str, cost: Cost, units: Mapping[str, _Unit]) -> Iterator[Mistake]:
@@ -229,7 +251,8 @@ def _raise(mistakes: list[Mistake], texts: "list[_Text]") -> None:
 
 
 def _where(path: Path_, texts: "list[_Text]") -> Location:
-    """The place of a key: in the file itself if it has it, otherwise in its base, otherwise the nearest table around it."""
+    """The place of a key: in the file itself if it has it, otherwise in its base, otherwise the nearest table
+    around it."""
     for length in range(len(path), 0, -1):
         for text in texts:
             if found := text.find(path[:length]):
@@ -237,7 +260,7 @@ def _where(path: Path_, texts: "list[_Text]") -> Location:
     return Location(texts[0].file, 1)
 
 
-# --- the text ---------------------------------------------------------------------------------------------------------
+# --- the text ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,15 +275,24 @@ class _Text:
             return tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             found = re.search(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
-            message, line, column = (found[1], int(found[2]), int(found[3])) if found else (str(error), self.text.count("\n") + 1, 1)
+            message, line, column = (
+                (found[1], int(found[2]), int(found[3]))
+                if found
+                else (str(error), self.text.count("\n") + 1, 1)
+            )
             lines = self.text.splitlines()
-            raise TwillError(message, Location(self.file, line, column), text=lines[line - 1] if line <= len(lines) else None) from None
+            raise TwillError(
+                message,
+                Location(self.file, line, column),
+                text=lines[line - 1] if line <= len(lines) else None,
+            ) from None
 
     def place(self, path: Path_) -> Location:
         return self.find(path) or Location(self.file, 1)
 
     def find(self, path: Path_) -> Location | None:
-        """Where a table begins, or a key stands inside its table; a key of an inline table is found in its line."""
+        """Where a table begins, or a key stands inside its table; a key of an inline table is found in its
+        line."""
         table: Path_ = ()
         for number, line in enumerate(self.text.splitlines(), 1):
             if header := re.match(r"\s*\[+([^\]]+)\]", line):
@@ -284,7 +316,7 @@ def _key_column(line: str, keys: Path_) -> int | None:
     return position + 1 if keys else None
 
 
-# --- structure --------------------------------------------------------------------------------------------------------
+# --- structure --------------------------------------------------------------------------------------------
 
 _WORDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 
@@ -302,7 +334,10 @@ class _Reader:
             case origin if origin in (Union, UnionType):
                 return self._either(arguments, data, path)
             case origin if origin is tuple:
-                return tuple(self.structure(arguments[0], item, path) for item in self._expect(list, data, path, "a list"))
+                return tuple(
+                    self.structure(arguments[0], item, path)
+                    for item in self._expect(list, data, path, "a list")
+                )
             case origin if origin is Mapping:
                 items = self._expect(dict, data, path, "a table").items()
                 return {key: self.structure(arguments[1], item, (*path, key)) for key, item in items}
@@ -315,21 +350,37 @@ class _Reader:
         """A table where one fits, otherwise the first plain type."""
         options = tuple(option for option in options if option is not NoneType)
         tables = [
-            option for option in options if isinstance(data, dict) and (get_origin(option) or hasattr(option, "__dataclass_fields__"))
+            option
+            for option in options
+            if isinstance(data, dict) and (get_origin(option) or hasattr(option, "__dataclass_fields__"))
         ]
         return self.structure((tables or options)[0], data, path)
 
     def _record(self, type: Any, data: Mapping[str, Any], path: Path_) -> Any:
         hints = get_type_hints(type)
         known = {f.name: f for f in fields(type) if f.init}
-        self.mistakes += [((*path, key), f"unknown key {key!r}; known: {', '.join(known)}") for key in data if key not in known]
-        missing = [name for name, f in known.items() if name not in data and f.default is MISSING and f.default_factory is MISSING]
+        self.mistakes += [
+            ((*path, key), f"unknown key {key!r}; known: {', '.join(known)}")
+            for key in data
+            if key not in known
+        ]
+        missing = [
+            name
+            for name, f in known.items()
+            if name not in data and f.default is MISSING and f.default_factory is MISSING
+        ]
         self.mistakes += [((*path, name), f"{name!r} is missing in {_table(path)}") for name in missing]
-        values = {key: self.structure(hints[key], value, (*path, key)) for key, value in data.items() if key in known}
+        values = {
+            key: self.structure(hints[key], value, (*path, key))
+            for key, value in data.items()
+            if key in known
+        }
         return None if missing else type(**values)
 
     def _plain(self, type: Any, data: Any, path: Path_) -> Any:
-        fits = isinstance(data, (int, float) if type is float else type) and (type is bool or not isinstance(data, bool))
+        fits = isinstance(data, (int, float) if type is float else type) and (
+            type is bool or not isinstance(data, bool)
+        )
         if not fits:
             self.mistakes.append((path, f"{path[-1]!r} must be {_WORDS[type]}, not {data!r}"))
         return data

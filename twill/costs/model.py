@@ -1,8 +1,9 @@
 """Dependence graph x machine -> scheduling problem, in machine cycles.
 
-Takes a `Graph`, a `Machine` and what-ifs; gives the `Problem`. `costs` keeps how every number came about. Guarantees: an operation
-without a cost is refused with its place; what lies in memory all through the loop (tiles defined before it) is taken off the limits
-for shared and tensor memory, and in registers is a resident value; the room of the code after the loop is not counted.
+Takes a `Graph`, a `Machine` and what-ifs; gives the `Problem`. `costs` keeps how every number came about.
+Guarantees: an operation without a cost is refused with its place; what lies in memory all through the loop
+(tiles defined before it) is taken off the limits for shared and tensor memory, and in registers is a resident
+value; the room of the code after the loop is not counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +35,8 @@ class Overrides:
     prefetch: int | None = None
     """How many iterations loads may run ahead; 0: they are waited for."""
     contention: bool = True
-    """Operations are costed under contention with a tensor core that works as much as it can at best (`costs.contention`)."""
+    """Operations are costed under contention with a tensor core that works as much as it can at best
+    (`costs.contention`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class OperationCost:
 
 
 def costed(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:
-    """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and unknown ids."""
+    """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and
+    unknown ids."""
     return _costing(graph, machine, overrides).problem()
 
 
@@ -58,14 +61,21 @@ def costs(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) ->
 
 def extremes(graph: Graph, machine: Machine) -> tuple[Problem, Problem]:
     """The problem with a tensor core that never works, and with one that always does."""
-    idle, busy = (_Costing(graph, contention.under_contention(machine, part), Overrides()).problem() for part in (0.0, 1.0))
+    idle, busy = (
+        _Costing(graph, contention.under_contention(machine, part), Overrides()).problem()
+        for part in (0.0, 1.0)
+    )
     return idle, busy
 
 
 def _costing(graph: Graph, machine: Machine, overrides: Overrides) -> "_Costing":
     """How much the tensor core can work at best is found from the costs while it is idle."""
     idle = _Costing(graph, machine, overrides)
-    busy = contention.load((made.operation for made in idle.costs.values()), machine) if overrides.contention else 0.0
+    busy = (
+        contention.load((made.operation for made in idle.costs.values()), machine)
+        if overrides.contention
+        else 0.0
+    )
     return _Costing(graph, contention.under_contention(machine, busy), overrides) if busy else idle
 
 
@@ -80,11 +90,15 @@ class _Costing:
         self.charges = {node.id: self._charge(node) for node in graph.nodes}
         self.limits = self._limits()
         self.slots = self._slots()
-        self.costs = {node.id: OperationCost(node, self.charges[node.id], self._operation(node)) for node in graph.nodes}
+        self.costs = {
+            node.id: OperationCost(node, self.charges[node.id], self._operation(node)) for node in graph.nodes
+        }
 
     def problem(self) -> Problem:
         values = (*self._values(), *self._temporaries(), *self._invariants())
-        together = (v.writers for v in self.graph.values if v.tile.place == "registers" and len(v.writers) > 1)
+        together = (
+            v.writers for v in self.graph.values if v.tile.place == "registers" and len(v.writers) > 1
+        )
         return Problem(
             name=self.graph.name,
             machine=self.machine.name,
@@ -97,7 +111,7 @@ class _Costing:
             together=tuple(together),
         )
 
-    # --- checks -------------------------------------------------------------------------------------------------------
+    # --- checks --------------------------------------------------------------------------------------------
 
     def _check_ids(self) -> None:
         known = [node.id for node in self.graph.nodes]
@@ -117,7 +131,7 @@ class _Costing:
                 help="compile the kernel with num_warps = 4 or 8",
             )
 
-    # --- operations ---------------------------------------------------------------------------------------------------
+    # --- operations ----------------------------------------------------------------------------------------
 
     def _charge(self, node: Node) -> Charge:
         if node.kind == "branch":
@@ -127,7 +141,11 @@ class _Costing:
         else:
             made = charge(node.work[0], self.machine) if node.work else Charge({}, 0, 0, "nothing")
         latency = self.overrides.latency.get(node.id)
-        return made if latency is None else replace(made, latency=latency, formula=f"{made.formula}; latency set to {latency}")
+        return (
+            made
+            if latency is None
+            else replace(made, latency=latency, formula=f"{made.formula}; latency set to {latency}")
+        )
 
     def _operation(self, node: Node) -> Operation:
         made = self.charges[node.id]
@@ -156,7 +174,7 @@ class _Costing:
     def _runs_ahead(self, node: Node) -> bool:
         return node.streaming and self.slots.get(node.id, 1) > 0
 
-    # --- edges --------------------------------------------------------------------------------------------------------
+    # --- edges ---------------------------------------------------------------------------------------------
 
     def _edge(self, edge: ir.Edge) -> Edge:
         src, made = self.graph.node(edge.src), self.charges[edge.src]
@@ -164,7 +182,15 @@ class _Costing:
             return Edge(edge.src, edge.dst, 0, edge.distance, kind=edge.kind)
         delay, crossing = self._delays(edge, made)
         blocking = made.asynchronous and not edge.accumulates
-        return Edge(edge.src, edge.dst, delay, edge.distance, crossing if crossing != delay else None, blocking, edge.kind)
+        return Edge(
+            edge.src,
+            edge.dst,
+            delay,
+            edge.distance,
+            crossing if crossing != delay else None,
+            blocking,
+            edge.kind,
+        )
 
     def _delays(self, edge: ir.Edge, made: Charge) -> tuple[int, int]:
         """Within one group, and between two."""
@@ -180,13 +206,16 @@ class _Costing:
         return delay, made.latency + self._handover(edge, made)
 
     def _chained(self, edge: ir.Edge, made: Charge) -> int:
-        """The consumer follows a chunk behind, and never overtakes: it must not be done before the last chunk arrives."""
+        """The consumer follows a chunk behind, and never overtakes: it must not be done before the last chunk
+        arrives."""
         stream = self.machine.stream
-        return max(stream.minimum, made.latency - self.charges[edge.dst].occupancy(self.machine) + stream.slack)
+        return max(
+            stream.minimum, made.latency - self.charges[edge.dst].occupancy(self.machine) + stream.slack
+        )
 
     def _handover(self, edge: ir.Edge, made: Charge) -> int:
-        """A register tile goes through shared memory; what lies in memory needs a barrier, which an asynchronous
-        operation signals by itself."""
+        """A register tile goes through shared memory; what lies in memory needs a barrier, which an
+        asynchronous operation signals by itself."""
         value = self.values.get(edge.value or "")
         if value is not None and value.tile.place == "registers":
             return self.machine.handover.base + ceil(value.tile.bytes / self.machine.handover.bytes_per_cycle)
@@ -196,11 +225,12 @@ class _Costing:
         return 0 if made.asynchronous else self.machine.handover.barrier
 
     def _reading(self, id: str) -> int:
-        """How long a reader needs its operands: an asynchronous one until it is known to be done, a store until it has passed them on."""
+        """How long a reader needs its operands: an asynchronous one until it is known to be done, a store
+        until it has passed them on."""
         made = self.charges[id]
         return made.latency if made.asynchronous and self.graph.node(id).kind != "store" else made.issue
 
-    # --- values -------------------------------------------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------------------------
 
     def _values(self) -> Iterator[Value]:
         for value in self.graph.values:
@@ -226,7 +256,10 @@ class _Costing:
         for node in self.graph.nodes:
             made = self.charges[node.id]
             use = (Use(node.id, 0, made.latency),)
-            moved = max((t.bytes for w in node.work for t in (*w.inputs, *w.outputs) if t.place == "registers"), default=0)
+            moved = max(
+                (t.bytes for w in node.work for t in (*w.inputs, *w.outputs) if t.place == "registers"),
+                default=0,
+            )
             if made.staging and moved:
                 yield Value(f"{node.id}.staging", node.id, use, shared=min(made.staging, moved))
             if node.kind == "tensor_update":
@@ -235,8 +268,14 @@ class _Costing:
                 yield Value(f"{node.id}.rest", node.id, (Use(node.id, 0, made.issue),), registers=rest)
 
     def _rest(self, node: Node) -> int:
-        """Registers of an operand that a smaller result, growing into its place, does not need, but that are free only in the end."""
-        taken = (v.tile.registers for v in self.graph.values for use in v.uses if use.node == node.id and not use.keeps and not use.updates)
+        """Registers of an operand that a smaller result, growing into its place, does not need, but that are
+        free only in the end."""
+        taken = (
+            v.tile.registers
+            for v in self.graph.values
+            for use in v.uses
+            if use.node == node.id and not use.keeps and not use.updates
+        )
         made = (v.tile.registers for v in self.graph.values if v.node == node.id)
         return max(taken, default=0) - sum(made) if node.kind == "elementwise" else 0
 
@@ -245,9 +284,15 @@ class _Costing:
         for held in self.graph.invariants:
             if held.tile.place == "registers":
                 first, *others = held.users
-                yield Value(held.id, first, tuple(Use(user) for user in others), registers=held.tile.registers, resident=True)
+                yield Value(
+                    held.id,
+                    first,
+                    tuple(Use(user) for user in others),
+                    registers=held.tile.registers,
+                    resident=True,
+                )
 
-    # --- limits -------------------------------------------------------------------------------------------------------
+    # --- limits --------------------------------------------------------------------------------------------
 
     def _limits(self) -> Limits:
         own, given = self.machine.limits, self.overrides
@@ -257,12 +302,15 @@ class _Costing:
             own,
             groups=own.groups if given.groups is None else given.groups,
             registers_per_thread=own.registers_per_thread if given.registers is None else given.registers,
-            shared=max(0, shared - sum(i.tile.bytes for i in self.graph.invariants if i.tile.place == "shared")),
+            shared=max(
+                0, shared - sum(i.tile.bytes for i in self.graph.invariants if i.tile.place == "shared")
+            ),
             tensor=max(0, tensor - sum(i.tile.columns for i in self.graph.invariants)),
         )
 
     def _slots(self) -> dict[str, int]:
-        """How far each load may run ahead: as given, or less for the largest tiles where shared memory would not hold one of each."""
+        """How far each load may run ahead: as given, or less for the largest tiles where shared memory would
+        not hold one of each."""
         wanted = self.machine.loads.prefetch if self.overrides.prefetch is None else self.overrides.prefetch
         loads = [v for v in self.graph.values if self.graph.node(v.node).streaming]
         slots = {v.node: wanted for v in loads}

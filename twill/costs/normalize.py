@@ -1,10 +1,11 @@
 """Exact cycles -> small integers whose ratios are as close as possible (Twill, section 5.2).
 
-Takes a problem in cycles and a total U; gives the problem in coarser units of time. The integer program is the paper's, with its
-defects mended: one unknown per distinct duration, so that a repeated one does not count many times; no positive duration becomes
-zero; among all answers with the least error F the one with the largest total is taken, so the finest resolution; and the error is
-stated, with every duration it moved. What only enters a sum (shared memory bandwidth, issue slots) is not rounded: such a unit's capacity
-is stated per new unit of time instead. Exact cycles remain the default: engines that handle them need none of this.
+Takes a problem in cycles and a total U; gives the problem in coarser units of time. The integer program is
+the paper's, with its defects mended: one unknown per distinct duration, so that a repeated one does not count
+many times; no positive duration becomes zero; among all answers with the least error F the one with the
+largest total is taken, so the finest resolution; and the error is stated, with every duration it moved. What
+only enters a sum (shared memory bandwidth, issue slots) is not rounded: such a unit's capacity is stated per
+new unit of time instead. Exact cycles remain the default: engines that handle them need none of this.
 
 Minimize F so that for all distinct durations C: |C[i] C'[j] - C[j] C'[i]| <= F, 1 <= C'[i], sum of C' <= U.
 """
@@ -21,7 +22,8 @@ from twill.diagnostics import TwillError
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Resolution, Time, Use, Value
 
 FINE = 1000
-"""Parts that aggregate amounts are counted in, so that a capacity per unit of time need not be a round number."""
+"""Parts that aggregate amounts are counted in, so that a capacity per unit of time need not be a round
+number."""
 
 STARTS = 10_000
 """Most roundings that are looked at before the solver."""
@@ -53,7 +55,8 @@ class Normalization:
 
 
 def normalize(problem: Problem, total: int = 300, time_limit: float = 10.0) -> Problem:
-    """The problem in units of time that sum to at most `total` over its distinct durations; the resolution says how exact they are."""
+    """The problem in units of time that sum to at most `total` over its distinct durations; the resolution
+    says how exact they are."""
     return normalization(problem, total, time_limit).problem
 
 
@@ -92,11 +95,12 @@ def _scale(table: Mapping[Time, Time]) -> float:
     return sum(c * u for c, u in table.items()) / sum(u * u for u in table.values()) if table else 1.0
 
 
-# --- the integer program --------------------------------------------------------------------------------------------------
+# --- the integer program ----------------------------------------------------------------------------------
 
 
 def _solve(costs: list[Time], total: int, time_limit: float) -> tuple[list[Time], int, bool]:
-    """The new durations, F, and whether both are proven best: first the least F, then the largest total at that F."""
+    """The new durations, F, and whether both are proven best: first the least F, then the largest total at
+    that F."""
     start = _rounded(costs, total)
     first = _program(costs, total, time_limit, bound=None, start=start)
     units, error = _better(costs, start, _answer(first, costs))
@@ -151,11 +155,17 @@ def _error(costs: list[Time], units: list[Time]) -> int:
 def _rounded(costs: list[Time], total: int) -> list[Time]:
     """A start: divide by one number and round, the best such number."""
     finest = min(total, costs[-1], STARTS)
-    candidates = ([max(1, round(cost * parts / costs[-1])) for cost in costs] for parts in range(1, finest + 1))
-    return min((c for c in candidates if sum(c) <= total), key=lambda c: (_error(costs, c), -sum(c)), default=[1] * len(costs))
+    candidates = (
+        [max(1, round(cost * parts / costs[-1])) for cost in costs] for parts in range(1, finest + 1)
+    )
+    return min(
+        (c for c in candidates if sum(c) <= total),
+        key=lambda c: (_error(costs, c), -sum(c)),
+        default=[1] * len(costs),
+    )
 
 
-# --- the problem in other units -----------------------------------------------------------------------------------------------
+# --- the problem in other units ---------------------------------------------------------------------------
 
 
 def _mapped(problem: Problem, table: Mapping[Time, Time], scale: float) -> Problem:
@@ -171,7 +181,12 @@ def _mapped(problem: Problem, table: Mapping[Time, Time], scale: float) -> Probl
         return replace(taken, cycles=units(taken.cycles), offset=units(taken.offset))
 
     def operation(op: Operation) -> Operation:
-        return replace(op, reservations=tuple(map(reservation, op.reservations)), latency=units(op.latency), issue=units(op.issue))
+        return replace(
+            op,
+            reservations=tuple(map(reservation, op.reservations)),
+            latency=units(op.latency),
+            issue=units(op.issue),
+        )
 
     def edge(edge: Edge) -> Edge:
         cross = None if edge.cross_delay is None else units(edge.cross_delay)
@@ -182,7 +197,9 @@ def _mapped(problem: Problem, table: Mapping[Time, Time], scale: float) -> Probl
 
     return replace(
         problem,
-        units=tuple(replace(u, capacity=round(u.capacity * scale * FINE)) if u.aggregate else u for u in problem.units),
+        units=tuple(
+            replace(u, capacity=round(u.capacity * scale * FINE)) if u.aggregate else u for u in problem.units
+        ),
         operations=tuple(map(operation, problem.operations)),
         edges=tuple(map(edge, problem.edges)),
         values=tuple(map(value, problem.values)),

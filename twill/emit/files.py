@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write `content` to `path`, whose folder is made if need be: through a temporary file beside it, so that no reader and no
-    interruption ever sees half of it. Raises OSError where the file system refuses."""
+    """Write `content` to `path`, whose folder is made if need be: through a temporary file beside it, so that
+    no reader and no interruption ever sees half of it. Raises OSError where the file system refuses."""
     path.parent.mkdir(parents=True, exist_ok=True)
     name = _beside(path, content)
     try:
@@ -41,16 +41,18 @@ def _umask() -> int:
     return mask
 
 
-# --- sets of files ----------------------------------------------------------------------------------------------------
+# --- sets of files ----------------------------------------------------------------------------------------
 
 RECORD = ".twill.json"
 """In a folder that commands write to: which command wrote which file, and its contents' SHA-256."""
 
 
-def write_set(folder: Path, contents: Mapping[str, str | bytes], command: str, inputs: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """Write files that belong together, all or none: each beside its place first, and then all renamed. What `command` wrote there
-    before and does not write now goes, unless somebody changed it or it is one of the `inputs`. Raises OSError where the file system
-    refuses; the old files are then as they were."""
+def write_set(
+    folder: Path, contents: Mapping[str, str | bytes], command: str, inputs: Iterable[Path] = ()
+) -> tuple[Path, ...]:
+    """Write files that belong together, all or none: each beside its place first, and then all renamed. What
+    `command` wrote there before and does not write now goes, unless somebody changed it or it is one of the
+    `inputs`. Raises OSError where the file system refuses; the old files are then as they were."""
     folder.mkdir(parents=True, exist_ok=True)
     staged = dict[Path, str]()
     try:
@@ -71,12 +73,15 @@ def record(folder: Path, names: Iterable[str], command: str) -> None:
     """Note that `command` wrote these files of a folder."""
     known = recorded(folder)
     known |= {name: (command, digest(folder / name)) for name in names}
-    text = json.dumps({name: {"command": by, "sha256": sha} for name, (by, sha) in sorted(known.items())}, indent=1)
+    text = json.dumps(
+        {name: {"command": by, "sha256": sha} for name, (by, sha) in sorted(known.items())}, indent=1
+    )
     write(folder / RECORD, text + "\n")
 
 
 def recorded(folder: Path) -> dict[str, tuple[str, str]]:
-    """By file name: the command that wrote it, and its SHA-256; empty where there is no record, or none that can be read."""
+    """By file name: the command that wrote it, and its SHA-256; empty where there is no record, or none that
+    can be read."""
     try:
         members = json.loads((folder / RECORD).read_text())
         return {str(name): (str(one["command"]), str(one["sha256"])) for name, one in members.items()}
@@ -106,4 +111,8 @@ def _forget(folder: Path, command: str, kept: Iterable[str], inputs: set[Path]) 
             path.unlink(missing_ok=True)
         del known[name]
     if known or (folder / RECORD).exists():
-        write(folder / RECORD, json.dumps({name: {"command": by, "sha256": sha} for name, (by, sha) in sorted(known.items())}) + "\n")
+        write(
+            folder / RECORD,
+            json.dumps({name: {"command": by, "sha256": sha} for name, (by, sha) in sorted(known.items())})
+            + "\n",
+        )

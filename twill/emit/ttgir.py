@@ -1,8 +1,9 @@
 """Annotated TTGIR: the original text with start, stage and group on every operation of the loop.
 
-Takes the module as read, the loop, its graph and its schedule; returns the same text with attributes inserted. Nothing else changes, so
-the Triton version that wrote the text can still parse it. Optionally adds the attributes from which Triton's own pipeliner (`loop.stage`,
-`loop.cluster`) and warp specializer (`ttg.partition`, `async_task_id`) take a schedule.
+Takes the module as read, the loop, its graph and its schedule; returns the same text with attributes
+inserted. Nothing else changes, so the Triton version that wrote the text can still parse it. Optionally adds
+the attributes from which Triton's own pipeliner (`loop.stage`, `loop.cluster`) and warp specializer
+(`ttg.partition`, `async_task_id`) take a schedule.
 """
 
 import re
@@ -18,11 +19,13 @@ from twill.ir.schedule import Solution
 from twill.ops.table import names, role
 
 Dialect = Literal["pipeline", "partition", "tasks"]
-"""Triton's own schedule attributes: stages and clusters; partitions (Blackwell); asynchronous task ids (Hopper)."""
+"""Triton's own schedule attributes: stages and clusters; partitions (Blackwell); asynchronous task ids
+(Hopper)."""
 
 _ANCHORS = names("tma_load", "pointer_load", "wgmma", "dot")
 _STORES = names("tma_store", "tma_reduce", "pointer_store", "atomic")
-"""The stores that Hopper's warp specializer needs a task id on, in and after the loop; it derives all others."""
+"""The stores that Hopper's warp specializer needs a task id on, in and after the loop; it derives all
+others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,16 @@ class Placement:
     """Iterations that a streaming load, and what it needs, runs before the rest."""
 
 
-def annotate(module: Module, loop: Loop, graph: Graph, problem: Problem, solution: Solution, extra: Iterable[Dialect] = ()) -> str:
-    """The module's text with the schedule of one loop. Raises TwillError for a loop that carries a schedule already."""
+def annotate(
+    module: Module,
+    loop: Loop,
+    graph: Graph,
+    problem: Problem,
+    solution: Solution,
+    extra: Iterable[Dialect] = (),
+) -> str:
+    """The module's text with the schedule of one loop. Raises TwillError for a loop that carries a schedule
+    already."""
     where = placements(loop, graph, problem, solution)
     wanted = tuple(sorted(set(extra)))
     texts = {loop.op.index: _loop_attributes(loop, problem, solution, where, wanted)}
@@ -47,7 +58,9 @@ def annotate(module: Module, loop: Loop, graph: Graph, problem: Problem, solutio
         for inner in op.inner():
             texts[inner.index] = _inner_attributes(where[op.index], solution.interval, wanted)
     if "tasks" in wanted:
-        texts |= {index: f"async_task_id = {_array(groups)}" for index, groups in _stores(loop, where).items()}
+        texts |= {
+            index: f"async_task_id = {_array(groups)}" for index, groups in _stores(loop, where).items()
+        }
     ops = [op for op in loop.function.walk() if op.index in texts]
     _refuse_annotated(ops, module)
     return _spliced(module.text, [(op.slot.offset, op.slot.insertion(texts[op.index])) for op in ops])
@@ -62,10 +75,14 @@ def bare(text: str) -> str:
 
 
 def _refuse_annotated(ops: Iterable[Op], module: Module) -> None:
-    marked = next((op for op in ops if "twill.start" in op.attributes or "twill.interval" in op.attributes), None)
+    marked = next(
+        (op for op in ops if "twill.start" in op.attributes or "twill.interval" in op.attributes), None
+    )
     if marked:
         line = module.text.splitlines()[marked.location.line - 1]
-        raise TwillError("the loop already has a schedule", marked.location, text=line, help="annotate the original module")
+        raise TwillError(
+            "the loop already has a schedule", marked.location, text=line, help="annotate the original module"
+        )
 
 
 def _spliced(text: str, insertions: Sequence[tuple[int, str]]) -> str:
@@ -76,21 +93,30 @@ def _spliced(text: str, insertions: Sequence[tuple[int, str]]) -> str:
     return "".join([*pieces, text[last:]])
 
 
-# --- start and group of every operation -------------------------------------------------------------------------------
+# --- start and group of every operation -------------------------------------------------------------------
 
 
 def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:
-    """The placement of every operation of the loop body, by `Op.index`: its node's, else its first reader's, else time 0."""
+    """The placement of every operation of the loop body, by `Op.index`: its node's, else its first reader's,
+    else time 0."""
     found = _scheduled(graph, problem, solution)
     readers = _readers(loop)
-    for _round in loop.ops:  # readers through the loop's arguments may be found later than those in the same iteration
+    for (
+        _round
+    ) in loop.ops:  # readers through the loop's arguments may be found later than those in the same iteration
         for op in reversed(loop.ops):
             near = [found[reader] for reader in sorted(readers[op.index]) if reader in found]
             if near and op.index not in found:
                 found[op.index] = _first(near, solution.interval)
-    last = max((found[op.index] for op in loop.ops if op.index in found), key=lambda placement: placement.start, default=Placement(0, (0,)))
+    last = max(
+        (found[op.index] for op in loop.ops if op.index in found),
+        key=lambda placement: placement.start,
+        default=Placement(0, (0,)),
+    )
     ends = loop.body.ops[len(loop.ops) :]  # the yield, which a loop that carries nothing may leave out
-    return {op.index: found.get(op.index, Placement(0, (0,))) for op in loop.ops} | {end.index: last for end in ends}
+    return {op.index: found.get(op.index, Placement(0, (0,))) for op in loop.ops} | {
+        end.index: last for end in ends
+    }
 
 
 def _scheduled(graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:
@@ -120,7 +146,8 @@ def _readers(loop: Loop) -> dict[int, set[int]]:
 
 
 def _first(near: Sequence[Placement], interval: Time) -> Placement:
-    """The placement of an operation with readers at these placements: the first start, the groups of all readers."""
+    """The placement of an operation with readers at these placements: the first start, the groups of all
+    readers."""
     first = min(near, key=lambda placement: placement.start - placement.ahead * interval)
     return replace(first, groups=tuple(sorted({group for placement in near for group in placement.groups})))
 
@@ -128,7 +155,9 @@ def _first(near: Sequence[Placement], interval: Time) -> Placement:
 def _stores(loop: Loop, where: Mapping[int, Placement]) -> dict[int, tuple[int, ...]]:
     """The groups whose results each store after the loop writes, by `Op.index`."""
     made = {result.id: op.index for op in loop.ops for result in op.results}
-    reaching = {c.result.id: frozenset(where[made[c.yielded.id]].groups) for c in loop.carried if c.yielded.id in made}
+    reaching = {
+        c.result.id: frozenset(where[made[c.yielded.id]].groups) for c in loop.carried if c.yielded.id in made
+    }
     stores = dict[int, tuple[int, ...]]()
     for op in loop.function.walk():
         groups = frozenset[int]().union(*(reaching.get(value.id, ()) for value in op.operands))
@@ -139,12 +168,13 @@ def _stores(loop: Loop, where: Mapping[int, Placement]) -> dict[int, tuple[int, 
     return stores
 
 
-# --- attributes -------------------------------------------------------------------------------------------------------
+# --- attributes -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Triton's numbering of a schedule: stage 0 is that of the furthest prefetched load; clusters order starts within an interval."""
+    """Triton's numbering of a schedule: stage 0 is that of the furthest prefetched load; clusters order
+    starts within an interval."""
 
     interval: Time
     furthest: int
@@ -159,14 +189,19 @@ class _Order:
 
 def _order(all_placements: Iterable[Placement], interval: Time) -> _Order:
     known = tuple(all_placements)
-    clusters = {residue: i for i, residue in enumerate(sorted({placement.start % interval for placement in known}))}
+    clusters = {
+        residue: i for i, residue in enumerate(sorted({placement.start % interval for placement in known}))
+    }
     return _Order(interval, max(placement.ahead for placement in known), clusters)
 
 
 def _attributes(op: Op, placement: Placement, interval: Time, order: _Order, extra: Sequence[Dialect]) -> str:
     attributes = _common(placement, interval)
     if "pipeline" in extra and role(op) != "yield":
-        attributes += [f"loop.stage = {order.stage(placement)} : i32", f"loop.cluster = {order.cluster(placement)} : i32"]
+        attributes += [
+            f"loop.stage = {order.stage(placement)} : i32",
+            f"loop.cluster = {order.cluster(placement)} : i32",
+        ]
     if "partition" in extra:
         attributes.append(f"ttg.partition = {_array(placement.groups)}")
     if "tasks" in extra and op.name in _ANCHORS:
@@ -176,7 +211,10 @@ def _attributes(op: Op, placement: Placement, interval: Time, order: _Order, ext
 
 def _inner_attributes(placement: Placement, interval: Time, extra: Sequence[Dialect]) -> str:
     """For operations in nested regions: they run with the operation around them."""
-    return ", ".join(_common(placement, interval) + ([f"ttg.partition = {_array(placement.groups)}"] if "partition" in extra else []))
+    return ", ".join(
+        _common(placement, interval)
+        + ([f"ttg.partition = {_array(placement.groups)}"] if "partition" in extra else [])
+    )
 
 
 def _common(placement: Placement, interval: Time) -> list[str]:
@@ -187,7 +225,9 @@ def _common(placement: Placement, interval: Time) -> list[str]:
     ]
 
 
-def _loop_attributes(loop: Loop, problem: Problem, solution: Solution, where: Mapping[int, Placement], extra: Sequence[Dialect]) -> str:
+def _loop_attributes(
+    loop: Loop, problem: Problem, solution: Solution, where: Mapping[int, Placement], extra: Sequence[Dialect]
+) -> str:
     attributes = [
         f"twill.interval = {solution.interval} : i64",
         f"twill.length = {solution.length(problem)} : i64",
@@ -207,11 +247,17 @@ def _loop_attributes(loop: Loop, problem: Problem, solution: Solution, where: Ma
 
 
 def _partition_attributes(loop: Loop, solution: Solution, where: Mapping[int, Placement]) -> list[str]:
-    """The attributes of Triton's warp specializer on a loop: partitions, the partition of each result, and their stages."""
+    """The attributes of Triton's warp specializer on a loop: partitions, the partition of each result, and
+    their stages."""
     groups = sorted({group for placement in where.values() for group in placement.groups})
     maker = {result.id: op.index for op in loop.ops for result in op.results}
-    outputs = (where[maker[c.yielded.id]].groups if c.yielded.id in maker else (groups[0],) for c in loop.carried)
-    first = {group: min(p.start for p in where.values() if group in p.groups) // solution.interval for group in groups}
+    outputs = (
+        where[maker[c.yielded.id]].groups if c.yielded.id in maker else (groups[0],) for c in loop.carried
+    )
+    first = {
+        group: min(p.start for p in where.values() if group in p.groups) // solution.interval
+        for group in groups
+    }
     return [
         f"ttg.partition = {_array(groups)}",
         f"ttg.partition.outputs = [{', '.join(map(_array, outputs))}]",

@@ -1,4 +1,5 @@
-"""A machine that executes PTX on the CPU, instruction by instruction, and reports what a kernel must not do."""
+"""A machine that executes PTX on the CPU, instruction by instruction, and reports what a kernel must not
+do."""
 
 from twill.emulate.faults import HazardError, UnknownError
 from twill.emulate.memory.device import Device

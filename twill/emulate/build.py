@@ -1,8 +1,9 @@
 """A generated kernel, executed beside the TTGIR that it was made from.
 
-Takes the folder that `twill codegen` wrote (kernel.cu, kernel.json, kernel.ttgir), values for the scalar arguments, and a grid. Calls the
-launcher of kernel.cu, executes the PTX that nvcc makes of it on what that launches, and the TTGIR on the same random memory. Gives the
-relative error of each array. Raises TwillError, as HazardError where the kernel does what it must not do.
+Takes the folder that `twill codegen` wrote (kernel.cu, kernel.json, kernel.ttgir), values for the scalar
+arguments, and a grid. Calls the launcher of kernel.cu, executes the PTX that nvcc makes of it on what that
+launches, and the TTGIR on the same random memory. Gives the relative error of each array. Raises TwillError,
+as HazardError where the kernel does what it must not do.
 """
 
 import ctypes
@@ -91,7 +92,10 @@ def run(build: Build, request: Request) -> tuple[Compared, ...]:
     before = dict(_sizes(build.function, numbers, request, expected))
     raw = {name: encoded(array, expected.types[name]) for name, array in before.items()}
     execute(build, numbers, request, raw)
-    return tuple(_compared(name, kind, expected, before[name], decoded(raw[name], kind)) for name, kind in expected.types.items())
+    return tuple(
+        _compared(name, kind, expected, before[name], decoded(raw[name], kind))
+        for name, kind in expected.types.items()
+    )
 
 
 def _numbers(function: Function, request: Request) -> dict[str, float]:
@@ -113,7 +117,11 @@ def _programs(function: Function, request: Request) -> Iterator[dict[str, int]]:
     x, y, z = (request.processors, 1, 1) if _walks(function) else request.grid
     every = [(a, b, c) for c in range(z) for b in range(y) for a in range(x)]
     for place in request.programs or every:
-        yield {f"{what}.{axis}": value for what, of in (("grid", (x, y, z)), ("pid", place)) for axis, value in zip("xyz", of, strict=True)}
+        yield {
+            f"{what}.{axis}": value
+            for what, of in (("grid", (x, y, z)), ("pid", place))
+            for axis, value in zip("xyz", of, strict=True)
+        }
 
 
 def _memory(function: Function, numbers: Mapping[str, float], request: Request) -> Memory:
@@ -121,7 +129,9 @@ def _memory(function: Function, numbers: Mapping[str, float], request: Request) 
     return Integers(plain.types, request.seed) if request.integers else plain
 
 
-def _sizes(function: Function, numbers: Mapping[str, float], request: Request, grown: Memory) -> Iterator[tuple[str, Array]]:
+def _sizes(
+    function: Function, numbers: Mapping[str, float], request: Request, grown: Memory
+) -> Iterator[tuple[str, Array]]:
     """Every array as it was before, as large as the kernel needs it."""
     fresh = _memory(function, numbers, request)
     for name in grown.types:
@@ -130,14 +140,25 @@ def _sizes(function: Function, numbers: Mapping[str, float], request: Request, g
 
 _C: Mapping[str, Any] = {
     "i1": ctypes.c_bool,
-    **{f"i{bits}": kind for bits, kind in ((8, ctypes.c_int8), (16, ctypes.c_int16), (32, ctypes.c_int32), (64, ctypes.c_int64))},
+    **{
+        f"i{bits}": kind
+        for bits, kind in (
+            (8, ctypes.c_int8),
+            (16, ctypes.c_int16),
+            (32, ctypes.c_int32),
+            (64, ctypes.c_int64),
+        )
+    },
     "f32": ctypes.c_float,
     "f64": ctypes.c_double,
 }
 
 
-def execute(build: Build, numbers: Mapping[str, float], request: Request, arrays: Mapping[str, Array]) -> None:
-    """Runs what the launcher launches, on arrays by the names of arguments, which change. Raises TwillError."""
+def execute(
+    build: Build, numbers: Mapping[str, float], request: Request, arrays: Mapping[str, Array]
+) -> None:
+    """Runs what the launcher launches, on arrays by the names of arguments, which change. Raises
+    TwillError."""
     device = Device()
     passed = list[Any]()
     for argument in build.manifest.arguments:
@@ -147,13 +168,18 @@ def execute(build: Build, numbers: Mapping[str, float], request: Request, arrays
             value = numbers[argument.name]
             passed.append(_C[argument.type](value if argument.type.startswith("f") else int(value)))
     sizes = [ctypes.c_int(extent) for extent in request.grid]
-    for one in build.host.call(f"{build.manifest.name}_launch", [*passed, *sizes, ctypes.c_void_p(0)], request.processors):
+    for one in build.host.call(
+        f"{build.manifest.name}_launch", [*passed, *sizes, ctypes.c_void_p(0)], request.processors
+    ):
         _launch(build, one, request, device)
 
 
 def _launch(build: Build, one: Launched, request: Request, device: Device) -> None:
     if one.shared > one.most_shared:
-        raise TwillError(f"{one.name} is launched with {one.shared} bytes of shared memory, and at most {one.most_shared} were asked for")
+        raise TwillError(
+            f"{one.name} is launched with {one.shared} bytes of shared memory, and at most {one.most_shared}"
+            " were asked for"
+        )
     build.host.module.kernel(one.name).launch(
         one.grid,
         one.arguments,
@@ -167,19 +193,25 @@ def _launch(build: Build, one: Launched, request: Request, device: Device) -> No
 
 
 def _compared(name: str, kind: str, expected: Memory, before: Array, found: Array) -> Compared:
-    one, other, old = (np.asarray(values, np.float64) for values in (expected.array(name, len(found)), found, before))
+    one, other, old = (
+        np.asarray(values, np.float64) for values in (expected.array(name, len(found)), found, before)
+    )
     written = (one != old) & ~(np.isnan(one) & np.isnan(old))
     values = int(np.count_nonzero(written & np.isfinite(one)))
     return Compared(name, error(one[: len(other)], other), bool(written.any()), kind, values)
 
 
 TF32 = 2e-3
-"""Relative error of a dot whose float32 operands lose 13 bits of their fraction: the tensor core reads them as tf32."""
+"""Relative error of a dot whose float32 operands lose 13 bits of their fraction: the tensor core reads them
+as tf32."""
 
 
 def wrong(build: Build, compared: Sequence[Compared]) -> Compared | None:
     """The first array that differs by more than rounding explains."""
-    coarse = any(op.name in _DOTS and getattr(op.operands[0].type, "dtype", None) == Scalar("f32") for op in build.function.walk())
+    coarse = any(
+        op.name in _DOTS and getattr(op.operands[0].type, "dtype", None) == Scalar("f32")
+        for op in build.function.walk()
+    )
     return next((one for one in compared if not one.good and not (coarse and one.error <= TF32)), None)
 
 

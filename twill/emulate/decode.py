@@ -1,8 +1,9 @@
 """From a function's instructions to blocks of Python functions over a warp.
 
-Each opcode has a row in `TABLE`, which the modules of `twill.emulate.opcodes` fill: a function from an instruction to a step, which
-works on the active lanes, or to a control, which also says what comes next. An operand is a row of the register file, also where it is a
-constant, a special register or a variable's address: those rows are filled when a warp starts.
+Each opcode has a row in `TABLE`, which the modules of `twill.emulate.opcodes` fill: a function from an
+instruction to a step, which works on the active lanes, or to a control, which also says what comes next. An
+operand is a row of the register file, also where it is a constant, a special register or a variable's
+address: those rows are filled when a warp starts.
 """
 
 import struct
@@ -58,7 +59,9 @@ TABLE: dict[str, Row] = {}
 """By opcode without modifiers; a longer one, as `mbarrier.try_wait`, comes before a shorter."""
 
 
-def step(*names: str) -> "Callable[[Callable[[Instruction, Decoder], Step]], Callable[[Instruction, Decoder], Step]]":
+def step(
+    *names: str,
+) -> "Callable[[Callable[[Instruction, Decoder], Step]], Callable[[Instruction, Decoder], Step]]":
     """Enters a row for instructions that never wait and never branch."""
 
     def enter(make: "Callable[[Instruction, Decoder], Step]") -> "Callable[[Instruction, Decoder], Step]":
@@ -78,7 +81,9 @@ def control(
     """Enters a row for instructions that may wait or branch."""
     WAITING.update(names if waits else ())
 
-    def enter(make: "Callable[[Instruction, Decoder], Control]") -> "Callable[[Instruction, Decoder], Control]":
+    def enter(
+        make: "Callable[[Instruction, Decoder], Control]",
+    ) -> "Callable[[Instruction, Decoder], Control]":
         TABLE.update(dict.fromkeys(names, lambda one, decoder: Decoded(control=make(one, decoder))))
         return make
 
@@ -108,8 +113,8 @@ class Code:
         return self.instructions[index].line
 
     def entry_registers(self, threads: int) -> int:
-        """Registers per thread at the start: what .maxnreg says, or as many as ptxas may use for the launch bounds (a multiple of 8, at
-        most 256 and what the SM has for the CTAs that must fit)."""
+        """Registers per thread at the start: what .maxnreg says, or as many as ptxas may use for the launch
+        bounds (a multiple of 8, at most 256 and what the SM has for the CTAs that must fit)."""
         if "maxnreg" in self.attributes:
             return -(-self.attributes["maxnreg"][0] // 8) * 8
         most = 1
@@ -133,7 +138,9 @@ class Decoder:
     local: Mapping[str, int]
     blocks: Mapping[int, int]
     """Block that starts at an instruction."""
-    rows: list[tuple[int, int, Callable[[Warp], object]]] = field(default_factory=list[tuple[int, int, Callable[[Warp], object]]])
+    rows: list[tuple[int, int, Callable[[Warp], object]]] = field(
+        default_factory=list[tuple[int, int, Callable[[Warp], object]]]
+    )
     known: dict[object, int] = field(default_factory=dict[object, int])
     watched: frozenset[int] = frozenset()
     """32-bit registers that wgmma uses."""
@@ -141,7 +148,7 @@ class Decoder:
     def fail(self, one: Instruction, what: str = "") -> Exception:
         return unknown(one, self.module.file, self.module.lines, what)
 
-    # --- rows ---------------------------------------------------------------------------------------------------------
+    # --- rows ----------------------------------------------------------------------------------------------
 
     def row(self, size: int, key: object, value: Callable[[Warp], object]) -> int:
         """A row that is filled when a warp starts."""
@@ -163,14 +170,19 @@ class Decoder:
         return Ref(type, CODES[width], self.row(width, ("scratch", width), lambda warp: 0))
 
     def source(self, operand: Operand, type: str) -> Ref:
-        """An operand, as a type; a register of another size is seen with its own. Raises KeyError or ValueError for what is no value."""
+        """An operand, as a type; a register of another size is seen with its own. Raises KeyError or
+        ValueError for what is no value."""
         match operand:
             case Register(_, width, index):
                 return Ref(type if size(type) == width else natural(width, type), CODES[width], index)
             case Integer(value):
-                return self.constant(_pattern(float(value), type) if _real(type) and abs(value) < 1 << 24 else value, type)
+                return self.constant(
+                    _pattern(float(value), type) if _real(type) and abs(value) < 1 << 24 else value, type
+                )
             case Real(value, pattern, width):
-                return self.constant(pattern if pattern is not None and width == size(type) else _pattern(value, type), type)
+                return self.constant(
+                    pattern if pattern is not None and width == size(type) else _pattern(value, type), type
+                )
             case Special(name):
                 return self._special(name, type)
             case Symbol(name):
@@ -249,7 +261,7 @@ def _pattern(value: float, type: str) -> int:
             return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
-# --- functions --------------------------------------------------------------------------------------------------------
+# --- functions --------------------------------------------------------------------------------------------
 
 
 def decode(module: Module, function: Function) -> Code:
@@ -257,7 +269,11 @@ def decode(module: Module, function: Function) -> Code:
     from twill.emulate.opcodes.wgmma import watched
 
     shared, static = _layout(
-        [one for one in (*module.variables.values(), *function.variables) if one.space == "shared" and one.count is not None]
+        [
+            one
+            for one in (*module.variables.values(), *function.variables)
+            if one.space == "shared" and one.count is not None
+        ]
     )
     for one in module.variables.values():
         if one.space == "shared" and one.count is None:
@@ -269,9 +285,21 @@ def decode(module: Module, function: Function) -> Code:
     decoder = Decoder(module, function, dict(function.registers), parameters, shared, local, blocks)
     decoder.watched = frozenset(watched(function.instructions))
     ready = [decoded(one, decoder) for one in function.instructions]
-    made = [_block(ready, start, end, blocks) for start, end in zip(starts, [*starts[1:], len(ready)], strict=True)]
+    made = [
+        _block(ready, start, end, blocks)
+        for start, end in zip(starts, [*starts[1:], len(ready)], strict=True)
+    ]
     made.append(Block((), _exit, (len(ready) - 1,)))
-    return Code(made, decoder.counts, decoder.rows, static, size, function.instructions, function.attributes, _clusters(function))
+    return Code(
+        made,
+        decoder.counts,
+        decoder.rows,
+        static,
+        size,
+        function.instructions,
+        function.attributes,
+        _clusters(function),
+    )
 
 
 def _exit(warp: Warp) -> int:
@@ -305,7 +333,8 @@ def offsets(parameters: Sequence[Variable]) -> dict[str, int]:
 
 
 def _starts(function: Function) -> list[int]:
-    """The instructions at which blocks start: targets of branches, and all that may wait or branch and what follows them."""
+    """The instructions at which blocks start: targets of branches, and all that may wait or branch and what
+    follows them."""
     count = len(function.instructions)
     found = {0}
     for index, one in enumerate(function.instructions):
@@ -324,7 +353,10 @@ def _waits(one: Instruction) -> bool:
 def key(opcode: str) -> str | None:
     """The row of the table for an opcode: the longest of its beginnings."""
     parts = opcode.split(".")
-    return next((name for count in range(min(4, len(parts)), 0, -1) if (name := ".".join(parts[:count])) in TABLE), None)
+    return next(
+        (name for count in range(min(4, len(parts)), 0, -1) if (name := ".".join(parts[:count])) in TABLE),
+        None,
+    )
 
 
 def decoded(one: Instruction, decoder: Decoder) -> Decoded:
@@ -349,13 +381,17 @@ def decoded(one: Instruction, decoder: Decoder) -> Decoded:
 
 
 def _written(one: Instruction, watched: frozenset[int]) -> list[int]:
-    """Registers of wgmma among an instruction's results. Moves are left out: compilers put copies of accumulators behind the fence, which
-    ptxas removes."""
+    """Registers of wgmma among an instruction's results. Moves are left out: compilers put copies of
+    accumulators behind the fence, which ptxas removes."""
     if not one.operands or one.name in ("st", "red", "mov"):
         return []
     first = one.operands[0]
     items = first.items if isinstance(first, Vector) else (first,)
-    return [item.index for item in items if isinstance(item, Register) and item.bits == 32 and item.index in watched]
+    return [
+        item.index
+        for item in items
+        if isinstance(item, Register) and item.bits == 32 and item.index in watched
+    ]
 
 
 def _guarded(inner: Step, predicate: int, negated: bool) -> Step:
@@ -403,7 +439,9 @@ def guard_of(operand: Operand, decoder: Decoder) -> tuple[Ref, bool]:
     if isinstance(operand, Negated):
         return decoder.source(operand.operand, "pred"), True
     if isinstance(operand, Integer):
-        return Ref("pred", 0, decoder.row(1, ("pred", operand.value != 0), lambda warp: operand.value != 0)), False
+        return Ref(
+            "pred", 0, decoder.row(1, ("pred", operand.value != 0), lambda warp: operand.value != 0)
+        ), False
     return decoder.source(operand, "pred"), False
 
 

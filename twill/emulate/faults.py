@@ -1,7 +1,7 @@
 """What goes wrong while a kernel runs.
 
-A `Fault` is raised where it is noticed; the machine adds the place, as PTX line and, by .loc, as line of the source, and gives a
-`HazardError`, which is a `TwillError`.
+A `Fault` is raised where it is noticed; the machine adds the place, as PTX line and, by .loc, as line of the
+source, and gives a `HazardError`, which is a `TwillError`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,9 @@ def place(file: str, lines: Sequence[str], number: int, column: int = 1) -> tupl
     return Location(file, number, column), text[:100]
 
 
-def located(fault: Fault, file: str, lines: Sequence[str], instruction: Instruction | None, who: str) -> HazardError:
+def located(
+    fault: Fault, file: str, lines: Sequence[str], instruction: Instruction | None, who: str
+) -> HazardError:
     number = fault.line or (instruction.line if instruction else 1)
     where, text = place(file, lines, number)
     source = f" ({instruction.source})" if instruction and instruction.source and fault.line is None else ""
@@ -43,4 +45,9 @@ def located(fault: Fault, file: str, lines: Sequence[str], instruction: Instruct
 def unknown(instruction: Instruction, file: str, lines: Sequence[str], what: str = "") -> UnknownError:
     where, text = place(file, lines, instruction.line)
     detail = f": {what}" if what else ""
-    return UnknownError(f"the instruction {instruction.opcode} is not executed by this machine{detail}", where, text=text, span=len(text))
+    return UnknownError(
+        f"the instruction {instruction.opcode} is not executed by this machine{detail}",
+        where,
+        text=text,
+        span=len(text),
+    )

@@ -3,8 +3,9 @@
     module = load(ptx)
     module.kernel("gemm").launch((4, 2, 1), [a, b, c, 512, 512, 256], shared=98304)
 
-Arrays are passed as pointers to memory that the machine shares with them; tensor maps as `TensorMap` objects whose address is `Place` of an
-array. Raises TwillError: HazardError for what a kernel must not do, UnknownError for an instruction that is not executed.
+Arrays are passed as pointers to memory that the machine shares with them; tensor maps as `TensorMap` objects
+whose address is `Place` of an array. Raises TwillError: HazardError for what a kernel must not do,
+UnknownError for an instruction that is not executed.
 """
 
 import struct
@@ -68,10 +69,11 @@ class Kernel:
         ctas: Sequence[Extents] | None = None,
         strict: bool = True,
     ) -> None:
-        """Runs the grid, or of it only the clusters that hold `ctas`. `shared` are bytes of dynamic shared memory; `seed` above 0 chooses
-        at random when what is asynchronous happens, 0 does so as late as possible. `device` is memory into which
-        arguments that are integers may point. With `strict` off, mbarriers need no fence between their initialization and the copies that
-        complete on them, as Triton has it. Raises TwillError."""
+        """Runs the grid, or of it only the clusters that hold `ctas`. `shared` are bytes of dynamic shared
+        memory; `seed` above 0 chooses at random when what is asynchronous happens, 0 does so as late as
+        possible. `device` is memory into which arguments that are integers may point. With `strict` off,
+        mbarriers need no fence between their initialization and the copies that complete on them, as Triton
+        has it. Raises TwillError."""
         memory = device or Device()
         try:
             parameters = pack(self.function, arguments, memory)
@@ -97,14 +99,19 @@ class Kernel:
 
     def _check(self, launch: Launch) -> None:
         if launch.shared + self.code.shared > MOST_SHARED:
-            raise Fault(f"{launch.shared + self.code.shared} bytes of shared memory; a CTA has at most {MOST_SHARED}")
+            raise Fault(
+                f"{launch.shared + self.code.shared} bytes of shared memory; a CTA has at most {MOST_SHARED}"
+            )
         if not 0 < launch.threads <= MOST_THREADS:
             raise Fault(f"{launch.threads} threads; a CTA has at most {MOST_THREADS}")
         wanted = self.function.attributes.get("reqntid")
         if wanted and three(wanted) != launch.block:
             raise Fault(f"a block of {launch.block}; the kernel requires {wanted}")
         if wrong := [axis for axis in range(3) if launch.grid[axis] % launch.cluster[axis]]:
-            raise Fault(f"the grid's {launch.grid[wrong[0]]} CTAs do not divide into clusters of {launch.cluster[wrong[0]]}")
+            raise Fault(
+                f"the grid's {launch.grid[wrong[0]]} CTAs do not divide into clusters of"
+                f" {launch.cluster[wrong[0]]}"
+            )
 
     def _cluster(self, launch: Launch, origin: tuple[int, int, int], seed: int) -> None:
         cluster = None
@@ -160,7 +167,11 @@ def _bytes(one: Variable, value: Argument, device: Device, known: dict[int, int]
         case float() | np.floating() if one.bits in (32, 64):
             return struct.pack("<f" if one.bits == 32 else "<d", float(value))
         case _:
-            return int(value).to_bytes(9, "little", signed=True)[: one.bits // 8] if int(value) < 1 << 64 else b""
+            return (
+                int(value).to_bytes(9, "little", signed=True)[: one.bits // 8]
+                if int(value) < 1 << 64
+                else b""
+            )
 
 
 def _registered(array: Array, name: str, device: Device, known: dict[int, int]) -> int:
@@ -187,7 +198,9 @@ class Module:
         if name is None and len(self.names) == 1:
             name = self.names[0]
         if name not in self.names:
-            raise TwillError(f"{self.text.file} has no kernel {name!r}", help=f"it has {', '.join(self.names) or 'none'}")
+            raise TwillError(
+                f"{self.text.file} has no kernel {name!r}", help=f"it has {', '.join(self.names) or 'none'}"
+            )
         assert name
         if name not in self.kernels:
             function = self.text.functions[name]

@@ -1,8 +1,9 @@
 """Tensor maps: how TMA finds a box of a tensor.
 
-A map's 128 bytes are opaque on a GPU; here they hold the fields below, in a layout of this machine's own, so that maps made by
-`TensorMap.encode`, by the launcher's cuTensorMapEncodeTiled and by tensormap.replace are the same thing. Dimensions are innermost first.
-Rules: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, "Tensors" and "tensormap.replace".
+A map's 128 bytes are opaque on a GPU; here they hold the fields below, in a layout of this machine's own, so
+that maps made by `TensorMap.encode`, by the launcher's cuTensorMapEncodeTiled and by tensormap.replace are
+the same thing. Dimensions are innermost first. Rules: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA,
+"Tensors" and "tensormap.replace".
 """
 
 import struct
@@ -29,7 +30,8 @@ TYPES = (
     ("b4x16_p64", 1),
     ("b6x16_p32", 1),
 )
-"""Element types with their bytes, by the number that tensormap.replace gives them (PTX ISA, tensormap.replace, .elemtype)."""
+"""Element types with their bytes, by the number that tensormap.replace gives them (PTX ISA,
+tensormap.replace, .elemtype)."""
 
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line of the pattern, by the number of .swizzle_mode."""
@@ -78,7 +80,17 @@ class TensorMap:
         flags = SWIZZLES.index(self.swizzle) | (4 if self.nan else 0) | (8 if self.atom == 32 else 0)
         steps = self.steps or (1,) * rank
         header = (self.address, rank, names.index(self.type), flags, 1)
-        fields = (*header, *(extent - 1 for extent in self.shape), *pad, *self.strides, *(0,) * (5 - rank), *self.box, *pad, *steps, *pad)
+        fields = (
+            *header,
+            *(extent - 1 for extent in self.shape),
+            *pad,
+            *self.strides,
+            *(0,) * (5 - rank),
+            *self.box,
+            *pad,
+            *steps,
+            *pad,
+        )
         return _LAYOUT.pack(*fields).ljust(BYTES, b"\0")
 
 
@@ -99,7 +111,17 @@ class Raw:
     @staticmethod
     def read(data: bytes) -> "Raw":
         address, rank, kind, flags, made, *more = _LAYOUT.unpack_from(data)
-        return Raw(address, rank, kind, flags, made, tuple(more[:5]), tuple(more[5:9]), tuple(more[9:14]), tuple(more[14:19]))
+        return Raw(
+            address,
+            rank,
+            kind,
+            flags,
+            made,
+            tuple(more[:5]),
+            tuple(more[5:9]),
+            tuple(more[9:14]),
+            tuple(more[14:19]),
+        )
 
     def write(self) -> bytes:
         head = (self.address, self.rank, self.type, self.flags, self.made)

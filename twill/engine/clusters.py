@@ -1,6 +1,7 @@
 """Which operations must, or must not, share a group, whatever the engine decides.
 
-Rules TOGETHER, APART and VARIABLE of a `Problem`, closed under transitivity; engines decide one group per cluster.
+Rules TOGETHER, APART and VARIABLE of a `Problem`, closed under transitivity; engines decide one group per
+cluster.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from twill.ir.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """`of[op]` is an operation's cluster; clusters are numbered by their first operation, that of the loads first."""
+    """`of[op]` is an operation's cluster; clusters are numbered by their first operation, that of the loads
+    first."""
 
     of: tuple[int, ...]
     members: tuple[tuple[int, ...], ...]
@@ -46,7 +48,9 @@ def _merge(problem: Problem) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(parts, key=lambda members: (not problem.operations[members[0]].variable, members[0])))
 
 
-def _contradiction(problem: Problem, merged: tuple[tuple[int, ...], ...], pairs: list[tuple[int, int]]) -> str | None:
+def _contradiction(
+    problem: Problem, merged: tuple[tuple[int, ...], ...], pairs: list[tuple[int, int]]
+) -> str | None:
     for members in merged:
         kinds = {problem.operations[op].variable for op in members}
         if len(kinds) == 2:

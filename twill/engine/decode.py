@@ -1,7 +1,8 @@
 """From an engine's raw answer to a `Solution` in canonical form, the same for every engine.
 
-Takes starts, a group label per operation and an address per allocation; gives first start 0, groups numbered by first operation (the loads'
-first), the grants that the held registers need, and allocations with as many slots as the live ranges need.
+Takes starts, a group label per operation and an address per allocation; gives first start 0, groups numbered
+by first operation (the loads' first), the grants that the held registers need, and allocations with as many
+slots as the live ranges need.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,17 @@ Address = Mapping[tuple[str, str, bool], int]
 """(value, memory, staging) to the address an engine chose."""
 
 
-def solution(problem: Problem, interval: Time, start: Sequence[Time], label: Sequence[int], address: Address) -> Solution:
+def solution(
+    problem: Problem, interval: Time, start: Sequence[Time], label: Sequence[int], address: Address
+) -> Solution:
     """The canonical solution of an engine's answer."""
     earliest = 0 if problem.starts else min(start, default=0)
     starts = tuple(s - earliest for s in start)
     group = _number(problem, label)
     grants = tuple(_grant(problem, interval, starts, group, g) for g in sorted(set(group)))
-    return Solution(interval, starts, group, grants, tuple(_allocations(problem, interval, starts, group, address)))
+    return Solution(
+        interval, starts, group, grants, tuple(_allocations(problem, interval, starts, group, address))
+    )
 
 
 def modulo(problem: Problem, interval: Time, start: Sequence[Time]) -> Solution:
@@ -49,15 +54,22 @@ def _grant(problem: Problem, interval: Time, start: Sequence[Time], group: Seque
 
 
 def channels(problem: Problem, group: Sequence[int]) -> set[tuple[int, int]]:
-    """The distinct (operation, other group) pairs of which the group waits for the operation; loads that stream are free."""
+    """The distinct (operation, other group) pairs of which the group waits for the operation; loads that
+    stream are free."""
     ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
     return {(a, group[b]) for a, b in ends if group[a] != group[b] and not problem.operations[a].streaming}
 
 
-def wait_clashes(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]) -> list[tuple[str, str]]:
+def wait_clashes(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]
+) -> list[tuple[str, str]]:
     """(waiting operation, operation issuing then) pairs of one group: what rule CONCURRENCY forbids."""
     ends = [(edge, problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
-    waiting = {b for edge, a, b in ends if (edge.blocking if group[a] == group[b] else not problem.operations[a].streaming)}
+    waiting = {
+        b
+        for edge, a, b in ends
+        if (edge.blocking if group[a] == group[b] else not problem.operations[a].streaming)
+    }
     return [
         (problem.operations[v].id, other.id)
         for v in sorted(waiting)
@@ -69,7 +81,10 @@ def wait_clashes(problem: Problem, interval: Time, start: Sequence[Time], group:
 def peak(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], g: int) -> int:
     """The most registers per thread that group g holds at any residue (rule REGISTERS)."""
     spans = [
-        (span, value.registers) for value in problem.values if value.registers for span in _held(problem, interval, start, group, g, value)
+        (span, value.registers)
+        for value in problem.values
+        if value.registers
+        for span in _held(problem, interval, start, group, g, value)
     ]
     always = sum(size * ((end - begin) // interval) for (begin, end), size in spans)
     events = sorted({begin % interval for (begin, _), _ in spans} or {0})
@@ -82,28 +97,43 @@ def _covers(span: tuple[Time, Time], interval: Time, at: Time) -> bool:
     return (at - begin) % interval < (end - begin) % interval
 
 
-def _held(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], g: int, value: Value) -> list[tuple[Time, Time]]:
+def _held(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], g: int, value: Value
+) -> list[tuple[Time, Time]]:
     """The span during which group g holds a value, if any."""
     src = problem.index(value.src)
-    uses = [(start[i := problem.index(use.op)] + use.distance * interval, use.hold, group[i]) for use in value.uses]
+    uses = [
+        (start[i := problem.index(use.op)] + use.distance * interval, use.hold, group[i])
+        for use in value.uses
+    ]
     here = [time + hold for time, hold, mine in uses if mine == g]
     if group[src] == g:
         if value.resident:
             return [(0, interval)]
-        handed = [start[src] + problem.operations[src].latency] if any(mine != g for _, _, mine in uses) else []
+        handed = (
+            [start[src] + problem.operations[src].latency] if any(mine != g for _, _, mine in uses) else []
+        )
         return [(start[src], max([start[src], *here, *handed]))]
     return [(min(time for time, _, mine in uses if mine == g), max(here))] if here else []
 
 
-def live_range(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], value: Value, staging: bool) -> Time:
+def live_range(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], value: Value, staging: bool
+) -> Time:
     """Length of a value's range in memory, or of its staging's (rules SHARED and TENSOR)."""
     src = problem.index(value.src)
     uses = [(use, problem.index(use.op)) for use in value.uses]
-    ends = [start[i] + use.distance * interval + use.hold for use, i in uses if not staging or group[i] != group[src]]
+    ends = [
+        start[i] + use.distance * interval + use.hold
+        for use, i in uses
+        if not staging or group[i] != group[src]
+    ]
     return max(0, max(ends, default=start[src]) - start[src])
 
 
-def _allocations(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], address: Address) -> list[Allocation]:
+def _allocations(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], address: Address
+) -> list[Allocation]:
     found: list[Allocation] = []
     for value in problem.values:
         for memory, size, staging in _buffers(value):
@@ -111,7 +141,9 @@ def _allocations(problem: Problem, interval: Time, start: Sequence[Time], group:
             periods = 1 if value.resident and not staging else -(-length // interval)
             slots = periods + (0 if staging else value.slots)
             if size and slots:
-                found.append(Allocation(value.id, memory, address[value.id, memory, staging], size, slots, staging))
+                found.append(
+                    Allocation(value.id, memory, address[value.id, memory, staging], size, slots, staging)
+                )
     return sorted(found, key=lambda a: (a.memory, a.address, a.value, a.staging))
 
 

@@ -1,4 +1,5 @@
-"""Several probes of one question on several cores, with a result that does not depend on how many cores there are."""
+"""Several probes of one question on several cores, with a result that does not depend on how many cores there
+are."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -30,8 +31,8 @@ NOTHING = Probe(Unknown(), "search")
 def first_conclusive(steps: Sequence[Step], jobs: int, stop: Stop) -> Probe:
     """The probe of the first step, in their order, that is conclusive; `Unknown` if none is.
 
-    Up to `jobs` steps run at once. A later step is stopped as soon as an earlier one is conclusive, and an earlier one is waited for,
-    so that the result is the same for any number of jobs.
+    Up to `jobs` steps run at once. A later step is stopped as soon as an earlier one is conclusive, and an
+    earlier one is waited for, so that the result is the same for any number of jobs.
     """
     if jobs <= 1 or len(steps) <= 1:
         return _one_by_one(steps, stop)
@@ -64,7 +65,8 @@ def _first(running: Sequence[Future[Probe]]) -> Probe:
 def find_and_prove(find: Step, prove: Step, jobs: int, stop: Stop) -> Probe:
     """What `find` finds; else what `prove` found out. A refutation stops `find`, which can find nothing then.
 
-    `find` must never return `Refuted`: the refutation that is reported does not depend on which of the two is faster.
+    `find` must never return `Refuted`: the refutation that is reported does not depend on which of the two is
+    faster.
     """
     if jobs <= 1:
         return _one_by_one((find, prove), stop)

@@ -1,9 +1,10 @@
 """The interface of every engine: a function that probes one interval, and the three things it can find out.
 
-`attempt(problem, interval, in_flight, joint=..., budget=...)` decides whether a solution exists at exactly this interval
-with every s(v) + duration(v) <= in_flight * interval, under all rules of `twill.ir.problem` (joint) or under DEPENDENCE, UNITS and PINNED
-alone. The outcome is a closed union: only a `Refuted`, which an engine makes where its solver finished with "no solution", is a proof.
-An exhausted limit is an `Unknown`, a value of another type, so that it can not be counted as a refutation.
+`attempt(problem, interval, in_flight, joint=..., budget=...)` decides whether a solution exists at exactly
+this interval with every s(v) + duration(v) <= in_flight * interval, under all rules of `twill.ir.problem`
+(joint) or under DEPENDENCE, UNITS and PINNED alone. The outcome is a closed union: only a `Refuted`, which an
+engine makes where its solver finished with "no solution", is a proof. An exhausted limit is an `Unknown`, a
+value of another type, so that it can not be counted as a refutation.
 """
 
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 
 FEW = 2
-"""Iterations in flight that are probed first: most answers have no more, and every probe is easier with no more."""
+"""Iterations in flight that are probed first: most answers have no more, and every probe is easier with no
+more."""
 
 Limit = Literal["work", "time", "size", "stopped"]
-"""Why a probe ended without a result: its budget of work, the wall-clock limit, a formula too large to build, or the stop event."""
+"""Why a probe ended without a result: its budget of work, the wall-clock limit, a formula too large to build,
+or the stop event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ class Probe:
         return what(self.outcome)
 
     def refutation(self, interval: Time, in_flight: int | None, *, below: bool) -> Refutation | None:
-        """The evidence that a refuted probe is; None for any other outcome. There is no other way from a probe to a `Refutation`."""
+        """The evidence that a refuted probe is; None for any other outcome. There is no other way from a
+        probe to a `Refutation`."""
         match self.outcome:
             case Refuted():
                 return Refutation(interval, in_flight, self.engine, self.seconds, below)
@@ -111,9 +115,11 @@ class Budget:
     """How much a probe may spend."""
 
     seconds: float = 60.0
-    """Wall-clock time: the outer limit, which the user sets. Only this makes a result depend on the machine's load."""
+    """Wall-clock time: the outer limit, which the user sets. Only this makes a result depend on the machine's
+    load."""
     work: float | None = None
-    """Deterministic seconds: a solver's own count of its work, about a second each on an idle core. None: no limit of work."""
+    """Deterministic seconds: a solver's own count of its work, about a second each on an idle core. None: no
+    limit of work."""
     stop: Stoppable | None = None
 
     @property

@@ -1,8 +1,9 @@
 """Probes in a process of their own, because solvers called in this one can be neither interrupted nor timed.
 
-`isolated` makes an engine of a function that just decides. The process reads its request, pickled, from standard input and writes the
-result to standard output. It ends with the time limit (enforced here, and by an alarm there should this process be gone),
-with the stop event, and at the latest when this process exits; its own children end with it.
+`isolated` makes an engine of a function that just decides. The process reads its request, pickled, from
+standard input and writes the result to standard output. It ends with the time limit (enforced here, and by an
+alarm there should this process be gone), with the stop event, and at the latest when this process exits; its
+own children end with it.
 """
 
 import atexit
@@ -32,14 +33,23 @@ class Decide(Protocol):
     """A module's function (it travels by name) that decides one interval, taking as long as it takes."""
 
     def __call__(
-        self, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float, work: float | None
+        self,
+        problem: Problem,
+        interval: Time,
+        in_flight: int,
+        *,
+        joint: bool,
+        time_limit: float,
+        work: float | None,
     ) -> Outcome: ...
 
 
 def isolated(engine: str, decide: Decide) -> Engine:
     """The engine that runs `decide` in a process of its own."""
 
-    def attempt(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, budget: Budget = UNLIMITED) -> Probe:
+    def attempt(
+        problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, budget: Budget = UNLIMITED
+    ) -> Probe:
         begin = time.monotonic()
         keywords = {"joint": joint, "time_limit": budget.seconds, "work": budget.work}
         outcome = elsewhere(lambda: (decide, (problem, interval, in_flight), keywords), budget)
@@ -50,9 +60,11 @@ def isolated(engine: str, decide: Decide) -> Engine:
 
 
 def elsewhere(request: Callable[[], tuple[object, ...]], budget: Budget) -> object:
-    """The value of a call (function, arguments, keywords) made in another process; None where a limit or the event came first.
+    """The value of a call (function, arguments, keywords) made in another process; None where a limit or the
+    event came first.
 
-    Raises the `TwillError` that the call raised, and `RuntimeError` with the process's standard error where it failed otherwise.
+    Raises the `TwillError` that the call raised, and `RuntimeError` with the process's standard error where
+    it failed otherwise.
     """
     end = time.monotonic() + budget.seconds
     message: bytes | None = pickle.dumps((budget.seconds, *request()))
@@ -81,7 +93,10 @@ def _opened(answer: bytes) -> object:
 @contextlib.contextmanager
 def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
     """A process with this one's packages, and a folder for temporary files that it need not live to clear."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TMPDIR": scratch}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TMPDIR": scratch,
+    }
     parent = os.getpid()
     if sys.platform == "linux":
         _library()

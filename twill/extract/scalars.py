@@ -1,6 +1,8 @@
-"""What the scalar arguments of a function are for: bounds of loops, extents of arrays, or neither (strides, factors).
+"""What the scalar arguments of a function are for: bounds of loops, extents of arrays, or neither (strides,
+factors).
 
-Takes a `Function`; gives ids of arguments. An argument counts where its value reaches an operand through arithmetic, not through memory.
+Takes a `Function`; gives ids of arguments. An argument counts where its value reaches an operand through
+arithmetic, not through memory.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,9 @@
-"""The strides with which a kernel addresses each of its pointer arguments, as polynomials of its scalar arguments.
+"""The strides with which a kernel addresses each of its pointer arguments, as polynomials of its scalar
+arguments.
 
-Takes a `Function`; gives a `Layout` for each pointer argument: from descriptors as they are made, from pointer arithmetic by writing every
-offset as a sum of (stride, a polynomial of arguments) times (index: of a tile, a program, an iteration, or anything computed from such).
+Takes a `Function`; gives a `Layout` for each pointer argument: from descriptors as they are made, from
+pointer arithmetic by writing every offset as a sum of (stride, a polynomial of arguments) times (index: of a
+tile, a program, an iteration, or anything computed from such).
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +16,8 @@ from twill.ops.row import Role
 from twill.ops.table import role
 
 SCALAR, SEVERAL = -1, -2
-"""Axes of indices that are not of one axis of a tile: the same for the whole tile; of several axes together."""
+"""Axes of indices that are not of one axis of a tile: the same for the whole tile; of several axes
+together."""
 LARGEST = 64
 """Terms of a polynomial at most; a longer one counts as an index of its own."""
 
@@ -25,7 +28,9 @@ Polynomial: TypeAlias = Mapping[Monomial, int]
 _UNKNOWN = "?"
 """In place of an argument's name: computed from arguments in a way that is no polynomial."""
 _SAME: frozenset[Role] = frozenset({"integer_cast", "splat", "broadcast", "layout"})
-_ACCESSES: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic", "atomic_exchange", "async_copy"})
+_ACCESSES: frozenset[Role] = frozenset(
+    {"pointer_load", "pointer_store", "atomic", "atomic_exchange", "async_copy"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,21 @@ def layouts(function: Function) -> tuple[Layout, ...]:
     """One for each pointer argument, in their order."""
     steps = _walked(function, {})[1]
     values, _ = _walked(function, steps)
-    told = {name(arg) for arg in function.args if arg.id not in extents(function) and not isinstance(arg.type, Pointer)}
-    found = dict[str, set[Stride] | None]({name(arg): set() for arg in function.args if isinstance(arg.type, Pointer)})
+    told = {
+        name(arg)
+        for arg in function.args
+        if arg.id not in extents(function) and not isinstance(arg.type, Pointer)
+    }
+    found = dict[str, set[Stride] | None](
+        {name(arg): set() for arg in function.args if isinstance(arg.type, Pointer)}
+    )
     for op in function.walk():
         if role(op) in _ACCESSES or role(op) == "descriptor":
             _add(found, values.get(op.operands[0].id), _axes(op, values), told)
-    return tuple(Layout(argument, None if one is None else tuple(sorted(one, key=_order))) for argument, one in found.items())
+    return tuple(
+        Layout(argument, None if one is None else tuple(sorted(one, key=_order)))
+        for argument, one in found.items()
+    )
 
 
 def name(value: Value) -> str:
@@ -95,7 +109,12 @@ def _order(stride: Stride) -> str:
     return str(stride.terms)
 
 
-def _add(found: dict[str, set[Stride] | None], address: _Found, axes: Mapping[int, list[Polynomial]] | None, told: Iterable[str]) -> None:
+def _add(
+    found: dict[str, set[Stride] | None],
+    address: _Found,
+    axes: Mapping[int, list[Polynomial]] | None,
+    told: Iterable[str],
+) -> None:
     """What one access says; of an address that is not known, any argument may be the base."""
     if not isinstance(address, _Address):
         found.update(dict.fromkeys(found))
@@ -110,7 +129,9 @@ def _add(found: dict[str, set[Stride] | None], address: _Found, axes: Mapping[in
         own[axis] = [*own.get(axis, []), *strides]
     tile = [one for axis, strides in own.items() if axis != SCALAR for one in strides]
     own[SCALAR] = [one for one in own.get(SCALAR, []) if not any(_multiple(one, other) for other in tile)]
-    kept |= {_stride(one, frozenset(told)) for strides in own.values() for one in strides if not _undefined(one)}
+    kept |= {
+        _stride(one, frozenset(told)) for strides in own.values() for one in strides if not _undefined(one)
+    }
 
 
 def _axes(op: Op, values: Mapping[int, _Found]) -> Mapping[int, list[Polynomial]] | None:
@@ -155,11 +176,14 @@ def _stride(one: Polynomial, told: frozenset[str]) -> Stride:
     return Stride(terms, any(argument in told for term in terms for argument in term.arguments))
 
 
-# --- polynomials ------------------------------------------------------------------------------------------------------
+# --- polynomials ------------------------------------------------------------------------------------------
 
 
-def _walked(function: Function, steps: Mapping[int, Polynomial]) -> tuple[dict[int, _Found], dict[int, Polynomial]]:
-    """Values as polynomials, and by how much each carried value grows in an iteration. `steps` are those of a walk before."""
+def _walked(
+    function: Function, steps: Mapping[int, Polynomial]
+) -> tuple[dict[int, _Found], dict[int, Polynomial]]:
+    """Values as polynomials, and by how much each carried value grows in an iteration. `steps` are those of a
+    walk before."""
     found = dict[int, _Found]()
     grown = dict[int, Polynomial]()
     loops = dict[int, Op]()
@@ -243,22 +267,33 @@ def _arithmetic(op: Op, operands: list[Polynomial]) -> Polynomial | None:
             return _times(*operands)
         case "shift_left":
             shift = operands[1].get(((), ()), 0)
-            return _times(operands[0], {((), ()): 1 << shift}) if set(operands[1]) <= {((), ())} and 0 <= shift < 64 else None
+            return (
+                _times(operands[0], {((), ()): 1 << shift})
+                if set(operands[1]) <= {((), ())} and 0 <= shift < 64
+                else None
+            )
         case "range":
             return _index(op.index, 0, made_by=True)
         case "expand":
             at = op.attributes["axis"]
-            return _moved(operands[0], {axis: axis + 1 for axis in range(8) if isinstance(at, int) and axis >= at})
+            return _moved(
+                operands[0], {axis: axis + 1 for axis in range(8) if isinstance(at, int) and axis >= at}
+            )
         case "transpose":
             order = op.attributes.get("order")
-            places = {old: new for new, old in enumerate(order) if isinstance(old, int)} if isinstance(order, tuple | list) else {}
+            places = (
+                {old: new for new, old in enumerate(order) if isinstance(old, int)}
+                if isinstance(order, tuple | list)
+                else {}
+            )
             return _moved(operands[0], places)
         case _:
             return operands[0] if role(op) in _SAME else None
 
 
 def _opaque(op: Op, result: Value, operands: list[_Found]) -> Polynomial:
-    """A value that is no polynomial: an index of its own, or something unknown that follows from arguments alone."""
+    """A value that is no polynomial: an index of its own, or something unknown that follows from arguments
+    alone."""
     offsets = [one.offset if isinstance(one, _Address) else one for one in operands]
     indices = {index for one in offsets for _, own in one or {} for index in own}
     if op.operands and not op.regions and role(op) != "pointer_load" and None not in offsets and not indices:

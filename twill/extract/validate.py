@@ -1,14 +1,26 @@
-"""Whether the operations of a module are of the form that TTGIR gives them: operands, shapes, element types, attributes, layouts.
+"""Whether the operations of a module are of the form that TTGIR gives them: operands, shapes, element types,
+attributes, layouts.
 
-Takes a `Module` and one of its functions; raises TwillError at the first operation that is not. Operations whose row has no rule pass:
-who uses them judges them.
+Takes a `Module` and one of its functions; raises TwillError at the first operation that is not. Operations
+whose row has no rule pass: who uses them judges them.
 """
 
 from collections.abc import Sequence
 from math import prod
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Blocked, DotOperand, Encoding, Function, Linear, Module, NvidiaMma, Op, Slice, Tensor
+from twill.ir.loop import (
+    Blocked,
+    DotOperand,
+    Encoding,
+    Function,
+    Linear,
+    Module,
+    NvidiaMma,
+    Op,
+    Slice,
+    Tensor,
+)
 from twill.ops.row import Complaint
 from twill.ops.table import lookup
 
@@ -19,13 +31,20 @@ def validate(module: Module, function: Function) -> None:
     for op in function.walk():
         complaint = _counts(op) or _layouts(op, module) or _ruled(op)
         if complaint:
-            raise TwillError(f"{op.name} {complaint}", op.location, text=lines[op.location.line - 1], help="the module is not valid TTGIR")
+            raise TwillError(
+                f"{op.name} {complaint}",
+                op.location,
+                text=lines[op.location.line - 1],
+                help="the module is not valid TTGIR",
+            )
 
 
 def _counts(op: Op) -> Complaint:
     """The number of operands and results."""
     row = lookup(op.name)
-    least, most, results = row.counts if row is not None and row.counts is not None else (0, len(op.operands), None)
+    least, most, results = (
+        row.counts if row is not None and row.counts is not None else (0, len(op.operands), None)
+    )
     if not least <= len(op.operands) <= most:
         return f"has {len(op.operands)} operands"
     return f"has {len(op.results)} results" if results is not None and len(op.results) != results else None
@@ -36,11 +55,12 @@ def _ruled(op: Op) -> Complaint:
     return row.rule(op) if row is not None and row.rule is not None else None
 
 
-# --- layouts ----------------------------------------------------------------------------------------------------------
+# --- layouts ----------------------------------------------------------------------------------------------
 
 
 def _layouts(op: Op, module: Module) -> Complaint:
-    """Of results: as many dimensions as the tile has, every one a power of two, and all threads of the module."""
+    """Of results: as many dimensions as the tile has, every one a power of two, and all threads of the
+    module."""
     for value in op.results:
         if not isinstance(value.type, Tensor):
             continue
@@ -56,11 +76,17 @@ def _layout(encoding: Encoding | None, rank: int, module: Module) -> Complaint:
         case Blocked():
             return _blocked(encoding, rank, module)
         case Slice(dim, parent):
-            return f"has a layout sliced along {dim} of {rank + 1} dimensions" if dim > rank else _layout(parent, rank + 1, module)
+            return (
+                f"has a layout sliced along {dim} of {rank + 1} dimensions"
+                if dim > rank
+                else _layout(parent, rank + 1, module)
+            )
         case NvidiaMma():
             return _mma(encoding, rank, module)
         case DotOperand(index, parent):
-            return f"has a layout of operand {index}" if index not in (0, 1) else _layout(parent, rank, module)
+            return (
+                f"has a layout of operand {index}" if index not in (0, 1) else _layout(parent, rank, module)
+            )
         case Linear(register, lane, warp, block):
             wide = any(len(basis) != rank for bases in (register, lane, warp, block) for basis in bases)
             return f"has a linear layout of other than {rank} dimensions" if wide else None
@@ -77,17 +103,26 @@ def _blocked(layout: Blocked, rank: int, module: Module) -> Complaint:
     if sorted(layout.order) != list(range(rank)):
         return f"has a blocked layout of order {list(layout.order)}"
     if prod(layout.threads_per_warp) != module.threads_per_warp:
-        return f"has a layout of {prod(layout.threads_per_warp)} threads for each warp, and a warp has {module.threads_per_warp}"
+        return (
+            f"has a layout of {prod(layout.threads_per_warp)} threads for each warp, and a warp has"
+            f" {module.threads_per_warp}"
+        )
     return _warps(layout.warps_per_cta, module)
 
 
 def _mma(layout: NvidiaMma, rank: int, module: Module) -> Complaint:
     if rank not in (2, 3) or len(layout.warps_per_cta) != rank or len(layout.instr_shape) not in (2, 3):
         return f"has an MMA layout of other than {rank} dimensions"
-    if any(size < 1 or size & (size - 1) for size in layout.warps_per_cta) or any(size < 1 for size in layout.instr_shape):
+    if any(size < 1 or size & (size - 1) for size in layout.warps_per_cta) or any(
+        size < 1 for size in layout.instr_shape
+    ):
         return "has an MMA layout with a size that can not be"
     return _warps(layout.warps_per_cta, module)
 
 
 def _warps(warps: Sequence[int], module: Module) -> Complaint:
-    return None if prod(warps) == module.num_warps else f"has a layout of {prod(warps)} warps, and the module has {module.num_warps}"
+    return (
+        None
+        if prod(warps) == module.num_warps
+        else f"has a layout of {prod(warps)} warps, and the module has {module.num_warps}"
+    )

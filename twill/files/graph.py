@@ -1,7 +1,8 @@
 """`twill.graph/1`: a scheduling problem as a file that any compiler can write. docs/formats.md describes it.
 
-`write_graph` writes a self-contained document; `read_graph` reads the same `Problem` back, or raises one `TwillError` with the line
-and column of the error. A file may name a machine instead of listing units and limits.
+`write_graph` writes a self-contained document; `read_graph` reads the same `Problem` back, or raises one
+`TwillError` with the line and column of the error. A file may name a machine instead of listing units and
+limits.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +12,19 @@ from twill.diagnostics import Location, TwillError
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.files.validate import check_references
-from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Resolution, Source, Time, Unit, Use, Value
+from twill.ir.problem import (
+    Edge,
+    Limits,
+    Operation,
+    Problem,
+    Reservation,
+    Resolution,
+    Source,
+    Time,
+    Unit,
+    Use,
+    Value,
+)
 
 SCHEMA = "twill.graph/1"
 
@@ -28,7 +41,20 @@ RANGES: Ranges = {
     (Source, "line"): (1, LARGEST),
 }
 
-_TOP = ("schema", "name", "machine", "units", "limits", "resolution", "source", "nodes", "edges", "together", "apart", "starts")
+_TOP = (
+    "schema",
+    "name",
+    "machine",
+    "units",
+    "limits",
+    "resolution",
+    "source",
+    "nodes",
+    "edges",
+    "together",
+    "apart",
+    "starts",
+)
 _PLACE = ("line", "column", "file")
 
 
@@ -67,14 +93,22 @@ def graph_document(problem: Problem) -> dict[str, Json]:
 
 def ties(problem: Problem) -> dict[str, Json]:
     """The constraints on groups and start times, where there are any."""
-    rules: dict[str, Json] = {"together": problem.together, "apart": problem.apart, "starts": dict(problem.starts)}
+    rules: dict[str, Json] = {
+        "together": problem.together,
+        "apart": problem.apart,
+        "starts": dict(problem.starts),
+    }
     return {name: rule for name, rule in rules.items() if rule}
 
 
 def node_members(problem: Problem, op: Operation) -> dict[str, Json]:
     """An operation with its source location and the values that it produces."""
     values = [encode(value, leave_out=["src"]) for value in problem.values if value.src == op.id]
-    return {**encode(op, leave_out=["location"]), **_place(problem, op.location), **({"values": values} if values else {})}
+    return {
+        **encode(op, leave_out=["location"]),
+        **_place(problem, op.location),
+        **({"values": values} if values else {}),
+    }
 
 
 def _place(problem: Problem, location: Location | None) -> dict[str, Json]:
@@ -105,9 +139,14 @@ def schema(root: Node, name: str) -> None:
 
 
 def problem_of(
-    root: Node, nodes: str, units: tuple[Unit, ...], limits: Limits, extra: Mapping[str, Iterable[str]] | None = None
+    root: Node,
+    nodes: str,
+    units: tuple[Unit, ...],
+    limits: Limits,
+    extra: Mapping[str, Iterable[str]] | None = None,
 ) -> Problem:
-    """The problem that a document's members describe; its operations are the array `nodes`, `extra` members of rows are skipped."""
+    """The problem that a document's members describe; its operations are the array `nodes`, `extra` members
+    of rows are skipped."""
     top, skipped = root.members(), extra or {}
     source = decode(top["source"], Source, RANGES) if _given(top, "source") else None
     rows = _rows(root, nodes)
@@ -141,13 +180,20 @@ def _rows(root: Node, name: str) -> tuple[Node, ...]:
 
 
 def resources(root: Node, lookup: Machine | None = None) -> tuple[tuple[Unit, ...], Limits]:
-    """Units and limits as given; what is not given comes from the named machine, and limits else from the defaults."""
+    """Units and limits as given; what is not given comes from the named machine, and limits else from the
+    defaults."""
     top = root.members()
     complete = "units" in top and "limits" in top and len(top["limits"].members()) == len(fields(Limits))
     named = _named(top["machine"], lookup) if lookup and "machine" in top and not complete else None
     if named is None and "units" not in top:
         root.fail("no units: neither 'units' nor a 'machine' that has them")
-    units = tuple(decode(row, Unit, RANGES) for row in _rows(root, "units")) if "units" in top else named[0] if named else ()
+    units = (
+        tuple(decode(row, Unit, RANGES) for row in _rows(root, "units"))
+        if "units" in top
+        else named[0]
+        if named
+        else ()
+    )
     base = named[1] if named else Limits()
     if "limits" not in top:
         return units, base
@@ -169,12 +215,16 @@ def _made(row: Node, op: Operation) -> Iterable[Value]:
 
 
 def _operation(row: Node, source: Source | None, extra: Iterable[str]) -> Operation:
-    op = decode(row, Operation, {**RANGES, (Operation, "warps"): (1, 8)}, ["values", *_PLACE, *extra], location=None)
+    op = decode(
+        row, Operation, {**RANGES, (Operation, "warps"): (1, 8)}, ["values", *_PLACE, *extra], location=None
+    )
     members = row.members()
     if op.warps not in (1, 4, 8):
         members["warps"].fail(f"must be 1, 4 or 8, not {op.warps}")
     if op.streaming and not op.variable:
-        members["streaming"].fail("only an operation of variable latency can be streaming", help='add "variable": true')
+        members["streaming"].fail(
+            "only an operation of variable latency can be streaming", help='add "variable": true'
+        )
     if not _given(members, "line"):
         return op
     file = members["file"].string() if "file" in members else source.file if source else row.source.file

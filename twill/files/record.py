@@ -1,7 +1,8 @@
 """Dataclasses to JSON objects and back, by their annotations.
 
-A field is a member of the same name; one that has its default value is left out. `decode` takes a `Node` and gives the dataclass, or a
-`TwillError` at the member that is missing, unknown, of the wrong type or out of its range.
+A field is a member of the same name; one that has its default value is left out. `decode` takes a `Node` and
+gives the dataclass, or a `TwillError` at the member that is missing, unknown, of the wrong type or out of its
+range.
 """
 
 import types
@@ -29,7 +30,9 @@ LARGEST = 10**9
 
 def encode(record: object, leave_out: Iterable[str] = ()) -> dict[str, Json]:
     """The fields that differ from their defaults."""
-    shown = (f for f in _fields(type(record)) if f.name not in leave_out and getattr(record, f.name) != _default(f))
+    shown = (
+        f for f in _fields(type(record)) if f.name not in leave_out and getattr(record, f.name) != _default(f)
+    )
     return {f.name: _plain(getattr(record, f.name)) for f in shown}
 
 
@@ -39,8 +42,17 @@ def _plain(value: Any) -> Json:
     return [_plain(item) for item in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
 
 
-def decode(node: Node, kind: type[T], ranges: Ranges, extra: Iterable[str] = (), *, names: Names = EMPTY, **given: Any) -> T:
-    """A `kind` from an object; `given` fields are not members, `extra` members are allowed and left to the caller."""
+def decode(
+    node: Node,
+    kind: type[T],
+    ranges: Ranges,
+    extra: Iterable[str] = (),
+    *,
+    names: Names = EMPTY,
+    **given: Any,
+) -> T:
+    """A `kind` from an object; `given` fields are not members, `extra` members are allowed and left to the
+    caller."""
     members, hints = node.members(), _hints(kind)
     known = {names.get((kind, f.name), f.name): f for f in _fields(kind) if f.name not in given}
     no_others(node, [*known, *extra])
@@ -61,7 +73,10 @@ def no_others(node: Node, known: Iterable[str]) -> None:
     for name, member in node.members().items():
         if name not in names:
             close = get_close_matches(name, names, 1)
-            member.fail("nothing of that name is known here", help=f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}")
+            member.fail(
+                "nothing of that name is known here",
+                help=f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}",
+            )
 
 
 def _typed(node: Node, hint: Any, limits: Range, ranges: Ranges) -> Any:

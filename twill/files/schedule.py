@@ -1,8 +1,10 @@
-"""`twill.schedule/1`: an answer with its evidence, as people and compilers read it. docs/formats.md describes it.
+"""`twill.schedule/1`: an answer with its evidence, as people and compilers read it. docs/formats.md describes
+it.
 
-`write_schedule` gives text, the same bytes for the same result; `read_schedule` gives the result again, with the problem it answers, or
-one `TwillError` at the line and column of the mistake. What follows from other members (stages, cycles, occupancies) is written
-for the reader's sake; `ScheduleDocument.raw` keeps it as it was read, for `twill.verify` to compare.
+`write_schedule` gives text, the same bytes for the same result; `read_schedule` gives the result again, with
+the problem it answers, or one `TwillError` at the line and column of the mistake. What follows from other
+members (stages, cycles, occupancies) is written for the reader's sake; `ScheduleDocument.raw` keeps it as it
+was read, for `twill.verify` to compare.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +15,18 @@ from twill.files.graph import RANGES, graph_document, node_members, problem_of, 
 from twill.files.record import LARGEST, Names, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.ir.problem import Edge, Operation
-from twill.ir.schedule import Allocation, Bounds, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Result, Solution, Status
+from twill.ir.schedule import (
+    Allocation,
+    Bounds,
+    Group,
+    Reason,
+    RecurrenceBound,
+    Refutation,
+    ResourceBound,
+    Result,
+    Solution,
+    Status,
+)
 from twill.ir.search import IN_FLIGHT, Options
 
 T = TypeVar("T")
@@ -98,7 +111,11 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
 
 def _record(record: Options | Refutation | Allocation) -> dict[str, Json]:
     """Every field under the name that the file gives it."""
-    names = {f.name: NAMES_OF_SCHEDULES.get((type(record), f.name), f.name) for f in fields(record) if f.name != "jobs"}
+    names = {
+        f.name: NAMES_OF_SCHEDULES.get((type(record), f.name), f.name)
+        for f in fields(record)
+        if f.name != "jobs"
+    }
     return {member: getattr(record, name) for name, member in names.items()}
 
 
@@ -110,7 +127,9 @@ def _size(result: Result) -> dict[str, Json]:
         return dict.fromkeys(names)
     interval, length = solution.interval, solution.length(problem)
     cycles = (_cycles(result, interval), _cycles(result, length))
-    return dict(zip(names, (interval, length, solution.stages, solution.in_flight(problem), *cycles), strict=True))
+    return dict(
+        zip(names, (interval, length, solution.stages, solution.in_flight(problem), *cycles), strict=True)
+    )
 
 
 def _cycles(result: Result, time: int) -> int | float:
@@ -125,11 +144,17 @@ def _group(result: Result, group: Group) -> dict[str, Json]:
 
 
 def _op(result: Result, index: int, op: Operation) -> dict[str, Json]:
-    members: dict[str, Json] = {"id": op.id, "name": op.name, "line": op.location.line if op.location else None}
+    members: dict[str, Json] = {
+        "id": op.id,
+        "name": op.name,
+        "line": op.location.line if op.location else None,
+    }
     solution = result.solution
     start = solution.start[index] if solution else None
     where: tuple[Json, ...] = (
-        (start, start // solution.interval, solution.group[index]) if solution and start is not None else (None, None, None)
+        (start, start // solution.interval, solution.group[index])
+        if solution and start is not None
+        else (None, None, None)
     )
     unit = result.problem.unit(op)
     occupancy = max((r.cycles for r in op.reservations if r.unit == unit), default=0)
@@ -142,7 +167,14 @@ def _edge(result: Result, edge: Edge) -> dict[str, Json]:
     if result.solution:
         group, index = result.solution.group, result.problem.index
         crosses = group[index(edge.src)] != group[index(edge.dst)]
-    return {"src": edge.src, "dst": edge.dst, "delay": edge.delay, "distance": edge.distance, "cross_group": crosses, **encode(edge)}
+    return {
+        "src": edge.src,
+        "dst": edge.dst,
+        "delay": edge.delay,
+        "distance": edge.distance,
+        "cross_group": crosses,
+        **encode(edge),
+    }
 
 
 def read_schedule(text: str, file: str) -> ScheduleDocument:

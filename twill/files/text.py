@@ -1,7 +1,8 @@
 """JSON text to values that know where they stand, and back.
 
-Takes the text of a file; gives a tree of `Node`s, or one `TwillError` at the line and column of the mistake. Strict: no duplicate
-keys, no NaN, no trailing text; nesting, size and digits are bounded, so that no text can hang or crash the reader.
+Takes the text of a file; gives a tree of `Node`s, or one `TwillError` at the line and column of the mistake.
+Strict: no duplicate keys, no NaN, no trailing text; nesting, size and digits are bounded, so that no text can
+hang or crash the reader.
 """
 
 import json
@@ -38,7 +39,9 @@ class Text:
         begin = self.text.rfind("\n", 0, offset) + 1
         end = self.text.find("\n", offset)
         content = self.text[begin : end if end >= 0 else len(self.text)]
-        raise TwillError(message, Location(self.file, line, offset - begin + 1), text=content, span=span, help=help)
+        raise TwillError(
+            message, Location(self.file, line, offset - begin + 1), text=content, span=span, help=help
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,19 @@ class Node:
 
     def items(self) -> "tuple[Node, ...]":
         """The elements of an array."""
-        return self.value if isinstance(self.value, tuple) else self.fail(f"must be an array, not {_kind(self.value)}")
+        return (
+            self.value
+            if isinstance(self.value, tuple)
+            else self.fail(f"must be an array, not {_kind(self.value)}")
+        )
 
     def members(self) -> "dict[str, Node]":
         """The members of an object."""
-        return self.value if isinstance(self.value, dict) else self.fail(f"must be an object, not {_kind(self.value)}")
+        return (
+            self.value
+            if isinstance(self.value, dict)
+            else self.fail(f"must be an object, not {_kind(self.value)}")
+        )
 
     def optional(self, name: str) -> "tuple[Node, ...]":
         """The elements of an array among the members, none where it is left out."""
@@ -91,7 +102,11 @@ class Node:
         return self.value
 
     def flag(self) -> bool:
-        return self.value if isinstance(self.value, bool) else self.fail(f"must be true or false, not {_kind(self.value)}")
+        return (
+            self.value
+            if isinstance(self.value, bool)
+            else self.fail(f"must be true or false, not {_kind(self.value)}")
+        )
 
     def whole(self, low: float, high: float) -> int:
         """An integer in [low, high]."""
@@ -137,12 +152,16 @@ def load(path: str | Path) -> str:
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        raise TwillError(f"cannot read the file: {getattr(error, 'strerror', None) or error}", place) from None
+        raise TwillError(
+            f"cannot read the file: {getattr(error, 'strerror', None) or error}", place
+        ) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise TwillError(f"not UTF-8 text: byte 0x{data[error.start]:02x}", Location(str(path), line)) from None
+        raise TwillError(
+            f"not UTF-8 text: byte 0x{data[error.start]:02x}", Location(str(path), line)
+        ) from None
 
 
 def parse(text: str, file: str) -> Node:
@@ -186,7 +205,11 @@ def _scalar(source: Text, at: int, path: str) -> Node:
     if at == len(source.text):
         source.fail(at, "the file ends in the middle of the document")
     if not match:
-        source.fail(at, "expected a JSON value", help="strings and names stand in double quotes; NaN and Infinity are not JSON")
+        source.fail(
+            at,
+            "expected a JSON value",
+            help="strings and names stand in double quotes; NaN and Infinity are not JSON",
+        )
     if len(match[0]) > MAX_DIGITS:
         source.fail(at, f"a number of more than {MAX_DIGITS} characters", span=len(match[0]))
     whole = match[2] is None and match[3] is None
@@ -197,7 +220,9 @@ def _string(source: Text, at: int) -> tuple[str, int]:
     try:
         return _STRINGS.raw_decode(source.text, at)
     except json.JSONDecodeError as error:
-        source.fail(min(error.pos, len(source.text)), error.msg[:1].lower() + error.msg[1:].removesuffix(" at"))
+        source.fail(
+            min(error.pos, len(source.text)), error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+        )
 
 
 def _array(source: Text, start: int, path: str, depth: int) -> Node:
@@ -248,7 +273,11 @@ def render(document: Mapping[str, Json]) -> str:
 
 
 def _block(value: Json) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str) and any(isinstance(item, Mapping) for item in value):
+    if (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and any(isinstance(item, Mapping) for item in value)
+    ):
         return "[\n" + ",\n".join(f"    {_inline(item)}" for item in cast("Sequence[Json]", value)) + "\n  ]"
     return _inline(value)
 

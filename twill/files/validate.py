@@ -76,7 +76,9 @@ def _reservations(row: Node, units: Mapping[str, Unit]) -> None:
         members = reservation.members()
         unit = units.get(members["unit"].string())
         if unit is None:
-            members["unit"].fail(f"there is no unit {members['unit'].string()!r}", help=f"known: {', '.join(units) or 'none'}")
+            members["unit"].fail(
+                f"there is no unit {members['unit'].string()!r}", help=f"known: {', '.join(units) or 'none'}"
+            )
         amount = members["amount"].whole(1, LARGEST) if "amount" in members else 1
         if amount > unit.capacity and not unit.aggregate:
             members["amount"].fail(f"{unit.name} has only {unit.capacity}")
@@ -93,7 +95,9 @@ def _value(value: Node, ops: set[str]) -> None:
 def _acyclic(rows: tuple[Node, ...], problem: Problem) -> None:
     """In a circuit of total distance 0 an operation waits for itself."""
     order: TopologicalSorter[str] = TopologicalSorter()
-    row_of = {(edge.src, edge.dst): row for edge, row in zip(problem.edges, rows, strict=True) if edge.distance == 0}
+    row_of = {
+        (edge.src, edge.dst): row for edge, row in zip(problem.edges, rows, strict=True) if edge.distance == 0
+    }
     for src, dst in row_of:
         order.add(dst, src)
     try:
@@ -101,4 +105,6 @@ def _acyclic(rows: tuple[Node, ...], problem: Problem) -> None:
     except CycleError as error:
         circuit: list[str] = error.args[1]
         names = " -> ".join(circuit if len(circuit) <= 8 else [*circuit[:7], "..."])
-        row_of[circuit[-2], circuit[-1]].fail(f"a circuit within one iteration: {names}", help="some edge of it needs a distance")
+        row_of[circuit[-2], circuit[-1]].fail(
+            f"a circuit within one iteration: {names}", help="some edge of it needs a distance"
+        )

@@ -1,7 +1,8 @@
 """How a tile is spread over the registers of a group's threads, as a linear layout.
 
-Takes an encoding and a shape; gives the basis vectors of registers, lanes and warps. A zero vector means replication: that lane or
-warp holds the same elements as its neighbour. Registers that would only repeat others are left out, as the compiler leaves them out.
+Takes an encoding and a shape; gives the basis vectors of registers, lanes and warps. A zero vector means
+replication: that lane or warp holds the same elements as its neighbour. Registers that would only repeat
+others are left out, as the compiler leaves them out.
 """
 
 from collections.abc import Iterator
@@ -44,15 +45,20 @@ class Distribution:
 
     def moves_nothing_to(self, other: "Distribution") -> bool:
         """Every thread already holds what it holds in `other`, if in other registers."""
-        return self.lane == other.lane and self.warp == other.warp and len(self.register) == len(other.register)
+        return (
+            self.lane == other.lane and self.warp == other.warp and len(self.register) == len(other.register)
+        )
 
 
 def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None:
-    """The distribution of a tile of `shape`; None for an encoding whose layout is not known here or has other dimensions."""
+    """The distribution of a tile of `shape`; None for an encoding whose layout is not known here or has other
+    dimensions."""
     match encoding:
         case Blocked() if len(shape) == len(encoding.order):
             return _fit(bases(encoding), shape)
-        case Linear(register, lane, warp, _) if all(len(basis) == len(shape) for basis in (*register, *lane, *warp)):
+        case Linear(register, lane, warp, _) if all(
+            len(basis) == len(shape) for basis in (*register, *lane, *warp)
+        ):
             return _fit(Distribution(register, lane, warp), shape)
         case NvidiaMma() if len(shape) == 2 and len(encoding.instr_shape) >= 2:
             return _fit(_accumulator(encoding), shape)
@@ -79,7 +85,8 @@ def bases(encoding: Blocked) -> Distribution:
 
 
 def _accumulator(mma: NvidiaMma) -> Distribution:
-    """A warp's 16 x N part: pairs of columns, lanes four to a row, rows 8 apart, then groups of 8 columns (PTX ISA, wgmma)."""
+    """A warp's 16 x N part: pairs of columns, lanes four to a row, rows 8 apart, then groups of 8 columns
+    (PTX ISA, wgmma)."""
     columns = mma.instr_shape[1]
     lane = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
     register = ((0, 1), (8, 0), *((0, c) for c in powers(8, columns)))
@@ -87,7 +94,8 @@ def _accumulator(mma: NvidiaMma) -> Distribution:
 
 
 def _left_operand(mma: NvidiaMma, width: int) -> Distribution:
-    """The A operand: like an accumulator with `width` elements of K side by side; warps along N hold copies."""
+    """The A operand: like an accumulator with `width` elements of K side by side; warps along N hold
+    copies."""
     lane = ((0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0))
     register = (*((0, c) for c in powers(1, width)), (8, 0), (0, 4 * width))
     rows, columns = mma.warps_per_cta
@@ -97,9 +105,13 @@ def _left_operand(mma: NvidiaMma, width: int) -> Distribution:
 
 def _fit(layout: Distribution, shape: Shape) -> Distribution:
     """Repeat a layout in registers until it covers `shape`, and wrap what reaches beyond it."""
-    register, lane, warp = (tuple(_wrap(b, shape) for b in bases) for bases in (layout.register, layout.lane, layout.warp))
+    register, lane, warp = (
+        tuple(_wrap(b, shape) for b in bases) for bases in (layout.register, layout.lane, layout.warp)
+    )
     reach = [2 * max((b[d] for b in (*register, *lane, *warp)), default=0) or 1 for d in range(len(shape))]
-    more = (_unit(d, size, len(shape)) for d in reversed(range(len(shape))) for size in powers(reach[d], shape[d]))
+    more = (
+        _unit(d, size, len(shape)) for d in reversed(range(len(shape))) for size in powers(reach[d], shape[d])
+    )
     return Distribution((*(b for b in register if any(b)), *more), lane, warp)
 
 
@@ -111,7 +123,10 @@ def _drop(layout: Distribution | None, dim: int) -> Distribution | None:
     """Forget a dimension of size 1."""
     if layout is None:
         return None
-    register, lane, warp = (tuple((*b[:dim], *b[dim + 1 :]) for b in bases) for bases in (layout.register, layout.lane, layout.warp))
+    register, lane, warp = (
+        tuple((*b[:dim], *b[dim + 1 :]) for b in bases)
+        for bases in (layout.register, layout.lane, layout.warp)
+    )
     return Distribution(register, lane, warp)
 
 

@@ -1,7 +1,8 @@
-"""What each statement of a warp program reads, writes, acquires and releases: one table for lowering and simulation.
+"""What each statement of a warp program reads, writes, acquires and releases: one table for lowering and
+simulation.
 
-Takes a `Statement`; gives its `Effects` and the `At` that it stands at. Statements with others inside them have the
-effects of their own bounds and conditions alone: `ir.program.walk` visits what is inside.
+Takes a `Statement`; gives its `Effects` and the `At` that it stands at. Statements with others inside them
+have the effects of their own bounds and conditions alone: `ir.program.walk` visits what is inside.
 """
 
 from collections.abc import Iterable
@@ -69,8 +70,8 @@ class Effects:
     releases: tuple[Resource, ...] = ()
     """What it makes available, at once or when its asynchronous part completes."""
     asynchronous: bool = False
-    """It goes on reading and writing until a later statement waits for it: `MmaWait` for an `MmaIssue`, the full barrier
-    for a `ProducerLoad`, `StoreWait` for a `StoreTile`."""
+    """It goes on reading and writing until a later statement waits for it: `MmaWait` for an `MmaIssue`, the
+    full barrier for a `ProducerLoad`, `StoreWait` for a `StoreTile`."""
 
     @property
     def shared(self) -> bool:
@@ -92,7 +93,9 @@ def effects(statement: Statement) -> Effects:
         case SchedulingFence(registers=registers):
             return Effects(registers, registers)
         case MmaIssue(reads=reads, accumulator=accumulator, completion=completion):
-            return Effects(_locations(reads), (accumulator,), releases=_arrivals(completion), asynchronous=True)
+            return Effects(
+                _locations(reads), (accumulator,), releases=_arrivals(completion), asynchronous=True
+            )
         case Pipelined(bounds=reads) | For(bounds=reads):
             return Effects(_locations(reads))
         case If(condition=condition):
@@ -104,7 +107,14 @@ def effects(statement: Statement) -> Effects:
 
 
 _Synchronizing: TypeAlias = (
-    ProducerLoad | ProducerStore | ConsumerWait | ConsumerRelease | OrderBarrierWait | OrderBarrierArrive | StoreTile | StoreWait
+    ProducerLoad
+    | ProducerStore
+    | ConsumerWait
+    | ConsumerRelease
+    | OrderBarrierWait
+    | OrderBarrierArrive
+    | StoreTile
+    | StoreWait
 )
 
 
@@ -157,7 +167,8 @@ def registers(locations: Iterable[OperandLocation]) -> tuple[Register, ...]:
 
 
 def at(statement: Statement) -> At:
-    """When a statement stands in the schedule; outside of pipelined loops for statements without a time of their own."""
+    """When a statement stands in the schedule; outside of pipelined loops for statements without a time of
+    their own."""
     match statement:
         case Advance() | Pipelined() | For() | If():
             return At()

@@ -1,9 +1,11 @@
-"""The dependence graph of one loop: what is computed, where its results lie, and what must wait for what. No machine yet.
+"""The dependence graph of one loop: what is computed, where its results lie, and what must wait for what. No
+machine yet.
 
-`extract.dependence.graph` makes a `Graph` from a loop; `costs.model.costed` turns it into a `Problem` for a machine.
+`extract.dependence.graph` makes a `Graph` from a loop; `costs.model.costed` turns it into a `Problem` for a
+machine.
 
-Guarantees: every edge, value and use names nodes of the graph; edges of total distance 0 form no circuit; the order of nodes is
-that of the text, and everything else follows it.
+Guarantees: every edge, value and use names nodes of the graph; edges of total distance 0 form no circuit; the
+order of nodes is that of the text, and everything else follows it.
 """
 
 from collections.abc import Iterator
@@ -34,7 +36,8 @@ Kind = Literal[
     "view",
     "scalar",
 ]
-"""tensor_update: load, elementwise, store of a tensor memory tile in chunks. branch: an `scf.if`. view: moves nothing."""
+"""tensor_update: load, elementwise, store of a tensor memory tile in chunks. branch: an `scf.if`. view: moves
+nothing."""
 
 EdgeKind = Literal["data", "carried", "token", "raw", "war", "waw"]
 
@@ -51,9 +54,11 @@ class Tile:
     """Of one element."""
     place: Place
     registers: int = 0
-    """32-bit registers per thread in its layout; in shared memory, those that a group takes while it computes with the tile."""
+    """32-bit registers per thread in its layout; in shared memory, those that a group takes while it computes
+    with the tile."""
     held: int = 0
-    """Elements that all threads hold together, replicas counted: what an elementwise operation works on. `elements` outside registers."""
+    """Elements that all threads hold together, replicas counted: what an elementwise operation works on.
+    `elements` outside registers."""
     columns: int = 0
     """32-bit columns of tensor memory."""
 
@@ -105,7 +110,8 @@ class Work:
 
     @property
     def tile(self) -> Tile | None:
-        """The largest tile in sight, by elements held: how much work an elementwise operation or a reduction is."""
+        """The largest tile in sight, by elements held: how much work an elementwise operation or a reduction
+        is."""
         return max([*self.outputs, *self.inputs], key=lambda t: t.held, default=None)
 
 
@@ -160,7 +166,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`dst`, `distance` iterations on, needs `src` (data, carried, token, raw), or must not overtake it (war, waw)."""
+    """`dst`, `distance` iterations on, needs `src` (data, carried, token, raw), or must not overtake it (war,
+    waw)."""
 
     src: str
     dst: str

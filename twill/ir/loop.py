@@ -1,8 +1,9 @@
 """What a TTGIR file says: modules, functions, operations, values, types, and the loops found among them.
 
-`extract.reader.ttgir.read` makes these from text and `extract.dependence.loops` finds the loops; everything after works on them
-alone. All are frozen. Operations, values, blocks and loops are compared by identity (two `%x` of sibling regions are
-two values); types, encodings and locations are plain values. Offsets count characters of `Module.text`.
+`extract.reader.ttgir.read` makes these from text and `extract.dependence.loops` finds the loops; everything
+after works on them alone. All are frozen. Operations, values, blocks and loops are compared by identity (two
+`%x` of sibling regions are two values); types, encodings and locations are plain values. Offsets count
+characters of `Module.text`.
 """
 
 from __future__ import annotations
@@ -16,26 +17,30 @@ from twill.diagnostics import Location
 GRID = "twill.grid"
 """Attribute of an argument that is the size of the grid along an axis (0, 1, 2)."""
 
-# --- attributes -------------------------------------------------------------------------------------------------------
+# --- attributes --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """An attribute kept as it was written (`#tt.foo<...>`, `dense<[0, 1]>`, `@symbol`), because nothing reads it."""
+    """An attribute kept as it was written (`#tt.foo<...>`, `dense<[0, 1]>`, `@symbol`), because nothing reads
+    it."""
 
     text: str
 
 
 Attribute: TypeAlias = 'bool | int | float | str | Raw | tuple["Attribute", ...] | Mapping[str, "Attribute"]'
-"""`1 : i32` is an int, `0.5 : f32` a float, `unit` attributes are True, `array<i32: 1, 0>` and `[1, 0]` are tuples.
+"""`1 : i32` is an int, `0.5 : f32` a float, `unit` attributes are True, `array<i32: 1, 0>` and `[1, 0]` are
+tuples.
 
-A quoted string and a bare keyword (`predicate` of `arith.cmpi`, `axis` of `tt.get_program_id`) are both `str`.
+A quoted string and a bare keyword (`predicate` of `arith.cmpi`, `axis` of `tt.get_program_id`) are both
+`str`.
 """
 
-# --- encodings --------------------------------------------------------------------------------------------------------
+# --- encodings ---------------------------------------------------------------------------------------------
 
 Bases: TypeAlias = tuple[tuple[int, ...], ...]
-"""Basis vectors of one input dimension of a linear layout: where bit 0, 1, 2, ... of the input moves the element."""
+"""Basis vectors of one input dimension of a linear layout: where bit 0, 1, 2, ... of the input moves the
+element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class Linear:
     warp: Bases
     block: Bases
     exact: bool = False
-    """Generated code holds the tile in just these registers. Where it is not set, it may hold it otherwise."""
+    """Generated code holds the tile in just these registers. Where it is not set, it may hold it
+    otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,8 @@ class NvidiaMma:
 
 @dataclass(frozen=True, slots=True)
 class DotOperand:
-    """`#ttg.dot_op`: operand `index` (0 is A, 1 is B) in registers of a product whose accumulator is `parent`."""
+    """`#ttg.dot_op`: operand `index` (0 is A, 1 is B) in registers of a product whose accumulator is
+    `parent`."""
 
     index: int
     parent: Encoding
@@ -90,7 +97,8 @@ class DotOperand:
 
 @dataclass(frozen=True, slots=True)
 class NvmmaShared:
-    """`#ttg.nvmma_shared`: shared memory as TMA writes and MMA reads it, swizzled in rows of `swizzle_bytes`."""
+    """`#ttg.nvmma_shared`: shared memory as TMA writes and MMA reads it, swizzled in rows of
+    `swizzle_bytes`."""
 
     swizzle_bytes: int
     transposed: bool
@@ -119,12 +127,14 @@ class SharedLinear:
 
 @dataclass(frozen=True, slots=True)
 class TensorMemory:
-    """`#ttng.tensor_memory_encoding`: tensor memory, 128 lanes of 32-bit columns, in blocks `block_m` x `block_n`."""
+    """`#ttng.tensor_memory_encoding`: tensor memory, 128 lanes of 32-bit columns, in blocks `block_m` x
+    `block_n`."""
 
     block_m: int
     block_n: int
     col_stride: int
-    """In elements of the type: 1 is packed, 2 spends a 32-bit column on each 16-bit element (`unpacked = true`)."""
+    """In elements of the type: 1 is packed, 2 spends a 32-bit column on each 16-bit element (`unpacked =
+    true`)."""
     two_ctas: bool
 
 
@@ -154,7 +164,7 @@ Encoding: TypeAlias = (
     | UnknownEncoding
 )
 
-# --- types ------------------------------------------------------------------------------------------------------------
+# --- types -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +227,7 @@ class UnknownType:
 
 Type: TypeAlias = Scalar | Pointer | Tensor | MemDesc | TensorDesc | Token | UnknownType
 
-# --- values, operations, blocks ---------------------------------------------------------------------------------------
+# --- values, operations, blocks ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,8 +257,8 @@ class SourceSpan:
 class AttributeSlot:
     """Where attributes can be added to an operation by inserting text at `offset`.
 
-    `entries` says what is there: None, no dictionary (insert ` {a = 1 : i32}`); otherwise the offset lies just behind
-    the `{` of one with that many entries (insert `a = 1 : i32`, then `, ` unless it is empty).
+    `entries` says what is there: None, no dictionary (insert ` {a = 1 : i32}`); otherwise the offset lies
+    just behind the `{` of one with that many entries (insert `a = 1 : i32`, then `, ` unless it is empty).
     """
 
     offset: int
@@ -276,7 +286,8 @@ class Op:
     name: str
     """`tt.dot`, `arith.addf`, `scf.for`, ..."""
     operands: tuple[Value, ...]
-    """In the declared order of the operation; operands of `scf.for`: lower, upper, step, then the initial values."""
+    """In the declared order of the operation; operands of `scf.for`: lower, upper, step, then the initial
+    values."""
     results: tuple[Value, ...]
     attributes: Mapping[str, Attribute]
     regions: tuple[Region, ...]
@@ -386,7 +397,7 @@ class Module:
         return value if isinstance(value, int) else default
 
 
-# --- loops ------------------------------------------------------------------------------------------------------------
+# --- loops ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -433,7 +444,8 @@ class Loop:
     step: Value | None
     carried: tuple[Carried, ...]
     body: Block
-    """Its block; for `scf.while` that of the `do` region. It ends with the yield, except where the text elides it."""
+    """Its block; for `scf.while` that of the `do` region. It ends with the yield, except where the text
+    elides it."""
     refusal: Refusal | None
     """None where the loop can be scheduled."""
 

@@ -1,7 +1,7 @@
 """A machine: its units, its limits, and what every operation costs on it.
 
-`costs.machine.load` makes one from a TOML file (docs/costs.md); `costs.model.costed` uses it. Guarantees: every unit that a cost
-names exists, every number is positive where it divides, and every table has a source.
+`costs.machine.load` makes one from a TOML file (docs/costs.md); `costs.model.costed` uses it. Guarantees:
+every unit that a cost names exists, every number is positive where it divides, and every table has a source.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,17 @@ from typing import TypeAlias
 from twill.ir.problem import Limits, Unit
 
 Rate: TypeAlias = float | Mapping[str, float]
-"""Things per cycle, or that by element type (`f16`, `bf16`, `f32`, `f8` for all 8-bit floats, `f4` for e2m1; `default` for the others)."""
+"""Things per cycle, or that by element type (`f16`, `bf16`, `f32`, `f8` for all 8-bit floats, `f4` for e2m1;
+`default` for the others)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of some operations. With n things to do, unit u is taken ceil(n / rate[u]) cycles, and the *occupancy* is the
-    longest of these. What is counted depends on the kind: elements held by all threads (elementwise, atomic), bytes (loads, stores,
-    shared memory, layout changes), 32-bit words (tensor memory), elements passed between lanes (reductions and scans, on top of what their
-    elements cost), multiply-adds (matrix products)."""
+    """The cost of some operations. With n things to do, unit u is taken ceil(n / rate[u]) cycles, and the
+    *occupancy* is the longest of these. What is counted depends on the kind: elements held by all threads
+    (elementwise, atomic), bytes (loads, stores, shared memory, layout changes), 32-bit words (tensor memory),
+    elements passed between lanes (reductions and scans, on top of what their elements cost), multiply-adds
+    (matrix products)."""
 
     ops: tuple[str, ...]
     """TTGIR names, and `ffma`."""
@@ -28,16 +30,18 @@ class Cost:
     source: str
     """Where the numbers come from."""
     latency: int = 0
-    """Cycles from the end of the occupancy to the result; of a reduction or scan, cycles of each exchange between lanes."""
+    """Cycles from the end of the occupancy to the result; of a reduction or scan, cycles of each exchange
+    between lanes."""
     latency_rate: float | None = None
-    """Where results come out slower than the unit is taken: things per cycle until the last one, `latency` included after it."""
+    """Where results come out slower than the unit is taken: things per cycle until the last one, `latency`
+    included after it."""
     asynchronous: bool = False
     """Started and left alone: only its launch holds the warp, and a reader must wait for it."""
     issue: int = 0
     """Cycles that the launch of an asynchronous operation holds the warp."""
     queue: int | None = None
-    """Cycles of work that an asynchronous unit takes in advance from each four warps; more of it holds them until the unit gets
-    to it. None: any."""
+    """Cycles of work that an asynchronous unit takes in advance from each four warps; more of it holds them
+    until the unit gets to it. None: any."""
     issue_rate: float | None = None
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
     step: float = 0.0
@@ -45,13 +49,15 @@ class Cost:
     instructions: float = 1.0
     """Warp instructions per 32 things."""
     warps: int | None = None
-    """Least width of a group that can run it; None: the warps that the module's register tiles are spread over."""
+    """Least width of a group that can run it; None: the warps that the module's register tiles are spread
+    over."""
     staging: int = 0
     """Bytes of shared memory it passes through at most at once."""
     rows: int = 1
     """Matrix products: M is rounded up to a multiple of this."""
     a_columns: int = 0
-    """Matrix products: A is read from shared memory again for every so many columns of N; 0: it is not read from there."""
+    """Matrix products: A is read from shared memory again for every so many columns of N; 0: it is not read
+    from there."""
     b_rows: int = 0
     """Matrix products: B is read again for every so many rows of M."""
 
@@ -67,7 +73,8 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """The unit that stands for issue slots: `amount` of it is taken for each cycle in which all `slots` schedulers issue."""
+    """The unit that stands for issue slots: `amount` of it is taken for each cycle in which all `slots`
+    schedulers issue."""
 
     unit: str
     slots: int
@@ -117,14 +124,16 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """How the tensor core's work slows down everything else on its SM (rule `contention` of `costs.contention`)."""
+    """How the tensor core's work slows down everything else on its SM (rule `contention` of
+    `costs.contention`)."""
 
     unit: str
     """The tensor core."""
     slower: Mapping[str, float]
     """By unit: how many times as long an operation takes it while the tensor core works."""
     reductions: float
-    """The same for the steps of a reduction and its exchanges between lanes, each of which waits for the one before it."""
+    """The same for the steps of a reduction and its exchanges between lanes, each of which waits for the one
+    before it."""
     source: str
 
 

@@ -1,7 +1,7 @@
 """A readable, unique C identifier for every value of a function.
 
-A value keeps its name in the text (`%acc_24` of `loc("acc")`); one that is only numbered is named after its operation:
-`%12 = arith.mulf` is `mulf_12`.
+A value keeps its name in the text (`%acc_24` of `loc("acc")`); one that is only numbered is named after its
+operation: `%12 = arith.mulf` is `mulf_12`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,18 +1,20 @@
 """The scheduling problem: what every engine solves and the verifier checks.
 
-A `Problem` is one loop with all costs included: operations with reservation tables, latencies and issue times; dependence edges;
-values with footprints and live ranges; the machine's units and limits. Times are integers in one unit, `Resolution.cycles_per_unit`
-machine cycles long. It is self-contained: no stage below it reads TTGIR or a machine file again.
+A `Problem` is one loop with all costs included: operations with reservation tables, latencies and issue
+times; dependence edges; values with footprints and live ranges; the machine's units and limits. Times are
+integers in one unit, `Resolution.cycles_per_unit` machine cycles long. It is self-contained: no stage below
+it reads TTGIR or a machine file again.
 
-The meaning of a solution (`twill.ir.schedule.Solution`: interval I, a start s(v) >= 0 and a group g(v) for every operation v) is defined
-by the docstrings here; `twill.verify` checks exactly these rules and every engine encodes exactly these rules.
+The meaning of a solution (`twill.ir.schedule.Solution`: interval I, a start s(v) >= 0 and a group g(v) for
+every operation v) is defined by the docstrings here; `twill.verify` checks exactly these rules and every
+engine encodes exactly these rules.
 
-**Steady state.** Instance k of v starts at s(v) + k*I. All rules hold for the infinite repetition of the loop body, so they are stated
-modulo I, never on an unrolled program (Twill's Figure 5 liveness is unsound there).
+**Steady state.** Instance k of v starts at s(v) + k*I. All rules hold for the infinite repetition of the loop
+body, so they are stated modulo I, never on an unrolled program (Twill's Figure 5 liveness is unsound there).
 
-**Monotone.** If every `Reservation.offset` is 0, a problem feasible at I with n = ceil(L / I) iterations in flight is feasible
-at I + 1 with n: put one idle unit of time at the end of every period. So a refutation at I refutes every smaller
-interval (docs/formulation.md).
+**Monotone.** If every `Reservation.offset` is 0, a problem feasible at I with n = ceil(L / I) iterations in
+flight is feasible at I + 1 with n: put one idle unit of time at the end of every period. So a refutation at I
+refutes every smaller interval (docs/formulation.md).
 """
 
 from collections.abc import Mapping
@@ -31,8 +33,9 @@ Memory = Literal["registers", "shared", "tensor"]
 class Unit:
     """A functional unit of one SM.
 
-    Rule UNITS: at every residue r in [0, I) the amounts reserved by all instances sum to at most `capacity`. An `aggregate` unit
-    (issue slots, shared memory bandwidth) bounds only the sum over an iteration: sum of amount * cycles <= capacity * I.
+    Rule UNITS: at every residue r in [0, I) the amounts reserved by all instances sum to at most `capacity`.
+    An `aggregate` unit (issue slots, shared memory bandwidth) bounds only the sum over an iteration: sum of
+    amount * cycles <= capacity * I.
     """
 
     name: str
@@ -42,7 +45,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One rectangle of an operation's reservation table: `amount` of `unit` during [s + offset, s + offset + cycles)."""
+    """One rectangle of an operation's reservation table: `amount` of `unit` during [s + offset, s + offset +
+    cycles)."""
 
     unit: str
     cycles: Time
@@ -62,7 +66,8 @@ class Operation:
     latency: Time = 0
     """Start to result usable by an ordinary reader; edges carry their own delays, `length` counts this."""
     issue: Time = 0
-    """How long the warp's instruction issue is held: all of a synchronous operation, the launch of an asynchronous one."""
+    """How long the warp's instruction issue is held: all of a synchronous operation, the launch of an
+    asynchronous one."""
     warps: int = 1
     """Least width of a group that runs it: 1, 4 or 8."""
     variable: bool = False
@@ -73,7 +78,8 @@ class Operation:
 
     @property
     def duration(self) -> Time:
-        """Start to the end of all it does: latency or the last reserved unit time. Length L = max of s + duration."""
+        """Start to the end of all it does: latency or the last reserved unit time. Length L = max of s +
+        duration."""
         return max([self.latency, *(r.offset + r.cycles for r in self.reservations)])
 
     @property
@@ -95,7 +101,8 @@ class Edge:
     delay: Time
     distance: int = 0
     cross_delay: Time | None = None
-    """The delay when the ends are in different groups (through shared memory and a barrier); None: `delay` again."""
+    """The delay when the ends are in different groups (through shared memory and a barrier); None: `delay`
+    again."""
     blocking: bool = False
     """In one group too, `dst` needs a blocking wait for `src` (an asynchronous operation's result)."""
     kind: str = "data"
@@ -111,8 +118,9 @@ class Edge:
 class Use:
     """A reader of a value: instance k of the value is read by instance k + distance of `op`.
 
-    The value is needed until s(op) + distance * I + hold. `hold` is 0 for a reader whose result overwrites the value's storage
-    (an elementwise operation in registers), the reading time for any other (an MMA until it has read its operand).
+    The value is needed until s(op) + distance * I + hold. `hold` is 0 for a reader whose result overwrites
+    the value's storage (an elementwise operation in registers), the reading time for any other (an MMA until
+    it has read its operand).
     """
 
     op: str
@@ -126,15 +134,17 @@ class Value:
 
     Live range: [s(src), max over uses of s(op) + distance * I + hold), at least [s(src), s(src)) (empty).
 
-    Rule REGISTERS, per group g and residue: the sum of `registers` over live instances held by g is at most the group's peak p(g).
-    The producing group holds v from s(src) to the end of its last use by an operation of that group and, if some use is in another
-    group, at least until s(src) + latency(src). Another group that uses v holds it from the start of its first use there (s(op) +
-    distance * I) to the end of its last use there.
+    Rule REGISTERS, per group g and residue: the sum of `registers` over live instances held by g is at most
+    the group's peak p(g). The producing group holds v from s(src) to the end of its last use by an operation
+    of that group and, if some use is in another group, at least until s(src) + latency(src). Another group
+    that uses v holds it from the start of its first use there (s(op) + distance * I) to the end of its last
+    use there.
 
-    Rule SHARED: `shared` bytes during the live range, and `staging` bytes during [s(src), end of the last use in another group) if
-    there is such a use. Rule TENSOR: `tensor` columns during the live range. Both memories are allocated at fixed addresses: a value
-    whose range lasts at most I gets one slot, which another value may share at residues where this one is dead; a longer one gets
-    ceil(range / I) slots of its own, adjacent, that nothing else shares. Empty ranges take no storage.
+    Rule SHARED: `shared` bytes during the live range, and `staging` bytes during [s(src), end of the last use
+    in another group) if there is such a use. Rule TENSOR: `tensor` columns during the live range. Both
+    memories are allocated at fixed addresses: a value whose range lasts at most I gets one slot, which
+    another value may share at residues where this one is dead; a longer one gets ceil(range / I) slots of its
+    own, adjacent, that nothing else shares. Empty ranges take no storage.
     """
 
     id: str
@@ -145,25 +155,28 @@ class Value:
     shared: int = 0
     tensor: int = 0
     staging: int = 0
-    """Bytes of shared memory through which it passes to another group (0 for a value that already lies in memory)."""
+    """Bytes of shared memory through which it passes to another group (0 for a value that already lies in
+    memory)."""
     resident: bool = False
-    """Updated in place in every iteration: takes its storage at every residue, whatever the schedule, and one slot."""
+    """Updated in place in every iteration: takes its storage at every residue, whatever the schedule, and one
+    slot."""
     slots: int = 0
-    """Slots of a streaming load's channel beyond those in use: how many iterations it may run ahead. Takes slots * (shared, tensor)
-    at every residue; the value then has ceil(range / I) + slots slots that nothing else shares."""
+    """Slots of a streaming load's channel beyond those in use: how many iterations it may run ahead. Takes
+    slots * (shared, tensor) at every residue; the value then has ceil(range / I) + slots slots that nothing
+    else shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the machine grants one thread block.
 
-    Rule GROUPS: at most `groups` groups are used, counting group 0. A group's width is the widest `Operation.warps` in it. Groups of
-    1 warp share warpgroups, four to one. Rule THREADS: wide groups' warps + 4 * ceil(narrow groups / 4) <= `warps`.
-    Rule REGISTERS: a wide group of w warps with peak p is granted R = the least multiple of `register_step` >= register_base + p, and R <=
-    registers_per_thread; a warpgroup of narrow groups takes `narrow_registers`. Sum of 32 * warps * R over groups and narrow
-    warpgroups <= registers_total.
-    What a narrow group holds is not limited: one warp issues asynchronous work, whose results lie in memory, and `Value.registers` of what
-    it loads are those of the readers.
+    Rule GROUPS: at most `groups` groups are used, counting group 0. A group's width is the widest
+    `Operation.warps` in it. Groups of 1 warp share warpgroups, four to one. Rule THREADS: wide groups' warps
+    + 4 * ceil(narrow groups / 4) <= `warps`. Rule REGISTERS: a wide group of w warps with peak p is granted R
+    = the least multiple of `register_step` >= register_base + p, and R <= registers_per_thread; a warpgroup
+    of narrow groups takes `narrow_registers`. Sum of 32 * warps * R over groups and narrow warpgroups <=
+    registers_total. What a narrow group holds is not limited: one warp issues asynchronous work, whose
+    results lie in memory, and `Value.registers` of what it loads are those of the readers.
     """
 
     groups: int = 8
@@ -202,9 +215,9 @@ class Source:
 class Problem:
     """A loop ready to be scheduled; see the module's docstring for the rules.
 
-    Rule CONCURRENCY: v *waits* if some edge into it is blocking with both ends in one group, or crosses groups from an operation that
-    is not streaming. If v waits, every other operation o of its group must not be issuing then: (s(v) - s(o)) mod I >= issue(o).
-    Operations with issue 0 never conflict.
+    Rule CONCURRENCY: v *waits* if some edge into it is blocking with both ends in one group, or crosses
+    groups from an operation that is not streaming. If v waits, every other operation o of its group must not
+    be issuing then: (s(v) - s(o)) mod I >= issue(o). Operations with issue 0 never conflict.
     """
 
     name: str
@@ -240,9 +253,12 @@ class Problem:
         return self.operations[self._index[op]]
 
     def unit(self, op: Operation) -> str | None:
-        """The unit that an operation keeps longest, of those that are no aggregates; None where it takes none of these."""
+        """The unit that an operation keeps longest, of those that are no aggregates; None where it takes none
+        of these."""
         shared = {unit.name for unit in self.units if unit.aggregate}
-        longest = max((r for r in op.reservations if r.unit not in shared), key=lambda r: r.cycles, default=None)
+        longest = max(
+            (r for r in op.reservations if r.unit not in shared), key=lambda r: r.cycles, default=None
+        )
         return longest.unit if longest else None
 
     @property

@@ -35,7 +35,7 @@ from typing import Literal, TypeAlias
 from twill.ir.loop import Encoding, Function, Module, Op, Type, Value
 from twill.ir.names import value_names, values
 
-# --- when and where ---------------------------------------------------------------------------------------------------
+# --- when and where ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Iteration:
     offset: int = 0
 
     def number(self, newest: int, total: int) -> int:
-        """Its number in a loop of `total` iterations whose steady state is at i = `newest`; 0 outside of pipelined loops."""
+        """Its number in a loop of `total` iterations whose steady state is at i = `newest`; 0 outside of
+        pipelined loops."""
         match self.base:
             case "first":
                 return self.offset
@@ -98,8 +99,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class TensorMemory:
-    """Tile `tile` of the thread block's tensor memory (a `TensorTile`); of its buffers, the one whose number is that of the
-    iteration mod `TensorTile.buffers`. MMAs read and write it; threads load it into registers and store it from there."""
+    """Tile `tile` of the thread block's tensor memory (a `TensorTile`); of its buffers, the one whose number
+    is that of the iteration mod `TensorTile.buffers`. MMAs read and write it; threads load it into registers
+    and store it from there."""
 
     tile: str
     iteration: Iteration = ONCE
@@ -129,7 +131,7 @@ class Write:
     register: Register
 
 
-# --- statements: computing --------------------------------------------------------------------------------------------
+# --- statements: computing --------------------------------------------------------------------------------
 
 SLICES = 8
 """How many slices a tile operation has: the finest division of it."""
@@ -200,7 +202,7 @@ class SchedulingFence:
     at: At = At()
 
 
-# --- statements: tensor core ------------------------------------------------------------------------------------------
+# --- statements: tensor core ------------------------------------------------------------------------------
 
 Accumulate: TypeAlias = Literal["always", "never", "not_first"]
 """Whether the first step of an MMA adds to its accumulator; `not_first`: except in iteration 0, whose initial
@@ -209,7 +211,8 @@ value is zero."""
 
 @dataclass(frozen=True, slots=True)
 class SlotPhase:
-    """A slot of a channel in the state `full` (readable by consumers) or `empty` (writable by the producer)."""
+    """A slot of a channel in the state `full` (readable by consumers) or `empty` (writable by the
+    producer)."""
 
     channel: str
     iteration: Iteration
@@ -223,8 +226,8 @@ class CommitGroup:
 
 @dataclass(frozen=True, slots=True)
 class MbarrierArrival:
-    """The completion of an MMA arrives on barriers of these slots (tcgen05.commit): on the full barrier of a channel that it
-    fills, on the empty barriers of those that it reads."""
+    """The completion of an MMA arrives on barriers of these slots (tcgen05.commit): on the full barrier of a
+    channel that it fills, on the empty barriers of those that it reads."""
 
     slots: tuple[SlotPhase, ...]
 
@@ -268,13 +271,13 @@ class MmaWait:
     """Sooner than anything depends on it: for the registers that the MMAs read."""
 
 
-# --- statements: channels ---------------------------------------------------------------------------------------------
+# --- statements: channels ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TileLoad:
-    """One load into tensor `tensor` of a slot: a `tt.descriptor_load`, or a `tt.load` by asynchronous copies. `ops`
-    compute its coordinates or pointers; the load itself is the last."""
+    """One load into tensor `tensor` of a slot: a `tt.descriptor_load`, or a `tt.load` by asynchronous copies.
+    `ops` compute its coordinates or pointers; the load itself is the last."""
 
     tensor: int
     ops: tuple[int, ...]
@@ -286,8 +289,8 @@ class TileLoad:
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
     """Fill a slot from global memory: wait until it is empty (producer_acquire), expect `bytes` on its full
-    barrier, start the loads by TMA; or start them by copies of all threads (producer_commit). Asynchronous from
-    there: the slot is full when everything has arrived."""
+    barrier, start the loads by TMA; or start them by copies of all threads (producer_commit). Asynchronous
+    from there: the slot is full when everything has arrived."""
 
     channel: str
     loads: tuple[TileLoad, ...]
@@ -339,7 +342,7 @@ class Advance:
     loop: int | None = None
 
 
-# --- statements: order of groups --------------------------------------------------------------------------------------
+# --- statements: order of groups --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +361,7 @@ class OrderBarrierArrive:
     at: At = At()
 
 
-# --- statements: results ----------------------------------------------------------------------------------------------
+# --- statements: results ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +391,7 @@ class StoreWait:
     at: At = At()
 
 
-# --- statements: structure --------------------------------------------------------------------------------------------
+# --- statements: structure --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,7 +464,7 @@ Statement: TypeAlias = (
     | If
 )
 
-# --- channels, orders, shared memory ----------------------------------------------------------------------------------
+# --- channels, orders, shared memory -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,8 +482,8 @@ class SlotTensor:
 
 
 Filling: TypeAlias = Literal["tma", "threads", "cp_async", "mma"]
-"""What fills a slot, and so what arrives on its full barrier: the bytes of TMA loads, the warps that wrote it, the completion
-of their asynchronous copies (cp.async), or of an MMA whose accumulator the slot is."""
+"""What fills a slot, and so what arrives on its full barrier: the bytes of TMA loads, the warps that wrote
+it, the completion of their asynchronous copies (cp.async), or of an MMA whose accumulator the slot is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,7 +563,7 @@ class SharedMemory:
     """What the machine grants."""
 
 
-# --- groups and programs ----------------------------------------------------------------------------------------------
+# --- groups and programs ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,7 +591,8 @@ class WarpProgram:
     variables: tuple[Variable, ...]
     body: tuple[Statement, ...]
     only_moves: bool = False
-    """It loads and stores: no tile stays in its registers, and its threads share the elements of one evenly."""
+    """It loads and stores: no tile stays in its registers, and its threads share the elements of one
+    evenly."""
 
     def variable(self, id: str) -> Variable:
         """Raises KeyError where there is none."""

@@ -6,8 +6,9 @@ from typing import Literal
 from twill.ir.problem import Problem, Time
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-"""optimal: the interval is the smallest, every smaller one refuted. feasible: an answer, a smaller interval not excluded.
-infeasible: proven that no interval up to the search's end works. unknown: stopped at a limit with no answer."""
+"""optimal: the interval is the smallest, every smaller one refuted. feasible: an answer, a smaller interval
+not excluded. infeasible: proven that no interval up to the search's end works. unknown: stopped at a limit
+with no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Where a value lies: `slots` adjacent slots of `size` from `address` on (bytes or columns); `staging` for a hand-off buffer."""
+    """Where a value lies: `slots` adjacent slots of `size` from `address` on (bytes or columns); `staging`
+    for a hand-off buffer."""
 
     value: str
     memory: Literal["shared", "tensor"]
@@ -88,9 +90,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """Proof by `by` (an engine or a bound) that no schedule of length <= max_in_flight * interval exists at `interval`.
+    """Proof by `by` (an engine or a bound) that no schedule of length <= max_in_flight * interval exists at
+    `interval`.
 
-    `max_in_flight` None: whatever the length. `below` says that every smaller interval is refuted by it too (monotone problems).
+    `max_in_flight` None: whatever the length. `below` says that every smaller interval is refuted by it too
+    (monotone problems).
     """
 
     interval: Time

@@ -7,7 +7,8 @@ from typing import Literal
 from twill.ir.problem import Time
 
 Engine = Literal["auto", "cpsat", "sat", "yices", "cbc", "scip"]
-"""auto: a portfolio. cbc and scip solve plain modulo scheduling and the boolean joint model; yices is the paper's solver."""
+"""auto: a portfolio. cbc and scip solve plain modulo scheduling and the boolean joint model; yices is the
+paper's solver."""
 
 
 IN_FLIGHT = 4
@@ -22,8 +23,9 @@ class Options:
     time_limit: float = 60.0
     """Seconds for the whole search; the best answer so far and its proven bound are given at the limit."""
     max_in_flight: int | None = None
-    """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I. None: `IN_FLIGHT`, and more where the
-    shortest possible iteration needs more at the lower bound, or where more are found to help."""
+    """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I. None:
+    `IN_FLIGHT`, and more where the shortest possible iteration needs more at the lower bound, or where more
+    are found to help."""
     modulo_only: bool = False
     """Plain modulo scheduling: dependences and units alone, every operation in group 0."""
     explain: bool = True

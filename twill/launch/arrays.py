@@ -1,8 +1,8 @@
 # pyright: basic
 """Arrays of any GPU library, seen as a kernel's launcher must see them.
 
-Takes a tensor of PyTorch, or anything with `__cuda_array_interface__` or `__dlpack__`; gives an `Array`. Nothing is imported for it. Raises
-TwillError for an array that is not in the memory of a GPU.
+Takes a tensor of PyTorch, or anything with `__cuda_array_interface__` or `__dlpack__`; gives an `Array`.
+Nothing is imported for it. Raises TwillError for an array that is not in the memory of a GPU.
 """
 
 import ctypes
@@ -58,7 +58,8 @@ class Array:
         return 0 in self.shape or self.merged() in ((), (1,))
 
     def merged(self) -> tuple[int, ...]:
-        """The strides of the dimensions of more than one element, outermost first; dimensions that lie one behind the other as one."""
+        """The strides of the dimensions of more than one element, outermost first; dimensions that lie one
+        behind the other as one."""
         found = list[tuple[int, int]]()
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if size == 1:
@@ -116,8 +117,12 @@ def of_torch(dtype: Any) -> str:
 
 def _of_torch(tensor: Any) -> Array:
     if not tensor.is_cuda:
-        raise TwillError(f"this tensor is in the memory of `{tensor.device}`", help='move it with .to("cuda")')
-    return Array(tensor.data_ptr(), of_torch(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.device.index)
+        raise TwillError(
+            f"this tensor is in the memory of `{tensor.device}`", help='move it with .to("cuda")'
+        )
+    return Array(
+        tensor.data_ptr(), of_torch(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.device.index
+    )
 
 
 def _of_interface(array: Any) -> Array:
@@ -128,7 +133,9 @@ def _of_interface(array: Any) -> Array:
     steps = tuple(stride // size for stride in strides) if strides else _dense(shape)
     bits = 1 if kind == "b" else 8 * size
     device = getattr(getattr(array, "device", None), "id", None)
-    return Array(found["data"][0], f"{_KINDS.get(kind, kind)}{bits}", shape, steps, device, found.get("stream"))
+    return Array(
+        found["data"][0], f"{_KINDS.get(kind, kind)}{bits}", shape, steps, device, found.get("stream")
+    )
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -139,7 +146,7 @@ def _dense(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
-# --- DLPack -----------------------------------------------------------------------------------------------------------
+# --- DLPack -----------------------------------------------------------------------------------------------
 
 
 class _Tensor(ctypes.Structure):

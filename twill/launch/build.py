@@ -1,7 +1,8 @@
 """From a generated file to a library: runs nvcc and reads what ptxas says.
 
-Takes CUDA text; gives the path of a shared library. Raises TwillError where nvcc is missing, too old or fails. What makes a kernel slow
-without stopping it, spilled registers and wgmma that are serialized, is reported.
+Takes CUDA text; gives the path of a shared library. Raises TwillError where nvcc is missing, too old or
+fails. What makes a kernel slow without stopping it, spilled registers and wgmma that are serialized, is
+reported.
 """
 
 import hashlib
@@ -20,7 +21,17 @@ from twill.emit.files import digest, intact, record, write
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
-FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-Xcompiler", "-fPIC", "-shared")
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-lineinfo",
+    "-gencode=arch=compute_90a,code=sm_90a",
+    "-Xptxas",
+    "-v",
+    "-Xcompiler",
+    "-fPIC",
+    "-shared",
+)
 ARCHITECTURES = ("sm90",)
 """What can be generated and built."""
 OLDEST = (12, 4)
@@ -33,7 +44,10 @@ SOURCE, LIBRARY, MANIFEST, LOG = "kernel.cu", "kernel.so", "kernel.json", "ptxas
 @cache
 def nvcc() -> tuple[int, int]:
     """The version of the compiler. Raises TwillError where there is none, or an old one."""
-    wanted = f"CUDA {OLDEST[0]}.{OLDEST[1]} or newer is needed to build a kernel; twill codegen --no-build only writes it"
+    wanted = (
+        f"CUDA {OLDEST[0]}.{OLDEST[1]} or newer is needed to build a kernel; twill codegen --no-build only"
+        " writes it"
+    )
     if shutil.which("nvcc") is None:
         raise TwillError("nvcc is not on the PATH", help=wanted)
     said = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=False).stdout
@@ -54,16 +68,19 @@ def build(folder: Path) -> tuple[str, ...]:
     if done.returncode:
         made.unlink(missing_ok=True)
         (folder / LIBRARY).unlink(missing_ok=True)
-        raise TwillError(f"nvcc can not build {folder / SOURCE}:\n{done.stderr.strip()}", help="please report this")
+        raise TwillError(
+            f"nvcc can not build {folder / SOURCE}:\n{done.stderr.strip()}", help="please report this"
+        )
     made.replace(folder / LIBRARY)
     write(folder / LOG, done.stdout + done.stderr)
     return complaints(folder)
 
 
 def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
-    """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's cache under a name that follows
-    from `key`, which names all that the files depend on, and from Twill's own sources. An entry with a file that is missing or not as it
-    was written is made anew; one that is whole needs no compiler. Raises TwillError for a cache that is another user's."""
+    """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's
+    cache under a name that follows from `key`, which names all that the files depend on, and from Twill's own
+    sources. An entry with a file that is missing or not as it was written is made anew; one that is whole
+    needs no compiler. Raises TwillError for a cache that is another user's."""
     name = hashlib.sha256(f"{FLAGS}{sources()}{key}".encode()).hexdigest()[:32]
     home = cache_folder()
     _own(home)
@@ -82,11 +99,14 @@ def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
 
 
 def _own(home: Path) -> None:
-    """Make the cache, for this user alone. What lies in it is executed, so one that others may write to is refused."""
+    """Make the cache, for this user alone. What lies in it is executed, so one that others may write to is
+    refused."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = home.stat()
     if found.st_uid != os.getuid():
-        raise TwillError(f"the cache {home} belongs to another user", help="set XDG_CACHE_HOME to a folder of your own")
+        raise TwillError(
+            f"the cache {home} belongs to another user", help="set XDG_CACHE_HOME to a folder of your own"
+        )
     if found.st_mode & 0o077:
         home.chmod(0o700)
 
@@ -126,9 +146,24 @@ def complaints(folder: Path) -> tuple[str, ...]:
 
 
 def warnings(log: str, registers: int) -> tuple[str, ...]:
-    """Spills and serialized wgmma in what ptxas printed about a kernel whose largest group has so many registers per thread."""
+    """Spills and serialized wgmma in what ptxas printed about a kernel whose largest group has so many
+    registers per thread."""
     spilled = sum(int(count) for count in findall(r"(\d+) bytes spill stores", log))
     lower = registers - -(-spilled // 32) * 8
-    advice = f"schedule for fewer (--registers {lower}), or take a smaller tile" if lower >= registers // 2 else "take a smaller tile"
-    found = [f"{spilled} bytes of registers are spilled, of {registers} registers per thread: {advice}"] if spilled else []
-    return (*found, *(serialized.strip() for serialized in findall(r"(\(C75\d\d\).*?)(?: (?:in|for) the function .*)?$", log, MULTILINE)))
+    advice = (
+        f"schedule for fewer (--registers {lower}), or take a smaller tile"
+        if lower >= registers // 2
+        else "take a smaller tile"
+    )
+    found = (
+        [f"{spilled} bytes of registers are spilled, of {registers} registers per thread: {advice}"]
+        if spilled
+        else []
+    )
+    return (
+        *found,
+        *(
+            serialized.strip()
+            for serialized in findall(r"(\(C75\d\d\).*?)(?: (?:in|for) the function .*)?$", log, MULTILINE)
+        ),
+    )

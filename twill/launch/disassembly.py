@@ -1,4 +1,5 @@
-"""The SASS of a built kernel with line information, by the CUDA toolkit's `cuobjdump` and `nvdisasm`, or Triton's copies of them."""
+"""The SASS of a built kernel with line information, by the CUDA toolkit's `cuobjdump` and `nvdisasm`, or
+Triton's copies of them."""
 
 import shutil
 import subprocess
@@ -14,14 +15,21 @@ def disassembled(library: Path) -> str | None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         _run([extract, "-xelf", "all", str(library.resolve())], folder)
-        texts = [_run([disassemble, "-gi", "-c", cubin.name], folder) for cubin in sorted(Path(folder).glob("*.cubin"))]
+        texts = [
+            _run([disassemble, "-gi", "-c", cubin.name], folder)
+            for cubin in sorted(Path(folder).glob("*.cubin"))
+        ]
     return "\n".join(texts) if texts and all(texts) else None
 
 
 def tool(name: str) -> str | None:
     """The path of a tool, on the PATH or in the installed Triton."""
     spec = find_spec("triton")
-    homes = [Path(home) / "backends/nvidia/bin" for home in (spec.submodule_search_locations or ())] if spec else []
+    homes = (
+        [Path(home) / "backends/nvidia/bin" for home in (spec.submodule_search_locations or ())]
+        if spec
+        else []
+    )
     found = [str(home / name) for home in homes if (home / name).is_file()]
     return shutil.which(name) or next(iter(found), None)
 

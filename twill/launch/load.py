@@ -4,8 +4,9 @@
     kernel = twill.load_kernel("build/")        # the folder that `twill codegen` wrote
     kernel[grid](q, k, v, o, lse, scale, heads, length=8192)
 
-Takes arrays of PyTorch, CuPy or anything with `__cuda_array_interface__` or `__dlpack__`, and numbers, in the order of the kernel's
-arguments or by their names. Launches on the current stream of the first array's library.
+Takes arrays of PyTorch, CuPy or anything with `__cuda_array_interface__` or `__dlpack__`, and numbers, in the
+order of the kernel's arguments or by their names. Launches on the current stream of the first array's
+library.
 """
 
 import ctypes
@@ -70,18 +71,25 @@ class Kernel:
         return complaints(self.folder)
 
     def __getitem__(self, grid: Grid | Callable[[Mapping[str, Any]], Grid]) -> Callable[..., None]:
-        """The kernel on a grid of up to three dimensions, to be called with its arguments. `grid` may be a function: it gets the arguments
-        and the constants by name. A grid without programs launches nothing.
+        """The kernel on a grid of up to three dimensions, to be called with its arguments. `grid` may be a
+        function: it gets the arguments and the constants by name. A grid without programs launches nothing.
 
-        Raises TwillError, with the name of the argument, for what does not fit; and, with CUDA's text, where the launch fails.
+        Raises TwillError, with the name of the argument, for what does not fit; and, with CUDA's text, where
+        the launch fails.
         """
         if not callable(grid):
             _grid(self.manifest, grid)
 
         def call(*positional: Any, **named: Any) -> None:
             values = expanded(self.manifest, _bound(self.manifest, positional, named))
-            numbers = {one.name: _whole(values[one.name]) for one in self.manifest.arguments if one.type.startswith("i")}
-            passed = [_passed(argument, values[argument.name], numbers) for argument in self.manifest.arguments]
+            numbers = {
+                one.name: _whole(values[one.name])
+                for one in self.manifest.arguments
+                if one.type.startswith("i")
+            }
+            passed = [
+                _passed(argument, values[argument.name], numbers) for argument in self.manifest.arguments
+            ]
             size = _grid(self.manifest, _computed(self.manifest, grid, values) if callable(grid) else grid)
             if 0 not in size:
                 self._launch(passed, values, size)
@@ -90,7 +98,9 @@ class Kernel:
 
     def _launch(self, passed: Sequence[Any], values: Mapping[str, Any], size: tuple[int, int, int]) -> None:
         """On the current stream of the first array's library, on the GPU in whose memory the arrays are."""
-        first = next((argument.name for argument in self.manifest.arguments if argument.type.startswith("*")), None)
+        first = next(
+            (argument.name for argument in self.manifest.arguments if argument.type.startswith("*")), None
+        )
         origin = library(values[first]) if first else ""
         device = self._device(passed)
         array = next((one for one in passed if isinstance(one, Array)), None)
@@ -102,14 +112,20 @@ class Kernel:
             status = self.launch(*cast, *size, ctypes.c_void_p(stream or 0))
         if status:
             text = self.runtime.text(status) if self.runtime else f"CUDA error {status}"
-            raise TwillError(f"the launch of {self.manifest.name} failed with {text}", help=_ADVICE.get(status))
+            raise TwillError(
+                f"the launch of {self.manifest.name} failed with {text}", help=_ADVICE.get(status)
+            )
 
     def _device(self, passed: Sequence[Any]) -> int | None:
         """The GPU of all arrays. Raises TwillError where they are on several."""
         devices = dict[int, str]()
         for argument, one in zip(self.manifest.arguments, passed, strict=True):
             if isinstance(one, Array):
-                known = one.device if one.device is not None or self.runtime is None else self.runtime.device(one.address)
+                known = (
+                    one.device
+                    if one.device is not None or self.runtime is None
+                    else self.runtime.device(one.address)
+                )
                 if known is not None:
                     devices.setdefault(known, argument.name)
         if len(devices) > 1:
@@ -132,19 +148,25 @@ def load(folder: str | Path) -> Kernel:
     manifest = read(text_of(folder / MANIFEST), str(folder / MANIFEST))
     path = folder / LIBRARY
     if not path.exists():
-        raise TwillError(f"{folder} has no {LIBRARY}", help="run twill codegen with --build, where nvcc is installed")
+        raise TwillError(
+            f"{folder} has no {LIBRARY}", help="run twill codegen with --build, where nvcc is installed"
+        )
     _same_source(folder)
     library = ctypes.CDLL(str(path.resolve()))
     return Kernel(manifest, folder, library[f"{manifest.name}_launch"], Runtime(library))
 
 
 def _same_source(folder: Path) -> None:
-    """Raises TwillError for a library that is not built of the source beside it, or is not as it was written."""
+    """Raises TwillError for a library that is not built of the source beside it, or is not as it was
+    written."""
     source, known = folder / SOURCE, recorded(folder).get(LIBRARY)
     library = (folder / LIBRARY).read_bytes()
     marked = not source.exists() or f"twill-source:{digest(source)}".encode() in library
     if not marked or (known and known[1] != hashlib.sha256(library).hexdigest()):
-        raise TwillError(f"{folder / LIBRARY} is not built of the {SOURCE} beside it", help="run twill codegen with --build again")
+        raise TwillError(
+            f"{folder / LIBRARY} is not built of the {SOURCE} beside it",
+            help="run twill codegen with --build again",
+        )
 
 
 def _grid(manifest: Manifest, grid: Grid) -> tuple[int, int, int]:
@@ -152,24 +174,34 @@ def _grid(manifest: Manifest, grid: Grid) -> tuple[int, int, int]:
     try:
         sizes = tuple(index(size) for size in (grid if isinstance(grid, Iterable) else (grid,)))
     except TypeError:
-        raise TwillError(f"a grid of {grid!r} can not be launched", help="give one to three whole numbers") from None
+        raise TwillError(
+            f"a grid of {grid!r} can not be launched", help="give one to three whole numbers"
+        ) from None
     largest = (2**31 - 1,) * 3 if manifest.persistent else LARGEST_GRID
-    if not 1 <= len(sizes) <= 3 or not all(0 <= size <= most for size, most in zip(sizes, largest, strict=False)):
-        raise TwillError(f"a grid of {sizes} can not be launched", help=f"one to three sizes, of at most {largest}")
+    if not 1 <= len(sizes) <= 3 or not all(
+        0 <= size <= most for size, most in zip(sizes, largest, strict=False)
+    ):
+        raise TwillError(
+            f"a grid of {sizes} can not be launched", help=f"one to three sizes, of at most {largest}"
+        )
     if prod(sizes) >= 2**31 and manifest.persistent:
         raise TwillError(f"a grid of {sizes} can not be walked over: it has 2^31 programs or more")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
 
-def _computed(manifest: Manifest, grid: Callable[[Mapping[str, Any]], Grid], values: Mapping[str, Any]) -> Grid:
+def _computed(
+    manifest: Manifest, grid: Callable[[Mapping[str, Any]], Grid], values: Mapping[str, Any]
+) -> Grid:
     """What a function says of the arguments and constants."""
     constants = {one.name: literal_eval(one.value) for one in manifest.constants}
     try:
         return grid({**constants, **values})
     except KeyError as missing:
         known = ", ".join([*constants, *values])
-        raise TwillError(f"the grid depends on {missing}, which is not known", help=f"known: {known}") from missing
+        raise TwillError(
+            f"the grid depends on {missing}, which is not known", help=f"known: {known}"
+        ) from missing
 
 
 def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,10 +213,19 @@ def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, An
     missing = [name for name in names if name not in given and name not in named]
     signature = f"{manifest.name}({', '.join(names)})"
     if len(positional) > len(names):
-        raise TwillError(f"{len(positional)} arguments are given, and the kernel has {len(names)}", help=signature)
-    for complaint, found in (("is given twice", twice), ("is no argument of the kernel", unknown), ("is missing", missing)):
+        raise TwillError(
+            f"{len(positional)} arguments are given, and the kernel has {len(names)}", help=signature
+        )
+    for complaint, found in (
+        ("is given twice", twice),
+        ("is no argument of the kernel", unknown),
+        ("is missing", missing),
+    ):
         if found:
-            raise TwillError(f"argument `{found[0]}` {complaint}", help=f"{signature}; constants are settled when it is compiled")
+            raise TwillError(
+                f"argument `{found[0]}` {complaint}",
+                help=f"{signature}; constants are settled when it is compiled",
+            )
     return given | dict(named)
 
 
@@ -223,16 +264,25 @@ def descriptor(argument: Argument, value: Any) -> tuple[Any, ...]:
     """The array of a `TensorDescriptor`, its shape and its strides. Raises TwillError for anything else."""
     block = "x".join(map(str, argument.descriptor))
     if not all(hasattr(value, name) for name in ("base", "shape", "strides", "block_shape")):
-        raise TwillError(f"argument `{argument.name}`: a descriptor of blocks of {block} is needed", help=_DESCRIPTOR)
+        raise TwillError(
+            f"argument `{argument.name}`: a descriptor of blocks of {block} is needed", help=_DESCRIPTOR
+        )
     if tuple(value.block_shape) != argument.descriptor:
         given = "x".join(map(str, value.block_shape))
-        raise TwillError(f"argument `{argument.name}`: its blocks are {given}, and the kernel is compiled for {block}")
+        raise TwillError(
+            f"argument `{argument.name}`: its blocks are {given}, and the kernel is compiled for {block}"
+        )
     if getattr(value, "padding", "zero") != "zero" or getattr(value, "round_f32_to_tf32", False):
-        raise TwillError(f"argument `{argument.name}`: descriptors that pad with NaN or round to TF32 are not supported")
+        raise TwillError(
+            f"argument `{argument.name}`: descriptors that pad with NaN or round to TF32 are not supported"
+        )
     return (value.base, *value.shape, *value.strides)
 
 
-_DESCRIPTOR = "pass triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(array, block), or an object with the same members"
+_DESCRIPTOR = (
+    "pass triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(array, block), or an object with the"
+    " same members"
+)
 
 
 def _passed(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Any:
@@ -249,23 +299,27 @@ def _array(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Array:
         raise TwillError(f"an array of {wanted} is needed, not {type(value).__name__}")
     if array.type != wanted and not (array.type == "i8" and wanted in _BYTES):
         raise TwillError(
-            f"the kernel takes {wanted}, and this array has {array.type}", help="convert it, or compile the kernel for that type"
+            f"the kernel takes {wanted}, and this array has {array.type}",
+            help="convert it, or compile the kernel for that type",
         )
     if not argument.descriptor and not array.row_major and not _addressed(argument, array, numbers):
         raise TwillError(
-            f"it is not contiguous: shape {array.shape}, strides {array.strides}, and the kernel addresses it {_words(argument, numbers)}",
+            f"it is not contiguous: shape {array.shape}, strides {array.strides}, and the kernel addresses it"
+            f" {_words(argument, numbers)}",
             help="pass a contiguous copy",
         )
     if array.address % argument.divisible:
         raise TwillError(
-            f"its address is no multiple of {argument.divisible}", help="pass an aligned copy, or compile the kernel without `:16`"
+            f"its address is no multiple of {argument.divisible}",
+            help="pass an aligned copy, or compile the kernel without `:16`",
         )
     return array
 
 
 def _addressed(argument: Argument, array: Array, numbers: Mapping[str, int]) -> bool:
-    """Whether the kernel addresses an array as its strides say. Each dimension needs a stride of the kernel's; those that follow from
-    extents and constants are meant for rows behind one another, so they must not grow from dimension to dimension."""
+    """Whether the kernel addresses an array as its strides say. Each dimension needs a stride of the
+    kernel's; those that follow from extents and constants are meant for rows behind one another, so they must
+    not grow from dimension to dimension."""
     strides = array.merged()
     known = [(one.value(numbers), one.told) for one in argument.strides or ()]
 
@@ -274,7 +328,12 @@ def _addressed(argument: Argument, array: Array, numbers: Mapping[str, int]) -> 
             return True
         candidates = [one for one in left if one[0] == strides[dimension] and (one[1] or one[0] <= least)]
         return any(
-            fits(dimension + 1, [*left[: left.index(one)], *left[left.index(one) + 1 :]], least if one[1] else one[0]) for one in candidates
+            fits(
+                dimension + 1,
+                [*left[: left.index(one)], *left[left.index(one) + 1 :]],
+                least if one[1] else one[0],
+            )
+            for one in candidates
         )
 
     return fits(0, known, inf)
@@ -305,5 +364,7 @@ def _scalar(argument: Argument, value: Any) -> Any:
     if argument.type.startswith("i") and passed.value != value:
         raise TwillError(f"{value} does not fit into {argument.type}")
     if argument.divisible > 1 and value % argument.divisible:
-        raise TwillError(f"{value} is no multiple of {argument.divisible}", help="compile the kernel without `:16` for it")
+        raise TwillError(
+            f"{value} is no multiple of {argument.divisible}", help="compile the kernel without `:16` for it"
+        )
     return passed

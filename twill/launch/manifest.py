@@ -1,6 +1,7 @@
 """What a caller must know of a generated kernel: `twill.kernel/1`, the file kernel.json beside kernel.cu.
 
-`manifest` makes it from a program, `write` gives text, `read` gives it again or one `TwillError` at the line and column of the mistake.
+`manifest` makes it from a program, `write` gives text, `read` gives it again or one `TwillError` at the line
+and column of the mistake.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +40,8 @@ class Argument:
     strides: tuple[Stride, ...] | None = None
     """Of a pointer: with which it is addressed; None where that is not known."""
     descriptor: tuple[int, ...] = ()
-    """The block of a descriptor, where the caller passes one made by the host: this is its address, and the arguments behind it, two for
-    each dimension, are its shape and strides."""
+    """The block of a descriptor, where the caller passes one made by the host: this is its address, and the
+    arguments behind it, two for each dimension, are its shape and strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +86,29 @@ class Manifest:
     """What was run to check it before it was written; None where nothing was (`--no-check`)."""
 
 
-def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[str, float], checked: Checked | None = None) -> Manifest:
+def manifest(
+    program: Program,
+    loops: Sequence[Scheduled],
+    simulated: Mapping[str, float],
+    checked: Checked | None = None,
+) -> Manifest:
     """`simulated` by the path of the loop. Raises TwillError for an argument that no caller can pass."""
     function = program.function
     pairs = zip(function.args, function.arg_attributes, strict=True)
     strides = {one.argument: one.strides for one in layouts(function)}
-    arguments = tuple(_argument(value, attributes, program, strides) for value, attributes in pairs if GRID not in attributes)
+    arguments = tuple(
+        _argument(value, attributes, program, strides)
+        for value, attributes in pairs
+        if GRID not in attributes
+    )
     persistent = any(GRID in attributes for attributes in function.arg_attributes)
     constants = tuple(Constant(name, repr(value)) for name, value in sorted(program.module.constants.items()))
     predicted = tuple(
-        Predicted(one.loop.path, round(one.solution.interval * one.problem.resolution.cycles_per_unit), simulated[one.loop.path])
+        Predicted(
+            one.loop.path,
+            round(one.solution.interval * one.problem.resolution.cycles_per_unit),
+            simulated[one.loop.path],
+        )
         for one in loops
     )
     registers = max(group.registers for group in program.groups)
@@ -103,7 +117,10 @@ def manifest(program: Program, loops: Sequence[Scheduled], simulated: Mapping[st
 
 
 def _argument(
-    value: Value, attributes: Mapping[str, Attribute], program: Program, strides: Mapping[str, tuple[Stride, ...] | None]
+    value: Value,
+    attributes: Mapping[str, Attribute],
+    program: Program,
+    strides: Mapping[str, tuple[Stride, ...] | None],
 ) -> Argument:
     promised = attributes.get("tt.divisibility", 1)
     divisible = promised if isinstance(promised, int) else 1
@@ -117,7 +134,10 @@ def _argument(
         case Scalar(name):
             return Argument(value.name.lstrip("%"), name, divisible)
         case other:
-            raise TwillError(f"the argument {value.name} of type {other} can not be passed by a caller", program.function.location)
+            raise TwillError(
+                f"the argument {value.name} of type {other} can not be passed by a caller",
+                program.function.location,
+            )
 
 
 def write(manifest: Manifest) -> str:

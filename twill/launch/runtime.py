@@ -11,7 +11,8 @@ from twill.diagnostics import TwillError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runtime:
-    """Functions of one loaded library. A library without them (made by an older Twill) gives no texts and no devices."""
+    """Functions of one loaded library. A library without them (made by an older Twill) gives no texts and no
+    devices."""
 
     library: Any
     """A `ctypes.CDLL`."""

@@ -1,6 +1,7 @@
 """Lower bounds on the interval: ResMII over the units, RecMII over the circuits of the dependence graph.
 
-Takes a `Problem`; gives `Bounds` that name the unit and the circuit that set them. Both are cheap and hold whatever the engine.
+Takes a `Problem`; gives `Bounds` that name the unit and the circuit that set them. Both are cheap and hold
+whatever the engine.
 """
 
 from collections import defaultdict
@@ -15,7 +16,8 @@ def bounds(problem: Problem, *, joint: bool = True) -> Bounds:
 
 
 def resource_bound(problem: Problem) -> ResourceBound:
-    """ResMII: the busiest unit's work per iteration over its capacity, rounded up; ties go to the unit named first."""
+    """ResMII: the busiest unit's work per iteration over its capacity, rounded up; ties go to the unit named
+    first."""
     needs = {unit.name: _unit_need(unit, problem) for unit in problem.units}
     name = max(needs, key=lambda unit: needs[unit], default=None)
     return ResourceBound(name, needs[name]) if name is not None else ResourceBound(None, 0)
@@ -31,19 +33,23 @@ def work(problem: Problem) -> dict[str, int]:
 
 
 def _unit_need(unit: Unit, problem: Problem) -> Time:
-    """Ceiling of work over capacity, and on a real unit no less than any reservation that cannot overlap itself."""
+    """Ceiling of work over capacity, and on a real unit no less than any reservation that cannot overlap
+    itself."""
     uses = [use for op in problem.operations for use in op.reservations if use.unit == unit.name]
     average = -(-sum(use.amount * use.cycles for use in uses) // unit.capacity)
     if unit.aggregate:
         return average
-    overlaps = (-(-use.cycles // (unit.capacity // use.amount)) for use in uses if 0 < use.amount <= unit.capacity)
+    overlaps = (
+        -(-use.cycles // (unit.capacity // use.amount)) for use in uses if 0 < use.amount <= unit.capacity
+    )
     return max([average, *overlaps])
 
 
 def recurrence_bound(problem: Problem, *, joint: bool = True) -> RecurrenceBound:
     """RecMII: the largest ceil(delay / distance) over circuits, by bisection on the interval.
 
-    At interval I an edge weighs delay - distance * I; a circuit of positive weight refutes I (Lawler's parametric search).
+    At interval I an edge weighs delay - distance * I; a circuit of positive weight refutes I (Lawler's
+    parametric search).
     """
     low, critical = 0, tuple[str, ...]()
     high = 1 + sum(_delay(edge, joint) for edge in problem.edges)
@@ -62,10 +68,12 @@ def _delay(edge: Edge, joint: bool) -> Time:
 
 
 def _positive_circuit(problem: Problem, interval: Time, joint: bool) -> tuple[str, ...] | None:
-    """A circuit whose delays exceed its distances times the interval, in dependence order; None where there is none.
+    """A circuit whose delays exceed its distances times the interval, in dependence order; None where there
+    is none.
 
-    Bellman and Ford: starts are pushed later until they settle; one still pushed after as many rounds as there are operations has a
-    circuit behind it. (networkx's search for a negative cycle mistakes other circuits for it where paths tie.)
+    Bellman and Ford: starts are pushed later until they settle; one still pushed after as many rounds as
+    there are operations has a circuit behind it. (networkx's search for a negative cycle mistakes other
+    circuits for it where paths tie.)
     """
     start = {op.id: 0 for op in problem.operations}
     cause: dict[str, str] = {}
@@ -94,8 +102,9 @@ def _circuit_behind(op: str, cause: dict[str, str]) -> tuple[str, ...]:
 def largest_needed(problem: Problem, low: Time) -> Time:
     """An interval so large that if it does not work, none does.
 
-    When all delays, holds, durations and issue times of one iteration together are less than I, some residue is inside none of them
-    and can be cut out of the period: a schedule at I + 1 gives one at I. The cut must come after every pin, so as not to move it.
+    When all delays, holds, durations and issue times of one iteration together are less than I, some residue
+    is inside none of them and can be cut out of the period: a schedule at I + 1 gives one at I. The cut must
+    come after every pin, so as not to move it.
     """
     ops = sum(op.duration + op.issue for op in problem.operations)
     edges = sum(max(edge.delay, edge.crossing) for edge in problem.edges)
@@ -105,7 +114,8 @@ def largest_needed(problem: Problem, low: Time) -> Time:
 
 
 def shortest_iteration(problem: Problem, interval: Time, *, joint: bool = True) -> Time:
-    """A lower bound on the length at `interval`, which the recurrences allow: the longest path with the cheaper delays."""
+    """A lower bound on the length at `interval`, which the recurrences allow: the longest path with the
+    cheaper delays."""
     start = {op.id: 0 for op in problem.operations}
     moved = True
     while moved:

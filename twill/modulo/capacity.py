@@ -1,7 +1,8 @@
-"""What no schedule can do without: bounds by memories, registers, groups and units, whatever the length and the partition.
+"""What no schedule can do without: bounds by memories, registers, groups and units, whatever the length and
+the partition.
 
-Takes a `Problem`; gives a `Shortage` for each limit that excludes some or all intervals. No solver: each bound is a sum over values or
-operations. `twill.verify.capacity` computes them again, independently.
+Takes a `Problem`; gives a `Shortage` for each limit that excludes some or all intervals. No solver: each
+bound is a sum over values or operations. `twill.verify.capacity` computes them again, independently.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,11 +43,14 @@ def _units(problem: Problem) -> Iterator[Shortage]:
     for op in problem.operations:
         for use in op.reservations:
             if use.cycles and use.amount > capacity.get(use.unit, use.amount):
-                yield Shortage(use.unit, None, f"{op.id} needs {use.amount} of {use.unit}, there is {capacity[use.unit]}")
+                yield Shortage(
+                    use.unit, None, f"{op.id} needs {use.amount} of {use.unit}, there is {capacity[use.unit]}"
+                )
 
 
 def _groups(problem: Problem) -> Iterator[Shortage]:
-    """A group for loads and one for the rest; the widest operation's warps, and a warpgroup for narrow loads."""
+    """A group for loads and one for the rest; the widest operation's warps, and a warpgroup for narrow
+    loads."""
     limits, kinds = problem.limits, {op.variable for op in problem.operations}
     if len(kinds) > limits.groups:
         yield Shortage("groups", None, f"needs {len(kinds)} groups, has {limits.groups}")
@@ -64,17 +68,27 @@ def _narrow_loads(problem: Problem) -> bool:
 def _registers(problem: Problem, ranges: Mapping[str, Time]) -> Iterator[Shortage]:
     """The least grant of the group that makes a value: all that it holds besides is left out."""
     limits = problem.limits
-    made = {value.src: value for value in problem.values if value.registers and _surely_held(problem, value, ranges)}
+    made = {
+        value.src: value
+        for value in problem.values
+        if value.registers and _surely_held(problem, value, ranges)
+    }
     for op in (op for op in problem.operations if op.warps > 1):
         held = made[op.id].registers if op.id in made else 0
         grant = -(-(limits.register_base + held) // limits.register_step) * limits.register_step
         total = 32 * op.warps * grant + 128 * limits.narrow_registers * _narrow_loads(problem)
         if grant > limits.registers_per_thread:
-            text = f"the group of {op.id} needs at least {grant} registers per thread, has {limits.registers_per_thread}"
+            text = (
+                f"the group of {op.id} needs at least {grant} registers per thread, has"
+                f" {limits.registers_per_thread}"
+            )
             yield Shortage("registers", None, text)
             return
         if total > limits.registers_total:
-            text = f"the group of {op.id} needs at least {total} registers per SM with its loads, there are {limits.registers_total}"
+            text = (
+                f"the group of {op.id} needs at least {total} registers per SM with its loads, there are"
+                f" {limits.registers_total}"
+            )
             yield Shortage("registers", None, text)
             return
 
@@ -98,12 +112,16 @@ def _memory(problem: Problem, name: str, capacity: int, ranges: Mapping[str, Tim
     elif area:
         least = -(-area // (capacity - always))
         yield Shortage(
-            name, least, f"values are live for {area} {what} x cycles of {name} in each iteration, of {capacity - always} {what}"
+            name,
+            least,
+            f"values are live for {area} {what} x cycles of {name} in each iteration, of {capacity - always}"
+            f" {what}",
         )
 
 
 def least_ranges(problem: Problem) -> dict[str, Time]:
-    """How long each value lives at least: to each reader in its own iteration or an earlier one's, and until that has read it."""
+    """How long each value lives at least: to each reader in its own iteration or an earlier one's, and until
+    that has read it."""
     delays: dict[tuple[str, str], list[Edge]] = {}
     for edge in problem.edges:
         delays.setdefault((edge.src, edge.dst), []).append(edge)

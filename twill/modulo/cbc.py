@@ -20,16 +20,25 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Opt
     unknowns = [pulp.LpVariable(f"x{x}", cat=pulp.LpBinary) for x in range(formula.variables + 1)]
     unknowns[TRUE].lowBound = 1
     program = pulp.LpProblem("modulo", pulp.LpMinimize)
-    program += pulp.LpAffineExpression([(unknowns[x], 1) for x in (() if objective is None else objective.tolist())])
+    program += pulp.LpAffineExpression(
+        [(unknowns[x], 1) for x in (() if objective is None else objective.tolist())]
+    )
     for row in ilp.rows(formula):
-        terms = [(unknowns[x], coefficient) for x, coefficient in zip(row.unknowns, row.coefficients, strict=True)]
-        program.addConstraint(pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintGE, rhs=row.least))
-    program.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=max(time_limit, 0.1), threads=1, options=["randomSeed 1"]))
+        terms = [
+            (unknowns[x], coefficient) for x, coefficient in zip(row.unknowns, row.coefficients, strict=True)
+        ]
+        program.addConstraint(
+            pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintGE, rhs=row.least)
+        )
+    program.solve(
+        pulp.PULP_CBC_CMD(msg=False, timeLimit=max(time_limit, 0.1), threads=1, options=["randomSeed 1"])
+    )
     return outcome(program, unknowns)
 
 
 def outcome(program: pulp.LpProblem, unknowns: list[pulp.LpVariable]) -> Optimum:
-    """What CBC did: it proved its solution the best, or stopped with one, or proved that there is none, or neither."""
+    """What CBC did: it proved its solution the best, or stopped with one, or proved that there is none, or
+    neither."""
     match program.status, program.sol_status:
         case _, pulp.LpSolutionOptimal:
             return Optimum("optimal", _truth(unknowns))
@@ -45,7 +54,15 @@ def _truth(unknowns: list[pulp.LpVariable]) -> np.ndarray:
     return np.array([(unknown.varValue or 0) > 0.5 for unknown in unknowns])
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float, work: float | None = None) -> Outcome:
+def decide(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool,
+    time_limit: float,
+    work: float | None = None,
+) -> Outcome:
     """The outcome at one interval; there is no budget of work, only the time limit."""
     return ilp.decide(minimize, problem, interval, in_flight, joint=joint, time_limit=time_limit)
 

@@ -1,9 +1,10 @@
-"""The integer program of optimal modulo scheduling (the paper's section 3.1; Eichenberger and Davidson 1997 for its structure).
+"""The integer program of optimal modulo scheduling (the paper's section 3.1; Eichenberger and Davidson 1997
+for its structure).
 
-Takes a problem, an interval and the most iterations in flight; gives a 0-1 program over the start times alone: rules DEPENDENCE,
-UNITS and PINNED, and the length to minimize. The unknowns are y[v, t] = 1 where v starts at t or later,
-the running sums of the usual x[v, t] (v starts at
-t): every dependence is then a row of two unknowns, and the linear relaxation is as tight as it gets.
+Takes a problem, an interval and the most iterations in flight; gives a 0-1 program over the start times
+alone: rules DEPENDENCE, UNITS and PINNED, and the length to minimize. The unknowns are y[v, t] = 1 where v
+starts at t or later, the running sums of the usual x[v, t] (v starts at t): every dependence is then a row of
+two unknowns, and the linear relaxation is as tight as it gets.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ class LinearProgram:
 
 
 def modulo_program(problem: Problem, interval: Time, in_flight: int) -> LinearProgram | None:
-    """The program; None where the dependences alone leave an operation no start within in_flight * interval."""
+    """The program; None where the dependences alone leave an operation no start within in_flight *
+    interval."""
     formula = Formula()
     starts = within(formula, problem, interval, in_flight * interval)
     if starts is None:
@@ -47,11 +49,14 @@ def modulo_program(problem: Problem, interval: Time, in_flight: int) -> LinearPr
             timing.bandwidth(formula, problem, interval, unit)
         else:
             _capacity(formula, problem, starts, unit)
-    return LinearProgram(problem, interval, formula, starts, _length(formula, problem, starts, in_flight * interval))
+    return LinearProgram(
+        problem, interval, formula, starts, _length(formula, problem, starts, in_flight * interval)
+    )
 
 
 def _capacity(formula: Formula, problem: Problem, starts: Starts, unit: Unit) -> None:
-    """At every residue, the instances that hold the unit: y at the window's begin less y at its end, over all periods."""
+    """At every residue, the instances that hold the unit: y at the window's begin less y at its end, over all
+    periods."""
     bound, addends = unit.capacity, list[Addend]()
     for op, operation in enumerate(problem.operations):
         for use in operation.reservations:
@@ -66,14 +71,19 @@ def _capacity(formula: Formula, problem: Problem, starts: Starts, unit: Unit) ->
 def _covering(starts: Starts, op: int, use: Reservation) -> Iterator[tuple[Times, Times]]:
     """Per period, the starts [earliest, after) from which the reservation covers each residue."""
     interval, window = starts.interval, starts.windows[op]
-    for period in range((window.low + use.offset) // interval, (window.high + use.offset + use.cycles) // interval + 1):
+    for period in range(
+        (window.low + use.offset) // interval, (window.high + use.offset + use.cycles) // interval + 1
+    ):
         after = period * interval + np.arange(interval) - use.offset + 1
         yield after - use.cycles, after
 
 
 def _length(formula: Formula, problem: Problem, starts: Starts, longest: Time) -> Lane:
     """Nothing ends after the length."""
-    least = max((window.low + op.duration for window, op in zip(starts.windows, problem.operations, strict=True)), default=0)
+    least = max(
+        (window.low + op.duration for window, op in zip(starts.windows, problem.operations, strict=True)),
+        default=0,
+    )
     length = Window(min(least, longest), longest)
     line = chain(formula, length)
     for op, operation in enumerate(problem.operations):

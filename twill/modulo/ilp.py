@@ -1,7 +1,8 @@
-"""Integer programming engines, whatever the solver: plain modulo scheduling by the paper's program, the joint model by the boolean one.
+"""Integer programming engines, whatever the solver: plain modulo scheduling by the paper's program, the joint
+model by the boolean one.
 
-A solver is a function from a formula with an objective to an `Optimum`. Its status is trusted and nothing beyond it: a limit
-reached with a solution found is `feasible`, not `optimal`.
+A solver is a function from a formula with an objective to an `Optimum`. Its status is trusted and nothing
+beyond it: a limit reached with a solution found is `feasible`, not `optimal`.
 """
 
 import time
@@ -42,7 +43,9 @@ class Minimize(Protocol):
     def __call__(self, formula: Formula, objective: Lane | None, time_limit: float) -> Optimum: ...
 
 
-def decide(minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float) -> Outcome:
+def decide(
+    minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float
+) -> Outcome:
     """The outcome at one interval."""
     end = time.monotonic() + time_limit
 
@@ -61,7 +64,9 @@ def decide(minimize: Minimize, problem: Problem, interval: Time, in_flight: int,
     return truth if isinstance(truth, Refuted | Unknown) else Feasible(program.solution(truth))
 
 
-def shortest(minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, time_limit: float) -> Shortest:
+def shortest(
+    minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, time_limit: float
+) -> Shortest:
     """The modulo schedule of least length."""
     end = time.monotonic() + time_limit
     program = modulo_program(problem, interval, in_flight)
@@ -86,13 +91,24 @@ def rows(formula: Formula) -> Iterator[Row]:
     for block in formula.clauses:
         least = 1 - (block < 0).sum(axis=1)
         for literals, bound in zip(block.tolist(), least.tolist(), strict=True):
-            yield _row([1 if literal > 0 else -1 for literal in literals], [abs(literal) for literal in literals], bound)
+            yield _row(
+                [1 if literal > 0 else -1 for literal in literals],
+                [abs(literal) for literal in literals],
+                bound,
+            )
     for total in formula.sums:
         weights = np.array([-weight for addend in total.addends for weight in addend.weights])
-        lanes = np.stack(np.broadcast_arrays(*(literal for addend in total.addends for literal in addend.literals)), axis=-1)
+        lanes = np.stack(
+            np.broadcast_arrays(*(literal for addend in total.addends for literal in addend.literals)),
+            axis=-1,
+        )
         for literals in lanes.reshape(-1, len(weights)):
             coefficients = np.where(literals > 0, weights, -weights)
-            yield _row(coefficients.tolist(), np.abs(literals).tolist(), int(coefficients[literals < 0].sum()) - total.bound)
+            yield _row(
+                coefficients.tolist(),
+                np.abs(literals).tolist(),
+                int(coefficients[literals < 0].sum()) - total.bound,
+            )
 
 
 def _row(coefficients: list[int], unknowns: list[int], least: int) -> Row:

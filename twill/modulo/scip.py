@@ -1,5 +1,6 @@
 # pyright: basic
-"""SCIP on the same integer programs as CBC, handed over as a pseudo-boolean file: read much faster than rows taken one by one."""
+"""SCIP on the same integer programs as CBC, handed over as a pseudo-boolean file: read much faster than rows
+taken one by one."""
 
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +26,9 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Opt
         path = Path(folder) / "program.opb"
         path.write_text("\n".join(_pseudo_boolean(formula, objective)) + "\n")
         model.readProblem(str(path))
-    model.setEmphasis(SCIP_PARAMEMPHASIS.CPSOLVER)  # relaxations of fine-grained time cost more than they tell
+    model.setEmphasis(
+        SCIP_PARAMEMPHASIS.CPSOLVER
+    )  # relaxations of fine-grained time cost more than they tell
     model.setParam("limits/time", max(time_limit, 0.1))
     model.setParam("randomization/randomseedshift", 1)
     if objective is None:
@@ -51,7 +54,9 @@ def _pseudo_boolean(formula: Formula, objective: Lane | None) -> Iterator[str]:
 
 
 def _line(row: Row) -> str:
-    terms = " ".join(f"{coefficient:+d} x{x}" for coefficient, x in zip(row.coefficients, row.unknowns, strict=True))
+    terms = " ".join(
+        f"{coefficient:+d} x{x}" for coefficient, x in zip(row.coefficients, row.unknowns, strict=True)
+    )
     return f"{terms} >= {row.least} ;"
 
 
@@ -63,7 +68,15 @@ def _truth(model: pyscipopt.Model, formula: Formula) -> np.ndarray:
     return truth
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float, work: float | None = None) -> Outcome:
+def decide(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool,
+    time_limit: float,
+    work: float | None = None,
+) -> Outcome:
     """The outcome at one interval; there is no budget of work, only the time limit."""
     return ilp.decide(minimize, problem, interval, in_flight, joint=joint, time_limit=time_limit)
 

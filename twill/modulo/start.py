@@ -14,7 +14,8 @@ MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Intervals below `low` are refuted for any number of iterations in flight; if `top` does not work, no interval does."""
+    """Intervals below `low` are refuted for any number of iterations in flight; if `top` does not work, no
+    interval does."""
 
     bounds: Bounds
     low: Time
@@ -34,9 +35,18 @@ class Start:
 
     def result(self, problem: Problem, options: Options) -> Result:
         """The answer where no interval works."""
-        reasons = tuple(Reason(shortage.limit, shortage.text) for shortage in self.shortages if shortage.least is None)
+        reasons = tuple(
+            Reason(shortage.limit, shortage.text) for shortage in self.shortages if shortage.least is None
+        )
         return Result(
-            problem, "infeasible", self.bounds, self.low, None, self.refuted, reasons[:1], max_in_flight=self.max_in_flight(options)
+            problem,
+            "infeasible",
+            self.bounds,
+            self.low,
+            None,
+            self.refuted,
+            reasons[:1],
+            max_in_flight=self.max_in_flight(options),
         )
 
 

@@ -1,6 +1,7 @@
 """Arithmetic, logic and comparisons: the `arith` dialect but its conversions, and Triton's own.
 
-Sources: MLIR's definition of the dialect; PTX ISA for what MLIR leaves open (shifts by the width or more clamp).
+Sources: MLIR's definition of the dialect; PTX ISA for what MLIR leaves open (shifts by the width or more
+clamp).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,12 +53,16 @@ def operation(
 
 
 def _wrapped(sign: str) -> Mapping[str, str]:
-    """Integer arithmetic in the type of the operands: C would widen short ones to int, and has no overflow of others."""
+    """Integer arithmetic in the type of the operands: C would widen short ones to int, and has no overflow of
+    others."""
     call = {"+": "wrap_add", "-": "wrap_sub", "*": "wrap_mul"}.get(sign)
-    return {"short": f"{{t}}({{0}} {sign} {{1}})", "int": f"{call}({{0}}, {{1}})" if call else f"({{0}} {sign} {{1}})"}
+    return {
+        "short": f"{{t}}({{0}} {sign} {{1}})",
+        "int": f"{call}({{0}}, {{1}})" if call else f"({{0}} {sign} {{1}})",
+    }
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers ----------------------------------------------------------------------------------------------
 
 
 def larger(a: Array, b: Array) -> Array:
@@ -72,12 +77,15 @@ def smaller(a: Array, b: Array) -> Array:
 
 def or_nan(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """`function`, but NaN where an operand is (PTX max.NaN, min.NaN)."""
-    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, function(a, b)).astype(np.result_type(a, b))
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, function(a, b)).astype(
+        np.result_type(a, b)
+    )
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c, rounded once. Floats of up to 32 bits: the product is exact in float64, and the sum is rounded to odd there, which
-    makes the second rounding right (Boldo and Melquiond, 2008). float64: through exact fractions."""
+    """a * b + c, rounded once. Floats of up to 32 bits: the product is exact in float64, and the sum is
+    rounded to odd there, which makes the second rounding right (Boldo and Melquiond, 2008). float64: through
+    exact fractions."""
     if np.result_type(a, b, c) == np.float64:
         return np.vectorize(_exact, otypes=[np.float64])(a, b, c)
     product, c = np.asarray(a, np.float64) * b, np.asarray(c, np.float64)
@@ -106,7 +114,9 @@ def _fused(op: Op, operands: Sequence[str]) -> str | None:
     half = {"f16": "__half", "bf16": "__nv_bfloat16"}.get(element(op.operands[0].type))
     if half:
         return f"float(__hfma({', '.join(f'{half}({text})' for text in operands)}))"
-    return written({"f32": "fmaf({all})", "f64": "fma({all})"}.get(element(op.operands[0].type)), op, operands)
+    return written(
+        {"f32": "fmaf({all})", "f64": "fma({all})"}.get(element(op.operands[0].type)), op, operands
+    )
 
 
 _LOWEST = {"f32": "-INFINITY", "f64": "-INFINITY"}
@@ -114,17 +124,29 @@ _HIGHEST = {"f32": "INFINITY", "f64": "INFINITY"}
 
 FLOATS = ruled(
     rules.FLOATS,
-    operation("arith.addf", "add", each(np.add), {"f32": "({0} + {1})", "f64": "({0} + {1})"}, identity="0.0f"),
+    operation(
+        "arith.addf", "add", each(np.add), {"f32": "({0} + {1})", "f64": "({0} + {1})"}, identity="0.0f"
+    ),
     operation("arith.subf", "sub", each(np.subtract), {"f32": "({0} - {1})", "f64": "({0} - {1})"}),
-    operation("arith.mulf", "mul", each(np.multiply), {"f32": "({0} * {1})", "f64": "({0} * {1})"}, identity="1.0f"),
+    operation(
+        "arith.mulf", "mul", each(np.multiply), {"f32": "({0} * {1})", "f64": "({0} * {1})"}, identity="1.0f"
+    ),
     operation("arith.divf", "div", each(np.divide), {"f32": "divide({0}, {1})", "f64": "({0} / {1})"}),
-    operation("tt.precise_divf", "div", each(np.divide), {"f32": "__fdiv_rn({0}, {1})", "f64": "({0} / {1})"}, cost="arith.divf"),
+    operation(
+        "tt.precise_divf",
+        "div",
+        each(np.divide),
+        {"f32": "__fdiv_rn({0}, {1})", "f64": "({0} / {1})"},
+        cost="arith.divf",
+    ),
     operation("arith.remf", "remf", each(np.fmod), floats("fmod")),
     operation("arith.negf", "neg", each(np.negative), {"f32": "(-{0})", "f64": "(-{0})"}, operands=1),
     operation("arith.maxnumf", "max", each(larger), floats("fmax"), identity=_LOWEST),
     operation("arith.minnumf", "min", each(smaller), floats("fmin"), identity=_HIGHEST),
     operation("arith.maximumf", "max", each(or_nan(larger)), floats("max_nan", "max_nan"), identity=_LOWEST),
-    operation("arith.minimumf", "min", each(or_nan(smaller)), floats("min_nan", "min_nan"), identity=_HIGHEST),
+    operation(
+        "arith.minimumf", "min", each(or_nan(smaller)), floats("min_nan", "min_nan"), identity=_HIGHEST
+    ),
     operation("math.fma", "fma", each(fused), _fused, operands=3),
 )
 
@@ -149,7 +171,7 @@ def _clamped(op: Op, operands: Sequence[str]) -> str | None:
 
 CLAMP = operation("tt.clampf", "clamp", of_op(_clamp), _clamped, operands=3, rule=rules.FLOATS)
 
-# --- integers ---------------------------------------------------------------------------------------------------------
+# --- integers ----------------------------------------------------------------------------------------------
 
 
 def _quotient(a: Array, b: Array) -> Array:
@@ -171,7 +193,11 @@ def _extreme(side: str) -> Mapping[str, str]:
 
 def _ordered(call: str, bit: str) -> Mapping[str, str]:
     """max or min of signed integers; of `i1`, whose true is -1, the other one of the logical operations."""
-    return {"i1": f"({{0}} {bit} {{1}})", "short": f"{{t}}({call}({{0}}, {{1}}))", "int": f"{call}({{0}}, {{1}})"}
+    return {
+        "i1": f"({{0}} {bit} {{1}})",
+        "short": f"{{t}}({call}({{0}}, {{1}}))",
+        "int": f"{call}({{0}}, {{1}})",
+    }
 
 
 def _natural(text: str, bit: str | None = None) -> Mapping[str, str]:
@@ -180,29 +206,94 @@ def _natural(text: str, bit: str | None = None) -> Mapping[str, str]:
     return {**bits, "int": f"{{t}}({text.replace('{0}', '{u}({0})').replace('{1}', '{u}({1})')})"}
 
 
-_ADD, _SUB, _MUL = ({"i1": f"({{0}} {bit} {{1}})", **_wrapped(sign)} for sign, bit in (("+", "!="), ("-", "!="), ("*", "&")))
+_ADD, _SUB, _MUL = (
+    {"i1": f"({{0}} {bit} {{1}})", **_wrapped(sign)} for sign, bit in (("+", "!="), ("-", "!="), ("*", "&"))
+)
 
 INTEGERS = ruled(
     rules.INTEGERS,
-    operation("arith.addi", "addi", integers(np.add, np.logical_xor), _ADD, identity="0", role="add", index_c="({0} + {1})"),
-    operation("arith.subi", "subi", integers(np.subtract, np.logical_xor), _SUB, role="subtract", index_c="({0} - {1})"),
-    operation("arith.muli", "muli", integers(np.multiply, np.logical_and), _MUL, identity="1", role="multiply", index_c="({0} * {1})"),
+    operation(
+        "arith.addi",
+        "addi",
+        integers(np.add, np.logical_xor),
+        _ADD,
+        identity="0",
+        role="add",
+        index_c="({0} + {1})",
+    ),
+    operation(
+        "arith.subi",
+        "subi",
+        integers(np.subtract, np.logical_xor),
+        _SUB,
+        role="subtract",
+        index_c="({0} - {1})",
+    ),
+    operation(
+        "arith.muli",
+        "muli",
+        integers(np.multiply, np.logical_and),
+        _MUL,
+        identity="1",
+        role="multiply",
+        index_c="({0} * {1})",
+    ),
     operation("arith.divsi", "divsi", integers(_quotient), _wrapped("/"), role="divide"),
     operation("arith.remsi", "remsi", integers(np.fmod), _wrapped("%"), role="remainder"),
-    operation("arith.floordivsi", "floordivsi", integers(np.floor_divide), {"int": "{t}(divide_floor({0}, {1}))"}, role="divide"),
-    operation("arith.ceildivsi", "ceildivsi", integers(_ceiling), {"int": "{t}(divide_ceiling({0}, {1}))"}, role="divide_up"),
+    operation(
+        "arith.floordivsi",
+        "floordivsi",
+        integers(np.floor_divide),
+        {"int": "{t}(divide_floor({0}, {1}))"},
+        role="divide",
+    ),
+    operation(
+        "arith.ceildivsi",
+        "ceildivsi",
+        integers(_ceiling),
+        {"int": "{t}(divide_ceiling({0}, {1}))"},
+        role="divide_up",
+    ),
     operation("arith.divui", "divui", unsigned(np.floor_divide), _natural("{0} / {1}"), role="divide"),
     operation("arith.remui", "remui", unsigned(np.remainder), _natural("{0} % {1}"), role="remainder"),
-    operation("arith.maxsi", "maxsi", integers(np.maximum, np.logical_and), _ordered("max", "&"), identity=_extreme("MIN"), role="extreme"),
-    operation("arith.minsi", "minsi", integers(np.minimum, np.logical_or), _ordered("min", "|"), identity=_extreme("MAX"), role="extreme"),
-    operation("arith.maxui", "maxui", unsigned(np.maximum), _natural("max({0}, {1})", "|"), identity="0", role="extreme"),
-    operation("arith.minui", "minui", unsigned(np.minimum), _natural("min({0}, {1})", "&"), identity="-1", role="extreme"),
+    operation(
+        "arith.maxsi",
+        "maxsi",
+        integers(np.maximum, np.logical_and),
+        _ordered("max", "&"),
+        identity=_extreme("MIN"),
+        role="extreme",
+    ),
+    operation(
+        "arith.minsi",
+        "minsi",
+        integers(np.minimum, np.logical_or),
+        _ordered("min", "|"),
+        identity=_extreme("MAX"),
+        role="extreme",
+    ),
+    operation(
+        "arith.maxui",
+        "maxui",
+        unsigned(np.maximum),
+        _natural("max({0}, {1})", "|"),
+        identity="0",
+        role="extreme",
+    ),
+    operation(
+        "arith.minui",
+        "minui",
+        unsigned(np.minimum),
+        _natural("min({0}, {1})", "&"),
+        identity="-1",
+        role="extreme",
+    ),
     operation("arith.andi", "andi", each(np.bitwise_and), _bitwise("&"), identity="-1"),
     operation("arith.ori", "ori", each(np.bitwise_or), _bitwise("|"), identity="0"),
     operation("arith.xori", "xori", each(np.bitwise_xor), _bitwise("^"), identity="0"),
 )
 
-# --- shifts -----------------------------------------------------------------------------------------------------------
+# --- shifts ------------------------------------------------------------------------------------------------
 
 
 def _left(a: Array, count: Array) -> Array:
@@ -234,12 +325,25 @@ def _shifted(plain: str, clamped: str) -> Expression:
 
 SHIFTS = ruled(
     rules.INTEGERS,
-    operation("arith.shli", "shli", unsigned(_left), _shifted("{t}({u}({0}) << {1})", "shift_left({0}, {1})"), role="shift_left"),
-    operation("arith.shrui", "shrui", unsigned(_right), _shifted("{t}({u}({0}) >> {1})", "{t}(shift_right({u}({0}), {1}))")),
-    operation("arith.shrsi", "shrsi", integers(_arithmetic), _shifted("({0} >> {1})", "shift_right({0}, {1})")),
+    operation(
+        "arith.shli",
+        "shli",
+        unsigned(_left),
+        _shifted("{t}({u}({0}) << {1})", "shift_left({0}, {1})"),
+        role="shift_left",
+    ),
+    operation(
+        "arith.shrui",
+        "shrui",
+        unsigned(_right),
+        _shifted("{t}({u}({0}) >> {1})", "{t}(shift_right({u}({0}), {1}))"),
+    ),
+    operation(
+        "arith.shrsi", "shrsi", integers(_arithmetic), _shifted("({0} >> {1})", "shift_right({0}, {1})")
+    ),
 )
 
-# --- wide products ----------------------------------------------------------------------------------------------------
+# --- wide products -----------------------------------------------------------------------------------------
 
 
 def _high(a: Array, b: Array) -> Array:
@@ -273,7 +377,7 @@ PRODUCTS = (
     _halves("arith.mulsi_extended", integers(_high), _MULHISI),
 )
 
-# --- comparisons and choice -------------------------------------------------------------------------------------------
+# --- comparisons and choice --------------------------------------------------------------------------------
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _NUMPY: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -361,9 +465,19 @@ _COMPARE_INTEGERS = rules.comparison(rules.is_integer, "integers")
 _COMPARE_FLOATS = rules.comparison(rules.is_float, "floating point")
 
 CHOICES = (
-    operation("arith.cmpi", "cmp", of_op(_cmpi), _cmpi_c, syntax=_COMPARISON, role="compare", rule=_COMPARE_INTEGERS),
+    operation(
+        "arith.cmpi", "cmp", of_op(_cmpi), _cmpi_c, syntax=_COMPARISON, role="compare", rule=_COMPARE_INTEGERS
+    ),
     operation("arith.cmpf", "cmp", of_op(_cmpf), _cmpf_c, syntax=_COMPARISON, rule=_COMPARE_FLOATS),
-    operation("arith.select", "select", of_op(_select), "({0} ? {1} : {2})", operands=3, role="select", rule=rules.select),
+    operation(
+        "arith.select",
+        "select",
+        of_op(_select),
+        "({0} ? {1} : {2})",
+        operands=3,
+        role="select",
+        rule=rules.select,
+    ),
 )
 
 ROWS = (*FLOATS, CLAMP, *INTEGERS, *SHIFTS, *PRODUCTS, *CHOICES)

@@ -1,8 +1,10 @@
-"""What is known of integers and pointers in a tile: runs of consecutive numbers, runs of equal ones, and common divisors.
+"""What is known of integers and pointers in a tile: runs of consecutive numbers, runs of equal ones, and
+common divisors.
 
-Takes a function; gives an `AxisInfo` for each value. The facts and their rules are those of Triton's axis analysis, from the
-divisibility of arguments (`tt.divisibility`, in bytes for a pointer), hints on operations (`tl.multiple_of`, `tl.max_contiguous`) and
-assumptions (`tl.assume(x % 16 == 0)`). They say which elements one instruction may copy together.
+Takes a function; gives an `AxisInfo` for each value. The facts and their rules are those of Triton's axis
+analysis, from the divisibility of arguments (`tt.divisibility`, in bytes for a pointer), hints on operations
+(`tl.multiple_of`, `tl.max_contiguous`) and assumptions (`tl.assume(x % 16 == 0)`). They say which elements
+one instruction may copy together.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +74,9 @@ class AxisAnalysis:
         found = dict[int, AxisInfo]()
         for arg, attributes in zip(self.function.args, self.function.arg_attributes, strict=True):
             divisor = attributes.get("tt.divisibility")
-            found[arg.id] = _scalar(max(divisor if isinstance(divisor, int) else 1, self._assumed.get(arg.id, 1)))
+            found[arg.id] = _scalar(
+                max(divisor if isinstance(divisor, int) else 1, self._assumed.get(arg.id, 1))
+            )
         return found
 
     @cached_property
@@ -85,7 +89,11 @@ class AxisAnalysis:
             if compare is None or rest is None or rest.name not in ("arith.remsi", "arith.remui"):
                 continue
             divisor = self._number(rest.operands[1])
-            if compare.attributes.get("predicate") == "eq" and self._number(compare.operands[1]) == 0 and divisor:
+            if (
+                compare.attributes.get("predicate") == "eq"
+                and self._number(compare.operands[1]) == 0
+                and divisor
+            ):
                 found[rest.operands[0].id] = divisor
         return found
 
@@ -104,7 +112,11 @@ class AxisAnalysis:
         if maker is None:
             loop = self._loops.get(value.id)
             bounds = (loop.operands[0], loop.operands[2]) if loop else ()
-            return _scalar(gcd(*(self.of(bound).divisibility[0] for bound in bounds))) if bounds else _unknown(value.type)
+            return (
+                _scalar(gcd(*(self.of(bound).divisibility[0] for bound in bounds)))
+                if bounds
+                else _unknown(value.type)
+            )
         plain = is_elementwise(maker) and bool(maker.operands) and len(maker.results) == 1
         rule = _RULES.get(role(maker), _elementwise if plain else None)
         return rule(self, maker) if rule else _unknown(value.type)
@@ -119,7 +131,9 @@ class AxisAnalysis:
             return tuple(map(max, numbers, hint))
 
         divisibility = tuple(max(one, assumed) for one in most("divisibility", found.divisibility))
-        return AxisInfo(most("contiguity", found.contiguity), divisibility, most("constancy", found.constancy))
+        return AxisInfo(
+            most("contiguity", found.contiguity), divisibility, most("constancy", found.constancy)
+        )
 
 
 def _hint(attribute: "Attribute | None", rank: int) -> tuple[int, ...]:
@@ -127,10 +141,16 @@ def _hint(attribute: "Attribute | None", rank: int) -> tuple[int, ...]:
     numbers = [attribute] if isinstance(attribute, int) else []
     if isinstance(attribute, Raw):
         numbers = [int(number) for number in findall(r"\d+", attribute.text.partition(">")[0])]
-    return tuple(numbers * rank) if len(numbers) == 1 else tuple(numbers) if len(numbers) == rank else (1,) * rank
+    return (
+        tuple(numbers * rank)
+        if len(numbers) == 1
+        else tuple(numbers)
+        if len(numbers) == rank
+        else (1,) * rank
+    )
 
 
-# --- rules ------------------------------------------------------------------------------------------------------------
+# --- rules ------------------------------------------------------------------------------------------------
 
 _Rule = Callable[[AxisAnalysis, Op], AxisInfo]
 
@@ -157,7 +177,11 @@ def _range(analysis: AxisAnalysis, op: Op) -> AxisInfo:
 def _constant(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     number, shape = op.attributes.get("value"), _shape(op.result.type)
     if not isinstance(number, int):
-        return AxisInfo((1,) * len(shape), (1,) * len(shape), shape) if isinstance(number, float) else _unknown(op.result.type)
+        return (
+            AxisInfo((1,) * len(shape), (1,) * len(shape), shape)
+            if isinstance(number, float)
+            else _unknown(op.result.type)
+        )
     return AxisInfo((1,) * len(shape), (abs(int(number)) or MOST,) * len(shape), shape)
 
 
@@ -186,7 +210,9 @@ def _broadcast(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     found, old, new = analysis.of(op.operands[0]), _shape(op.operands[0].type), _shape(op.result.type)
     grown = [now != before for before, now in zip(old, new, strict=True)]
     contiguity = tuple(1 if wider else one for one, wider in zip(found.contiguity, grown, strict=True))
-    constancy = tuple(size if wider else one for one, size, wider in zip(found.constancy, new, grown, strict=True))
+    constancy = tuple(
+        size if wider else one for one, size, wider in zip(found.constancy, new, grown, strict=True)
+    )
     return AxisInfo(contiguity, found.divisibility, constancy)
 
 
@@ -225,11 +251,15 @@ def _product(analysis: AxisAnalysis, op: Op) -> AxisInfo:
 
 
 def _remainder(analysis: AxisAnalysis, op: Op) -> AxisInfo:
-    """Of numbers that are not negative: a run goes on to the next multiple of what divides its beginning and the divisor."""
+    """Of numbers that are not negative: a run goes on to the next multiple of what divides its beginning and
+    the divisor."""
     one, other = (analysis.of(value) for value in op.operands)
     shape = _shape(op.result.type)
     common = [gcd(a, b) for a, b in zip(one.divisibility, other.divisibility, strict=True)]
-    runs = [gcd(run, d) if same == size else 1 for run, d, same, size in zip(one.contiguity, common, other.constancy, shape, strict=True)]
+    runs = [
+        gcd(run, d) if same == size else 1
+        for run, d, same, size in zip(one.contiguity, common, other.constancy, shape, strict=True)
+    ]
     return AxisInfo(tuple(runs), tuple(common), _both(one, other))
 
 
@@ -239,13 +269,16 @@ def _quotient(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     shape = _shape(op.result.type)
     runs = [
         gcd(run, gcd(a, b)) if same == size else 1
-        for run, a, b, same, size in zip(one.contiguity, one.divisibility, other.divisibility, other.constancy, shape, strict=True)
+        for run, a, b, same, size in zip(
+            one.contiguity, one.divisibility, other.divisibility, other.constancy, shape, strict=True
+        )
     ]
     return AxisInfo((1,) * one.rank, (1,) * one.rank, tuple(map(max, runs, _both(one, other))))
 
 
 def _comparison(analysis: AxisAnalysis, op: Op) -> AxisInfo:
-    """Whether numbers of a run lie below a bound is the same for all of them where the bound and their beginning share a divisor."""
+    """Whether numbers of a run lie below a bound is the same for all of them where the bound and their
+    beginning share a divisor."""
     one, other = (analysis.of(value) for value in op.operands)
     predicate, equal = str(op.attributes.get("predicate")), _both(one, other)
     if predicate[1:] in ("lt", "ge"):
@@ -254,7 +287,10 @@ def _comparison(analysis: AxisAnalysis, op: Op) -> AxisInfo:
         running, bound = other, one
     else:
         return AxisInfo((1,) * one.rank, (1,) * one.rank, equal)
-    runs = [gcd(running.contiguity[i], bound.constancy[i], running.divisibility[i], bound.divisibility[i]) for i in range(one.rank)]
+    runs = [
+        gcd(running.contiguity[i], bound.constancy[i], running.divisibility[i], bound.divisibility[i])
+        for i in range(one.rank)
+    ]
     return AxisInfo((1,) * one.rank, (1,) * one.rank, tuple(map(max, runs, equal)))
 
 
@@ -262,8 +298,15 @@ def _elementwise(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     """Equal where all operands are."""
     found = [analysis.of(value) for value in op.operands]
     rank = len(_shape(op.result.type))
-    found = [AxisInfo(one.contiguity * rank, one.divisibility * rank, _shape(op.result.type)) if one.rank != rank else one for one in found]
-    return AxisInfo((1,) * rank, (1,) * rank, tuple(gcd(*(one.constancy[i] for one in found)) for i in range(rank)))
+    found = [
+        AxisInfo(one.contiguity * rank, one.divisibility * rank, _shape(op.result.type))
+        if one.rank != rank
+        else one
+        for one in found
+    ]
+    return AxisInfo(
+        (1,) * rank, (1,) * rank, tuple(gcd(*(one.constancy[i] for one in found)) for i in range(rank))
+    )
 
 
 _RULES: Mapping[Role, _Rule] = {
@@ -287,13 +330,15 @@ _RULES: Mapping[Role, _Rule] = {
 """By what the operation is; for others that are elementwise, `_elementwise`."""
 
 
-# --- copies -----------------------------------------------------------------------------------------------------------
+# --- copies -----------------------------------------------------------------------------------------------
 
 
 def copied_together(analysis: AxisAnalysis, load: Op, axis: int) -> int:
-    """How many bytes along `axis` one copy of a masked pointer load may move: 16, 8 or 4, or 0 where there is none.
+    """How many bytes along `axis` one copy of a masked pointer load may move: 16, 8 or 4, or 0 where there is
+    none.
 
-    The pointers of a copy are consecutive, the first is aligned to the copy's size, and one mask is that of all.
+    The pointers of a copy are consecutive, the first is aligned to the copy's size, and one mask is that of
+    all.
     """
     pointers, *rest = load.operands
     kind = pointers.type
@@ -303,4 +348,7 @@ def copied_together(analysis: AxisAnalysis, load: Op, axis: int) -> int:
     run = gcd(found.contiguity[axis], kind.shape[axis])
     if rest:
         run = gcd(run, analysis.of(rest[0]).constancy[axis])
-    return next((width for width in (16, 8, 4) if run * size % width == 0 and found.divisibility[axis] % width == 0), 0)
+    return next(
+        (width for width in (16, 8, 4) if run * size % width == 0 and found.divisibility[axis] % width == 0),
+        0,
+    )

@@ -1,7 +1,8 @@
 """The C types of TTGIR's elements, and how the C expressions of rows are written.
 
-A row's C is a format text per family of element types: `{0}`, `{1}`, ... are the operands, `{t}` is the C type of the
-first operand, `{u}` its unsigned form, `{r}` the C type of the result, `{all}` all operands as a call takes them.
+A row's C is a format text per family of element types: `{0}`, `{1}`, ... are the operands, `{t}` is the C
+type of the first operand, `{u}` its unsigned form, `{r}` the C type of the result, `{all}` all operands as a
+call takes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,12 +58,16 @@ def families(name: str) -> tuple[str, ...]:
 
 
 def form(texts: Mapping[str, str] | str) -> Expression:
-    """An expression by the element type of the first operand: its name, `f32` for narrow floats too, `short` for i8 and i16, `int` for
-    integers but i1, `any`. None where no text is given for a type."""
+    """An expression by the element type of the first operand: its name, `f32` for narrow floats too, `short`
+    for i8 and i16, `int` for integers but i1, `any`. None where no text is given for a type."""
     known = {"any": texts} if isinstance(texts, str) else texts
 
     def expression(op: Op, operands: Sequence[str]) -> str | None:
-        return written(next((known[name] for name in families(element(op.operands[0].type)) if name in known), None), op, operands)
+        return written(
+            next((known[name] for name in families(element(op.operands[0].type)) if name in known), None),
+            op,
+            operands,
+        )
 
     return expression
 

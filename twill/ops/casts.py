@@ -19,7 +19,7 @@ from twill.ops.row import Expression, Row, Syntax
 from twill.ops.rules import ruled
 from twill.ops.values import Array, Pointers, bits_of, dtype, element, of_bits, rounded, truncated
 
-# --- integers ---------------------------------------------------------------------------------------------------------
+# --- integers ----------------------------------------------------------------------------------------------
 
 
 def _signed(a: Array) -> Array:
@@ -45,10 +45,38 @@ def _by_result(bit: str, others: str) -> Expression:
 
 INTEGERS = ruled(
     rules.BETWEEN_INTEGERS,
-    operation("arith.extsi", "extsi", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1, role="integer_cast"),
-    operation("arith.extui", "extui", each(as_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1, role="integer_cast"),
-    operation("arith.trunci", "trunci", of_op(_narrowed), _by_result("bool({0} & 1)", "({r})({0})"), operands=1, role="integer_cast"),
-    operation("arith.index_cast", "index_cast", each(_signed), _to("(-{r}({0}))", "({r})({0})"), operands=1, role="integer_cast"),
+    operation(
+        "arith.extsi",
+        "extsi",
+        each(_signed),
+        _to("(-{r}({0}))", "({r})({0})"),
+        operands=1,
+        role="integer_cast",
+    ),
+    operation(
+        "arith.extui",
+        "extui",
+        each(as_unsigned),
+        _to("{r}({0})", "{r}({u}({0}))"),
+        operands=1,
+        role="integer_cast",
+    ),
+    operation(
+        "arith.trunci",
+        "trunci",
+        of_op(_narrowed),
+        _by_result("bool({0} & 1)", "({r})({0})"),
+        operands=1,
+        role="integer_cast",
+    ),
+    operation(
+        "arith.index_cast",
+        "index_cast",
+        each(_signed),
+        _to("(-{r}({0}))", "({r})({0})"),
+        operands=1,
+        role="integer_cast",
+    ),
     operation(
         "arith.index_castui",
         "index_castui",
@@ -60,7 +88,7 @@ INTEGERS = ruled(
     ),
 )
 
-# --- integers and floats ----------------------------------------------------------------------------------------------
+# --- integers and floats -----------------------------------------------------------------------------------
 
 
 def _float(values: Array, name: str) -> Array:
@@ -81,18 +109,25 @@ def _limits(bits: int, *, natural: bool) -> tuple[int, int]:
 
 
 def saturated(values: Array, bits: int, *, natural: bool, double: bool) -> Array:
-    """Floats towards zero to an integer of `bits` bits, to the nearest that there is (PTX `cvt.rzi`). NaN gives 0, but the highest bit
-    alone where the source is f64 or the result has 64 bits. Shorter integers are clamped from 32 bits."""
+    """Floats towards zero to an integer of `bits` bits, to the nearest that there is (PTX `cvt.rzi`). NaN
+    gives 0, but the highest bit alone where the source is f64 or the result has 64 bits. Shorter integers are
+    clamped from 32 bits."""
     wide = max(bits, 32)
     low, high = _limits(wide, natural=natural)
     exact = np.trunc(np.where(np.isnan(values), 0, np.asarray(values, np.float64)))
     kind = np.uint64 if natural else np.int64
     inside = (exact > low) & (exact < high)
-    found = np.where(inside, np.where(inside, exact, 0).astype(kind), np.where(exact >= high, kind(high), kind(low)))
+    found = np.where(
+        inside, np.where(inside, exact, 0).astype(kind), np.where(exact >= high, kind(high), kind(low))
+    )
     if double or wide == 64:
         found = np.where(np.isnan(values), kind(2 ** (wide - 1) if natural else low), found)
     short = _limits(bits, natural=natural)
-    return np.clip(found, kind(short[0]), kind(short[1])).astype(f"{'u' if natural else ''}int{bits}").view(f"int{bits}")
+    return (
+        np.clip(found, kind(short[0]), kind(short[1]))
+        .astype(f"{'u' if natural else ''}int{bits}")
+        .view(f"int{bits}")
+    )
 
 
 def _to_integer(*, natural: bool) -> Callable[[Op, Sequence[Any]], Array]:
@@ -100,7 +135,9 @@ def _to_integer(*, natural: bool) -> Callable[[Op, Sequence[Any]], Array]:
         name = element(op.result.type)
         if name == "i1":
             raise TwillError("a float cannot be converted to i1", op.location, span=len(op.name))
-        return saturated(operands[0], WIDTHS[name], natural=natural, double=element(op.operands[0].type) == "f64")
+        return saturated(
+            operands[0], WIDTHS[name], natural=natural, double=element(op.operands[0].type) == "f64"
+        )
 
     return function
 
@@ -114,7 +151,9 @@ def _integer_c(*, natural: bool) -> Expression:
         word = ("u" if natural else "") + ("ll" if bits == 64 else "int")
         call = f"__{source}2{word}_rz({{0}})"
         short = call if bits >= 32 else f"saturate<{'u' if natural else ''}int{bits}_t>({call})"
-        return written(None if bits == 1 else f"{{r}}({short})" if natural or bits == 64 else short, op, operands)
+        return written(
+            None if bits == 1 else f"{{r}}({short})" if natural or bits == 64 else short, op, operands
+        )
 
     return expression
 
@@ -122,17 +161,29 @@ def _integer_c(*, natural: bool) -> Expression:
 MIXED = (
     *ruled(
         rules.TO_FLOAT,
-        operation("arith.sitofp", "sitofp", of_op(_from_signed), _to("({0} ? {r}(-1) : {r}(0))", "{r}({0})"), operands=1),
-        operation("arith.uitofp", "uitofp", of_op(_from_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1),
+        operation(
+            "arith.sitofp",
+            "sitofp",
+            of_op(_from_signed),
+            _to("({0} ? {r}(-1) : {r}(0))", "{r}({0})"),
+            operands=1,
+        ),
+        operation(
+            "arith.uitofp", "uitofp", of_op(_from_unsigned), _to("{r}({0})", "{r}({u}({0}))"), operands=1
+        ),
     ),
     *ruled(
         rules.TO_INTEGER,
-        operation("arith.fptosi", "fptosi", of_op(_to_integer(natural=False)), _integer_c(natural=False), operands=1),
-        operation("arith.fptoui", "fptoui", of_op(_to_integer(natural=True)), _integer_c(natural=True), operands=1),
+        operation(
+            "arith.fptosi", "fptosi", of_op(_to_integer(natural=False)), _integer_c(natural=False), operands=1
+        ),
+        operation(
+            "arith.fptoui", "fptoui", of_op(_to_integer(natural=True)), _integer_c(natural=True), operands=1
+        ),
     ),
 )
 
-# --- floats -----------------------------------------------------------------------------------------------------------
+# --- floats ------------------------------------------------------------------------------------------------
 
 _FROM_DOUBLE = {
     "f32": "float({0})",
@@ -194,12 +245,19 @@ FLOATS = ruled(
     operation("arith.extf", "ext", each(np.asarray), float_c, operands=1),
     operation("arith.truncf", "trunc", each(np.asarray), float_c, operands=1),
     replace(
-        operation("tt.fp_to_fp", "cast", of_op(_fp_to_fp), _fp_to_fp_c, operands=1, syntax=Syntax(operands=1, behind_operands=True)),
+        operation(
+            "tt.fp_to_fp",
+            "cast",
+            of_op(_fp_to_fp),
+            _fp_to_fp_c,
+            operands=1,
+            syntax=Syntax(operands=1, behind_operands=True),
+        ),
         counts=(1, 2, 1),
     ),
 )
 
-# --- bits as they are -------------------------------------------------------------------------------------------------
+# --- bits as they are --------------------------------------------------------------------------------------
 
 
 def _bitcast(op: Op, operands: Sequence[Any]) -> Any:

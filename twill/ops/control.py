@@ -16,7 +16,15 @@ def _control(name: str, role: Role, *, early: bool = False) -> Row:
 STRUCTURE = (
     replace(_control("scf.for", "for"), counts=(3, 1 << 30, None), rule=rules.loop),
     _control("scf.while", "while"),
-    Row(name="scf.if", kind="branch", word="branch", role="if", repeatable=True, counts=(1, 1, None), rule=rules.branch),
+    Row(
+        name="scf.if",
+        kind="branch",
+        word="branch",
+        role="if",
+        repeatable=True,
+        counts=(1, 1, None),
+        rule=rules.branch,
+    ),
     _control("scf.yield", "yield", early=True),
     _control("scf.condition", "condition"),
     _control("tt.reduce.return", "combine"),
@@ -35,13 +43,21 @@ def _hint(name: str, string: str = "text") -> Row:
 HINTS = (
     replace(_hint("tt.assert", "message"), role="assert"),
     _hint("tt.print", "prefix"),
-    Row(name="llvm.intr.assume", kind="scalar", word="hint", role="assume", meaning=lambda op, operands, environment: ()),
+    Row(
+        name="llvm.intr.assume",
+        kind="scalar",
+        word="hint",
+        role="assume",
+        meaning=lambda op, operands, environment: (),
+    ),
 )
 
 
 def _made(name: str, does: str = "", *, syntax: Syntax | None = None) -> Row:
     """A row of what only compiler passes write, and what it does where that is a pipeliner."""
-    return Row(name=name, kind="scalar", word="wait", scheduled=False, pipelined=does, syntax=syntax or Syntax())
+    return Row(
+        name=name, kind="scalar", word="wait", scheduled=False, pipelined=does, syntax=syntax or Syntax()
+    )
 
 
 ASYNCHRONOUS = (

@@ -1,7 +1,8 @@
 """Functions of one or a few numbers: the `math` dialect, and libdevice's through `tt.extern_elementwise`.
 
-Approximate instructions are used where Triton uses them: exp, exp2, log, log2 (PTX `ex2.approx.ftz`, `lg2.approx.ftz`).
-Everything else calls CUDA's own functions, whose errors are in the CUDA C++ Programming Guide.
+Approximate instructions are used where Triton uses them: exp, exp2, log, log2 (PTX `ex2.approx.ftz`,
+`lg2.approx.ftz`). Everything else calls CUDA's own functions, whose errors are in the CUDA C++ Programming
+Guide.
 """
 
 import math
@@ -97,7 +98,9 @@ def _plain(name: str, function: str = "", *, word: str = "", cost: str = "", ope
 
 def _approximate(name: str, text: str) -> Row:
     """A row whose floats use an approximate instruction."""
-    return operation(f"math.{name}", name, each(_FLOATS[name]), {"f32": text, "f64": f"{name}({{0}})"}, operands=1)
+    return operation(
+        f"math.{name}", name, each(_FLOATS[name]), {"f32": text, "f64": f"{name}({{0}})"}, operands=1
+    )
 
 
 FLOATS = ruled(
@@ -106,16 +109,29 @@ FLOATS = ruled(
     _approximate("exp", "exp2_approx({0} * 1.44269504f)"),
     _approximate("log2", "log2_approx({0})"),
     _approximate("log", "(log2_approx({0}) * 0.693147181f)"),
-    *(_plain(name) for name in ("sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "trunc", "round")),
+    *(
+        _plain(name)
+        for name in ("sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "trunc", "round")
+    ),
     _plain("roundeven", "rint"),
     _plain("absf", "fabs"),
-    *(_plain(name, cost=_POLYNOMIAL) for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")),
+    *(
+        _plain(name, cost=_POLYNOMIAL)
+        for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+    ),
     *(_plain(name, cost=_POLYNOMIAL) for name in ("erfc", "cbrt", "expm1", "log1p", "log10")),
     _plain("atan2", cost=_POLYNOMIAL, operands=2),
     _plain("copysign", cost="arith.andi", operands=2),
     _plain("exp10"),
     _plain("powf", "pow", operands=2),
-    operation("tt.precise_sqrt", "sqrt", each(np.sqrt), {"f32": "__fsqrt_rn({0})", "f64": "sqrt({0})"}, operands=1, cost="math.sqrt"),
+    operation(
+        "tt.precise_sqrt",
+        "sqrt",
+        each(np.sqrt),
+        {"f32": "__fsqrt_rn({0})", "f64": "sqrt({0})"},
+        operands=1,
+        cost="math.sqrt",
+    ),
 )
 
 _TESTS: Mapping[str, tuple[Function, str]] = {
@@ -124,7 +140,7 @@ _TESTS: Mapping[str, tuple[Function, str]] = {
     "math.isfinite": (np.isfinite, "isfinite({0})"),
 }
 
-# --- integers ---------------------------------------------------------------------------------------------------------
+# --- integers ----------------------------------------------------------------------------------------------
 
 
 def _magnitude(a: Array) -> Array:
@@ -151,24 +167,35 @@ def _trailing(a: Array) -> Array:
 
 
 def _counted(name: str, function: Function, call: str) -> Row:
-    return operation(f"math.{name}", name, unsigned(function), {"int": f"{{t}}({call}({{u}}({{0}})))"}, operands=1)
+    return operation(
+        f"math.{name}", name, unsigned(function), {"int": f"{{t}}({call}({{u}}({{0}})))"}, operands=1
+    )
 
 
 INTEGERS = (
     *ruled(
         rules.INTEGERS,
-        operation("math.absi", "absi", integers(_magnitude, np.asarray), {"i1": "{0}", "int": "{t}(absolute({0}))"}, operands=1),
+        operation(
+            "math.absi",
+            "absi",
+            integers(_magnitude, np.asarray),
+            {"i1": "{0}", "int": "{t}(absolute({0}))"},
+            operands=1,
+        ),
         _counted("ctpop", _ones, "count_ones"),
         _counted("ctlz", _leading, "count_leading_zeros"),
         _counted("cttz", _trailing, "count_trailing_zeros"),
     ),
     *ruled(
         rules.TESTS,
-        *(operation(name, name[5:], each(f), {"f32": c, "f64": c}, operands=1, cost="arith.cmpf") for name, (f, c) in _TESTS.items()),
+        *(
+            operation(name, name[5:], each(f), {"f32": c, "f64": c}, operands=1, cost="arith.cmpf")
+            for name, (f, c) in _TESTS.items()
+        ),
     ),
 )
 
-# --- libdevice --------------------------------------------------------------------------------------------------------
+# --- libdevice ---------------------------------------------------------------------------------------------
 
 _FAST: Mapping[str, tuple[str, Function]] = {
     "__nv_fast_expf": ("__expf", np.exp),
@@ -210,7 +237,7 @@ def _called_c(op: Op, operands: Sequence[str]) -> str | None:
     return written(f"{_known(op)[0]}({{all}})", op, operands)
 
 
-# --- inline PTX -------------------------------------------------------------------------------------------------------
+# --- inline PTX -------------------------------------------------------------------------------------------
 
 
 def _assembled(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
@@ -223,19 +250,24 @@ _REGISTERS = {"f": "float", "r": "uint32_t", "h": "uint16_t", "l": "uint64_t", "
 
 
 def _assembled_c(op: Op, operands: Sequence[str]) -> str | None:
-    """A call of a function without a name that holds the text; None where one register holds several elements, an element has another
-    size than its register, or there is more than one result."""
+    """A call of a function without a name that holds the text; None where one register holds several
+    elements, an element has another size than its register, or there is more than one result."""
     constraints = [one.strip() for one in str(op.attributes.get("constraints", "")).split(",")]
     kinds = [one.lstrip("=") for one in constraints]
     if op.attributes.get("packed_element") != 1 or len(op.results) != 1 or len(kinds) != 1 + len(operands):
         return None
     if not constraints[0].startswith("=") or any(kind not in _REGISTERS for kind in kinds):
         return None
-    if any(_SIZES.get(element(value.type)) != _REGISTER_BITS[kind] for kind, value in zip(kinds, (*op.results, *op.operands), strict=True)):
+    if any(
+        _SIZES.get(element(value.type)) != _REGISTER_BITS[kind]
+        for kind, value in zip(kinds, (*op.results, *op.operands), strict=True)
+    ):
         return None
     text = _placeholders(str(op.attributes.get("asm_string", "")))
     stored = [_stored(element(value.type), one) for value, one in zip(op.operands, operands, strict=True)]
-    inputs = ", ".join(f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], stored, strict=True))
+    inputs = ", ".join(
+        f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], stored, strict=True)
+    )
     made = f'{_REGISTERS[kinds[0]]} made_; asm volatile("{text}" : "={kinds[0]}"(made_) : {inputs});'
     result = C_TYPES[element(op.results[0].type)]
     return f"{computed(op.results[0].type)}([&] {{ {made} return bitcast<{result}>(made_); }}())"
@@ -259,7 +291,11 @@ def _outside(row: Row) -> Row:
 
 CALLS = (
     _outside(operation("tt.extern_elementwise", "call", _called, _called_c, operands=1)),
-    _outside(operation("tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string"))),
+    _outside(
+        operation(
+            "tt.elementwise_inline_asm", "asm", _assembled, _assembled_c, syntax=Syntax(string="asm_string")
+        )
+    ),
 )
 
 ROWS = (*FLOATS, *INTEGERS, *CALLS)

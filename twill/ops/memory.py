@@ -14,7 +14,7 @@ from twill.ops.meaning import as_unsigned, of_op
 from twill.ops.row import Access, Environment, Meaning, Operands, Role, Row, Rule, Syntax, Values
 from twill.ops.values import Array, Descriptor, element, rounded, shape_of
 
-# --- order of operands ------------------------------------------------------------------------------------------------
+# --- order of operands -------------------------------------------------------------------------------------
 
 
 def value_second(operands: Operands) -> Operands:
@@ -43,7 +43,7 @@ def pointee(type: Type) -> Type:
             return type
 
 
-# --- what they do -----------------------------------------------------------------------------------------------------
+# --- what they do -----------------------------------------------------------------------------------------
 
 
 def _descriptor(op: Op, operands: Sequence[Any]) -> Descriptor:
@@ -116,20 +116,32 @@ def _exchange(op: Op, operands: Sequence[Any], environment: Environment) -> Valu
     return (_one_by_one(op, pointers, (expected, value), True, _swapped, environment),)
 
 
-def _one_by_one(op: Op, pointers: Any, given: tuple[Any, ...], mask: Any, function: Callable[..., Any], environment: Environment) -> Array:
+def _one_by_one(
+    op: Op,
+    pointers: Any,
+    given: tuple[Any, ...],
+    mask: Any,
+    function: Callable[..., Any],
+    environment: Environment,
+) -> Array:
     """What was there before each element was replaced."""
     offsets = np.asarray(pointers.offset)
-    tiles, valid = [np.broadcast_to(tile, offsets.shape) for tile in given], np.broadcast_to(mask, offsets.shape)
+    tiles, valid = (
+        [np.broadcast_to(tile, offsets.shape) for tile in given],
+        np.broadcast_to(mask, offsets.shape),
+    )
     before = environment.read(pointers, offsets, valid).copy()
     for place in np.ndindex(offsets.shape):
         if valid[place]:
             before[place] = environment.read(pointers, offsets[place], None)
             kept = function(np.asarray(before[place]), *(np.asarray(tile[place]) for tile in tiles))
-            environment.write(pointers, offsets[place], rounded(np.asarray(kept), element(op.operands[1].type)), None)
+            environment.write(
+                pointers, offsets[place], rounded(np.asarray(kept), element(op.operands[1].type)), None
+            )
     return before
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------------------
 
 
 def _row(
@@ -176,7 +188,16 @@ GLOBAL = (
         rule=rules.descriptor,
     ),
     _row(
-        "tt.load", "load", "load", "load", _load, role="pointer_load", syntax=_POINTED, repeatable=True, counts=(1, 3, 1), rule=rules.load
+        "tt.load",
+        "load",
+        "load",
+        "load",
+        _load,
+        role="pointer_load",
+        syntax=_POINTED,
+        repeatable=True,
+        counts=(1, 3, 1),
+        rule=rules.load,
     ),
     _row(
         "tt.descriptor_load",
@@ -191,7 +212,15 @@ GLOBAL = (
     ),
     _row("tt.descriptor_gather", "load", "gather", "load", syntax=Syntax(operands=2)),
     _row(
-        "tt.store", "store", "store", "store", _store, role="pointer_store", syntax=Syntax(operands=2), counts=(2, 3, 0), rule=rules.store
+        "tt.store",
+        "store",
+        "store",
+        "store",
+        _store,
+        role="pointer_store",
+        syntax=Syntax(operands=2),
+        counts=(2, 3, 0),
+        rule=rules.store,
     ),
     _row(
         "tt.descriptor_store",
@@ -216,14 +245,51 @@ GLOBAL = (
         counts=(3, 7, 0),
         rule=rules.descriptor_store,
     ),
-    _row("tt.atomic_rmw", "atomic", "atomic", "reduce", _atomic, role="atomic", syntax=_RMW, counts=(2, 3, 1), rule=rules.atomic),
-    _row("tt.atomic_cas", "atomic", "atomic", "reduce", _exchange, role="atomic_exchange", syntax=Syntax(words=("sem", "scope"))),
+    _row(
+        "tt.atomic_rmw",
+        "atomic",
+        "atomic",
+        "reduce",
+        _atomic,
+        role="atomic",
+        syntax=_RMW,
+        counts=(2, 3, 1),
+        rule=rules.atomic,
+    ),
+    _row(
+        "tt.atomic_cas",
+        "atomic",
+        "atomic",
+        "reduce",
+        _exchange,
+        role="atomic_exchange",
+        syntax=Syntax(words=("sem", "scope")),
+    ),
 )
 
 BUFFERS = (
-    _row("ttg.local_alloc", "shared_store", "stage", "alloc", _SAME, role="alloc", repeatable=True, counts=(0, 1, 1), rule=rules.unchanged),
+    _row(
+        "ttg.local_alloc",
+        "shared_store",
+        "stage",
+        "alloc",
+        _SAME,
+        role="alloc",
+        repeatable=True,
+        counts=(0, 1, 1),
+        rule=rules.unchanged,
+    ),
     _row("ttg.local_store", "shared_store", "stage", "store_buffer", syntax=Syntax(operands=2)),
-    _row("ttg.local_load", "shared_load", "fetch", "load_buffer", _SAME, syntax=Syntax(operands=1), counts=(1, 2, 1), rule=rules.unchanged),
+    _row(
+        "ttg.local_load",
+        "shared_load",
+        "fetch",
+        "load_buffer",
+        _SAME,
+        syntax=Syntax(operands=1),
+        counts=(1, 2, 1),
+        rule=rules.unchanged,
+    ),
     _row("ttng.tmem_alloc", "tensor_store", "put", "alloc"),
     _row(
         "ttng.tmem_store",

@@ -22,7 +22,9 @@ def _accumulated(op: Op, operands: Sequence[Any]) -> Array:
     return product(operands[0], operands[1]) + np.asarray(operands[2], np.float32)
 
 
-def _dot(name: str, operands: int, meaning: Meaning | None = None, *, role: Role = "value", token: bool = False) -> Row:
+def _dot(
+    name: str, operands: int, meaning: Meaning | None = None, *, role: Role = "value", token: bool = False
+) -> Row:
     syntax = Syntax(operands=operands, token=token)
     return Row(name=name, kind="mma", word="dot", access="mma", role=role, syntax=syntax, meaning=meaning)
 
@@ -30,7 +32,9 @@ def _dot(name: str, operands: int, meaning: Meaning | None = None, *, role: Role
 ROWS = (
     _dot("tt.dot", 3, of_op(_accumulated), role="dot"),
     _dot("tt.dot_scaled", 3),
-    replace(_dot("ttng.warp_group_dot", 3, of_op(_accumulated), role="wgmma"), counts=(3, 4, 1), rule=rules.mma),
+    replace(
+        _dot("ttng.warp_group_dot", 3, of_op(_accumulated), role="wgmma"), counts=(3, 4, 1), rule=rules.mma
+    ),
     _dot("ttng.tc_gen5_mma", 5, token=True),
     _dot("ttng.tc_gen5_mma_scaled", 5, token=True),
 )

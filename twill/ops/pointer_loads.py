@@ -1,7 +1,9 @@
-"""Pointer loads of tiles: whether their values say where memory is accessed, and how many bytes one asynchronous copy may move.
+"""Pointer loads of tiles: whether their values say where memory is accessed, and how many bytes one
+asynchronous copy may move.
 
-Takes loads with the `AxisAnalysis` of their function. A load qualifies for copies if its tile lies in shared memory as the tensor core or
-plain rows have it, if 4 bytes or more are known to be copied together, and if what its mask leaves out is zero or arbitrary.
+Takes loads with the `AxisAnalysis` of their function. A load qualifies for copies if its tile lies in shared
+memory as the tensor core or plain rows have it, if 4 bytes or more are known to be copied together, and if
+what its mask leaves out is zero or arbitrary.
 """
 
 from collections.abc import Set
@@ -24,7 +26,10 @@ def why_not(analysis: AxisAnalysis, op: Op) -> str:
         return "where its mask is false it is something other than zero"
     if not _understood(_encodings(analysis, op)):
         return "its layout in shared memory is not that of a TMA load"
-    return "its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more"
+    return (
+        "its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4"
+        " bytes or more"
+    )
 
 
 def feeds_address(analysis: AxisAnalysis, load: Op, inside: Set[int]) -> bool:
@@ -44,13 +49,20 @@ def feeds_address(analysis: AxisAnalysis, load: Op, inside: Set[int]) -> bool:
 def _computes(op: Op) -> bool:
     """Its result is a number that goes to other groups, not an index."""
     tiles = [value.type for value in op.results if isinstance(value.type, Tensor | MemDesc)]
-    return op.name == _ALLOC or any(str(getattr(tile.dtype, "name", "i")).startswith(("f", "bf")) for tile in tiles)
+    return op.name == _ALLOC or any(
+        str(getattr(tile.dtype, "name", "i")).startswith(("f", "bf")) for tile in tiles
+    )
 
 
 def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
     """Bytes of each copy of a load; 0 where copies do not do."""
     encodings, tile = _encodings(analysis, op), op.result.type
-    if not _understood(encodings) or not isinstance(tile, Tensor) or len(tile.shape) > 2 or not _zero(analysis, op):
+    if (
+        not _understood(encodings)
+        or not isinstance(tile, Tensor)
+        or len(tile.shape) > 2
+        or not _zero(analysis, op)
+    ):
         return 0
     encoding = next(iter(encodings), None)
     along = 0 if isinstance(encoding, NvmmaShared) and encoding.transposed else len(tile.shape) - 1
@@ -66,7 +78,9 @@ def _understood(encodings: set[Encoding]) -> bool:
 def _encodings(analysis: AxisAnalysis, op: Op) -> set[Encoding]:
     """How the tile lies in the buffers that it is copied to."""
     buffers = [user.result.type for user in analysis.users.get(op.result.id, ()) if user.name == _ALLOC]
-    return {buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc) and buffer.encoding is not None}
+    return {
+        buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc) and buffer.encoding is not None
+    }
 
 
 def _zero(analysis: AxisAnalysis, op: Op) -> bool:

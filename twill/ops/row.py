@@ -11,12 +11,14 @@ from twill.ir.graph import Kind
 from twill.ir.loop import Op, Type, Value
 from twill.ops.values import Array, Pointers
 
-# --- what it is -------------------------------------------------------------------------------------------------------
+# --- what it is --------------------------------------------------------------------------------------------
 
-Access = Literal["none", "load", "load_copy", "store", "reduce", "alloc", "store_buffer", "load_buffer", "mma"]
-"""What an operation does to memory. load: reads global memory. load_copy: the same, into a buffer that it names.
-store, reduce: write global memory (reductions commute). alloc, store_buffer, load_buffer: of shared or tensor memory.
-mma: reads A and B, writes D."""
+Access = Literal[
+    "none", "load", "load_copy", "store", "reduce", "alloc", "store_buffer", "load_buffer", "mma"
+]
+"""What an operation does to memory. load: reads global memory. load_copy: the same, into a buffer that it
+names. store, reduce: write global memory (reductions commute). alloc, store_buffer, load_buffer: of shared or
+tensor memory. mma: reads A and B, writes D."""
 
 Role = Literal[
     "value",
@@ -76,12 +78,13 @@ Role = Literal[
     "assume",
     "async_copy",
 ]
-"""What later stages tell apart by more than kind and access. value: none of the others. view: another view of a tile.
-add, subtract, multiply, shift_left, divide, divide_up, remainder, extreme (minima and maxima), compare, integer_cast: of integers.
-address: arithmetic on pointers. buffer_index, buffer_slice: a part of a buffer. combine: the end of the region of a
-reduction. specialize, subtiled: regions for groups of warps, for sub-tiles. assume: a fact for a compiler."""
+"""What later stages tell apart by more than kind and access. value: none of the others. view: another view of
+a tile. add, subtract, multiply, shift_left, divide, divide_up, remainder, extreme (minima and maxima),
+compare, integer_cast: of integers. address: arithmetic on pointers. buffer_index, buffer_slice: a part of a
+buffer. combine: the end of the region of a reduction. specialize, subtiled: regions for groups of warps, for
+sub-tiles. assume: a fact for a compiler."""
 
-# --- how it is written ------------------------------------------------------------------------------------------------
+# --- how it is written -------------------------------------------------------------------------------------
 
 Operands: TypeAlias = tuple[Value, ...]
 Types: TypeAlias = tuple[Type, ...]
@@ -113,11 +116,11 @@ class Syntax:
     """Its only result is a token, whose type the text leaves out."""
 
 
-# --- what it computes -------------------------------------------------------------------------------------------------
+# --- what it computes -------------------------------------------------------------------------------------
 
 Values: TypeAlias = tuple[Any, ...]
-"""Of results or operands: a tile is an array of its shape (layouts do not matter), a scalar an array of no dimensions,
-a pointer `Pointers`, a descriptor whatever `Environment.descriptor` gives."""
+"""Of results or operands: a tile is an array of its shape (layouts do not matter), a scalar an array of no
+dimensions, a pointer `Pointers`, a descriptor whatever `Environment.descriptor` gives."""
 
 
 class Environment(Protocol):
@@ -135,7 +138,9 @@ class Environment(Protocol):
         """Elements of global memory at `offsets` where `mask` holds, `other` elsewhere."""
         ...
 
-    def write(self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False) -> None:
+    def write(
+        self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False
+    ) -> None:
         """Stores, or adds to, the elements at `offsets` where `mask` holds."""
         ...
 
@@ -143,16 +148,17 @@ class Environment(Protocol):
 Meaning: TypeAlias = Callable[[Op, Sequence[Any], Environment], Values]
 """The results of an operation. Raises TwillError where its attributes or types have no meaning here."""
 
-# --- what it is in CUDA -----------------------------------------------------------------------------------------------
+# --- what it is in CUDA ------------------------------------------------------------------------------------
 
 Expression: TypeAlias = Callable[[Op, Sequence[str]], str | None]
-"""The C expression of one element of the result from those of the operands; None where there is none for these types.
+"""The C expression of one element of the result from those of the operands; None where there is none for
+these types.
 
-Elements of tiles and scalars have the type `twill.ops.c.computed` gives: f16, bf16 and 8-bit floats are `float`, and are
-rounded to their type where they are kept."""
+Elements of tiles and scalars have the type `twill.ops.c.computed` gives: f16, bf16 and 8-bit floats are
+`float`, and are rounded to their type where they are kept."""
 
 
-# --- what is wrong with it --------------------------------------------------------------------------------------------
+# --- what is wrong with it --------------------------------------------------------------------------------
 
 Complaint: TypeAlias = str | None
 """What is wrong with an operation, behind its name."""
@@ -160,7 +166,7 @@ Complaint: TypeAlias = str | None
 Rule: TypeAlias = Callable[[Op], Complaint]
 
 
-# --- the row ----------------------------------------------------------------------------------------------------------
+# --- the row ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +182,8 @@ class Row:
     role: Role = "value"
     access: Access = "none"
     repeatable: bool = False
-    """It may be executed anywhere, and more than once. Loads through pointers count: a kernel that reads what it wrote
-    is ordered by its own operations."""
+    """It may be executed anywhere, and more than once. Loads through pointers count: a kernel that reads what
+    it wrote is ordered by its own operations."""
     scheduled: bool = True
     """False where it cannot be in a loop to be scheduled: control flow, and what a pipeliner makes."""
     pipelined: str = ""
@@ -186,7 +192,8 @@ class Row:
     """The operation whose cost in machines/*.toml is also its own; empty: under its own name."""
     syntax: Syntax = Syntax()
     counts: tuple[int, int, int | None] | None = None
-    """Operands at least and at most, and results where their number is fixed; None where they are not checked."""
+    """Operands at least and at most, and results where their number is fixed; None where they are not
+    checked."""
     rule: Rule | None = None
     """What its types and attributes must be; None where they are not checked."""
     meaning: Meaning | None = None

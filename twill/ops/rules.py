@@ -1,7 +1,7 @@
 """The form that TTGIR gives its operations: element types, shapes and attributes, as rules of rows.
 
-A rule takes an operation whose number of operands is right; gives what is wrong with it, or None. (They are those of Triton's and
-MLIR's own verifiers: TritonOps.td, TritonGPUAttrDefs.td, ArithOps.td.)
+A rule takes an operation whose number of operands is right; gives what is wrong with it, or None. (They are
+those of Triton's and MLIR's own verifiers: TritonOps.td, TritonGPUAttrDefs.td, ArithOps.td.)
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from math import prod
 from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Type, Value
 from twill.ops.row import Complaint, Row, Rule
 
-# --- types ------------------------------------------------------------------------------------------------------------
+# --- types -------------------------------------------------------------------------------------------------
 
 
 def shape(value: Value) -> tuple[int, ...]:
@@ -20,8 +20,11 @@ def shape(value: Value) -> tuple[int, ...]:
 
 
 def element(value: Value) -> Type:
-    """The element type of a tile; a scalar's own type. Descriptors tell unsigned integers apart (`ui8`), values do not."""
-    return _signless(value.type.dtype if isinstance(value.type, Tensor | MemDesc | TensorDesc) else value.type)
+    """The element type of a tile; a scalar's own type. Descriptors tell unsigned integers apart (`ui8`),
+    values do not."""
+    return _signless(
+        value.type.dtype if isinstance(value.type, Tensor | MemDesc | TensorDesc) else value.type
+    )
 
 
 def _signless(kind: Type) -> Type:
@@ -47,7 +50,7 @@ def _scalar(value: Value) -> bool:
     return isinstance(value.type, Scalar) and is_integer(value)
 
 
-# --- rules ------------------------------------------------------------------------------------------------------------
+# --- rules ------------------------------------------------------------------------------------------------
 
 
 def _alike(op: Op) -> Complaint:
@@ -58,13 +61,20 @@ def _alike(op: Op) -> Complaint:
 
 def of_kind(holds: Callable[[Value], bool], what: str) -> Rule:
     """Elementwise, on elements of a kind."""
-    return lambda op: _alike(op) or (None if all(holds(value) for value in op.operands) else f"is not for anything but {what}")
+    return lambda op: (
+        _alike(op)
+        or (None if all(holds(value) for value in op.operands) else f"is not for anything but {what}")
+    )
 
 
 def comparison(holds: Callable[[Value], bool], what: str) -> Rule:
     def rule(op: Op) -> Complaint:
         one, other = op.operands
-        if (shape(one), element(one)) != (shape(other), element(other)) or shape(op.result) != shape(one) or not is_bit(op.result):
+        if (
+            (shape(one), element(one)) != (shape(other), element(other))
+            or shape(op.result) != shape(one)
+            or not is_bit(op.result)
+        ):
             return "compares values of different types"
         if not isinstance(op.attributes.get("predicate"), str):
             return "has no predicate"
@@ -84,7 +94,9 @@ def conversion(source: Callable[[Value], bool], result: Callable[[Value], bool])
 
 def select(op: Op) -> Complaint:
     condition, one, other = op.operands
-    same = shape(one) == shape(other) == shape(op.result) and element(one) == element(other) == element(op.result)
+    same = shape(one) == shape(other) == shape(op.result) and element(one) == element(other) == element(
+        op.result
+    )
     fits = is_bit(condition) and shape(condition) in ((), shape(op.result))
     return None if same and fits else "chooses between values of different types"
 
@@ -113,7 +125,11 @@ def broadcast(op: Op) -> Complaint:
 
 
 def splat(op: Op) -> Complaint:
-    return None if not shape(op.operands[0]) and _same_element(op) else "takes a scalar of the result's element type"
+    return (
+        None
+        if not shape(op.operands[0]) and _same_element(op)
+        else "takes a scalar of the result's element type"
+    )
 
 
 def trans(op: Op) -> Complaint:
@@ -125,14 +141,22 @@ def trans(op: Op) -> Complaint:
 
 
 def reshape(op: Op) -> Complaint:
-    return None if prod(shape(op.operands[0])) == prod(shape(op.result)) and _same_element(op) else "changes the number of elements"
+    return (
+        None
+        if prod(shape(op.operands[0])) == prod(shape(op.result)) and _same_element(op)
+        else "changes the number of elements"
+    )
 
 
 def unchanged(op: Op) -> Complaint:
     """Another layout, or another memory, of the same tile."""
     if not op.operands:
         return None
-    return None if shape(op.operands[0]) == shape(op.result) and _same_element(op) else "changes shape or element type"
+    return (
+        None
+        if shape(op.operands[0]) == shape(op.result) and _same_element(op)
+        else "changes shape or element type"
+    )
 
 
 def _same_element(op: Op) -> bool:
@@ -141,7 +165,12 @@ def _same_element(op: Op) -> bool:
 
 def index_range(op: Op) -> Complaint:
     start, end = op.attributes.get("start"), op.attributes.get("end")
-    if not isinstance(start, int) or not isinstance(end, int) or shape(op.result) != (end - start,) or not is_integer(op.result):
+    if (
+        not isinstance(start, int)
+        or not isinstance(end, int)
+        or shape(op.result) != (end - start,)
+        or not is_integer(op.result)
+    ):
         return "has a start and an end that do not fit its result"
     return None
 
@@ -149,7 +178,11 @@ def index_range(op: Op) -> Complaint:
 def addptr(op: Op) -> Complaint:
     pointer, offset = op.operands
     same = shape(pointer) == shape(offset) == shape(op.result) and element(pointer) == element(op.result)
-    return None if same and isinstance(element(pointer), Pointer) and is_integer(offset) else "adds a number to a pointer of the same shape"
+    return (
+        None
+        if same and isinstance(element(pointer), Pointer) and is_integer(offset)
+        else "adds a number to a pointer of the same shape"
+    )
 
 
 def program(op: Op) -> Complaint:
@@ -187,21 +220,37 @@ def atomic(op: Op) -> Complaint:
 def _through_pointer(op: Op, moved: Value, masks: Sequence[Value], others: Sequence[Value]) -> Complaint:
     pointer = op.operands[0]
     kind = element(pointer)
-    if not isinstance(kind, Pointer) or _signless(kind.pointee) != element(moved) or shape(pointer) != shape(moved):
+    if (
+        not isinstance(kind, Pointer)
+        or _signless(kind.pointee) != element(moved)
+        or shape(pointer) != shape(moved)
+    ):
         return "moves other elements than its pointers point to"
     if any(not is_bit(mask) or shape(mask) != shape(moved) for mask in masks):
         return "has a mask of another shape or type"
-    return None if all((shape(o), element(o)) == (shape(moved), element(moved)) for o in others) else "has values of different types"
+    return (
+        None
+        if all((shape(o), element(o)) == (shape(moved), element(moved)) for o in others)
+        else "has values of different types"
+    )
 
 
 def descriptor(op: Op) -> Complaint:
     rank = len(shape(op.result))
-    if not isinstance(op.result.type, TensorDesc) or not 1 <= rank <= 5 or any(size < 1 for size in shape(op.result)):
+    if (
+        not isinstance(op.result.type, TensorDesc)
+        or not 1 <= rank <= 5
+        or any(size < 1 for size in shape(op.result))
+    ):
         return "makes no descriptor of one to five dimensions"
     if len(op.operands) < 1 + 2 * rank or not all(_scalar(value) for value in op.operands[1 : 1 + 2 * rank]):
         return f"takes a pointer, {rank} sizes and {rank} strides"
     pointer = element(op.operands[0])
-    fits = isinstance(pointer, Pointer) and not shape(op.operands[0]) and _signless(pointer.pointee) == element(op.result)
+    fits = (
+        isinstance(pointer, Pointer)
+        and not shape(op.operands[0])
+        and _signless(pointer.pointee) == element(op.result)
+    )
     return None if fits else "takes a pointer to the descriptor's elements"
 
 
@@ -230,11 +279,21 @@ def _block(op: Op, tile: Value, coordinates: Sequence[Value]) -> Complaint:
 
 def mma(op: Op) -> Complaint:
     a, b, c = map(shape, op.operands[:3])
-    if not len(a) == len(b) == len(c) >= 2 or (a[:-1], a[-1], b[-1]) != (c[:-1], b[-2], c[-1]) or shape(op.result) != c:
+    if (
+        not len(a) == len(b) == len(c) >= 2
+        or (a[:-1], a[-1], b[-1]) != (c[:-1], b[-2], c[-1])
+        or shape(op.result) != c
+    ):
         return f"multiplies {a} by {b} and adds to {c}"
-    if element(op.operands[2]) != element(op.result) or not all(isinstance(v.type, Tensor | MemDesc) for v in op.operands[:3]):
+    if element(op.operands[2]) != element(op.result) or not all(
+        isinstance(v.type, Tensor | MemDesc) for v in op.operands[:3]
+    ):
         return "has a result of another type than its accumulator"
-    return None if isinstance(op.result.type, Tensor) and isinstance(op.operands[1].type, MemDesc) else "takes B from shared memory"
+    return (
+        None
+        if isinstance(op.result.type, Tensor) and isinstance(op.operands[1].type, MemDesc)
+        else "takes B from shared memory"
+    )
 
 
 def loop(op: Op) -> Complaint:
@@ -242,14 +301,22 @@ def loop(op: Op) -> Complaint:
     if len(blocks) != 1 or not blocks[0].args:
         return "has no body of one block"
     last = blocks[0].ops[-1] if blocks[0].ops else None
-    inits, args, yielded = op.operands[3:], blocks[0].args, last.operands if last is not None and last.name.endswith(".yield") else ()
+    inits, args, yielded = (
+        op.operands[3:],
+        blocks[0].args,
+        last.operands if last is not None and last.name.endswith(".yield") else (),
+    )
     bounds = (*op.operands[:3], args[0])
     if not all(_scalar(value) for value in bounds) or len({value.type for value in bounds}) > 1:
         return "has bounds of different types"
     if not len(inits) == len(args) - 1 == len(yielded) == len(op.results):
         return "carries different numbers of values"
     groups = zip(inits, args[1:], yielded, op.results, strict=True)
-    return None if all(len({v.type for v in one}) == 1 for one in groups) else "carries values that change their type"
+    return (
+        None
+        if all(len({v.type for v in one}) == 1 for one in groups)
+        else "carries values that change their type"
+    )
 
 
 def branch(op: Op) -> Complaint:
@@ -259,7 +326,11 @@ def branch(op: Op) -> Complaint:
         last = region.blocks[-1].ops[-1] if region.blocks and region.blocks[-1].ops else None
         if last is None or [value.type for value in last.operands] != [value.type for value in op.results]:
             return "has a branch that yields values of other types"
-    return "has results and no second branch" if op.results and len([r for r in op.regions if r.blocks]) < 2 else None
+    return (
+        "has results and no second branch"
+        if op.results and len([r for r in op.regions if r.blocks]) < 2
+        else None
+    )
 
 
 FLOATS, INTEGERS = of_kind(is_float, "floating point"), of_kind(is_integer, "integers")

@@ -1,4 +1,5 @@
-"""Operations that move elements or change how a tile is seen: views, changes of layout, tiles of indices, reductions and scans."""
+"""Operations that move elements or change how a tile is seen: views, changes of layout, tiles of indices,
+reductions and scans."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -45,7 +46,11 @@ def _seen(function: Callable[[Op, Any], Any]) -> Meaning:
 
     def of(op: Op, operands: Sequence[Any]) -> Any:
         (value,) = operands
-        return Pointers(value.argument, function(op, value.offset)) if isinstance(value, Pointers) else function(op, value)
+        return (
+            Pointers(value.argument, function(op, value.offset))
+            if isinstance(value, Pointers)
+            else function(op, value)
+        )
 
     return of_op(of)
 
@@ -87,11 +92,26 @@ VIEWS = (
         syntax=Syntax(operands=1, results=lambda listed: (_pointee(listed[-1]),)),
     ),
     view("tt.broadcast", "broadcast", _seen(_spread), rule=rules.broadcast),
-    view("tt.expand_dims", "expand", _seen(lambda op, value: np.expand_dims(value, _integer(op, "axis"))), rule=rules.expand),
-    view("tt.reshape", "reshape", _seen(lambda op, value: np.reshape(value, shape_of(op.result.type))), rule=rules.reshape),
+    view(
+        "tt.expand_dims",
+        "expand",
+        _seen(lambda op, value: np.expand_dims(value, _integer(op, "axis"))),
+        rule=rules.expand,
+    ),
+    view(
+        "tt.reshape",
+        "reshape",
+        _seen(lambda op, value: np.reshape(value, shape_of(op.result.type))),
+        rule=rules.reshape,
+    ),
     view("tt.trans", "transpose", _seen(_transposed), rule=rules.trans),
     view("tt.join", "join", meaning=of_op(_joined), operands=2),
-    view("tt.split", "split", meaning=_halved, syntax=Syntax(operands=1, results=lambda listed: (listed[-1], listed[-1]))),
+    view(
+        "tt.split",
+        "split",
+        meaning=_halved,
+        syntax=Syntax(operands=1, results=lambda listed: (listed[-1], listed[-1])),
+    ),
     view("tt.cat", meaning=of_op(lambda op, operands: np.concatenate(operands, 0)), operands=2),
 )
 
@@ -100,11 +120,16 @@ BUFFERS = (
     view("ttg.memdesc_reshape", repeatable=False),
     view("ttg.memdesc_reinterpret", repeatable=False),
     view("ttg.memdesc_index", "buffer_index", repeatable=False),
-    view("ttg.memdesc_subslice", "buffer_slice", syntax=Syntax(operands=1, integers="offsets"), repeatable=False),
+    view(
+        "ttg.memdesc_subslice",
+        "buffer_slice",
+        syntax=Syntax(operands=1, integers="offsets"),
+        repeatable=False,
+    ),
     view("ttng.tmem_subslice", "buffer_slice", repeatable=False),
 )
 
-# --- constants and indices --------------------------------------------------------------------------------------------
+# --- constants and indices ---------------------------------------------------------------------------------
 
 
 def _constant(op: Op, operands: Sequence[Any]) -> Array:
@@ -162,7 +187,9 @@ def _any(op: Op, operands: Sequence[str]) -> str:
 _AXIS = Syntax(words=("axis",))
 INDICES = (
     CONSTANT,
-    replace(CONSTANT, name="ub.poison", role="poison", syntax=Syntax(), rule=None, meaning=of_op(_nothing), c=_any),
+    replace(
+        CONSTANT, name="ub.poison", role="poison", syntax=Syntax(), rule=None, meaning=of_op(_nothing), c=_any
+    ),
     Row(
         name="tt.get_program_id",
         kind="scalar",
@@ -211,7 +238,7 @@ INDICES = (
     ),
 )
 
-# --- between threads --------------------------------------------------------------------------------------------------
+# --- between threads ---------------------------------------------------------------------------------------
 
 
 def combined(op: Op, parts: Sequence[tuple[Any, ...]], environment: Environment) -> Values:
@@ -244,7 +271,9 @@ def _scan(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
     rows = [tuple(part[0] for part in parts)]
     for index in range(1, parts[0].shape[0]):
         rows.append(combined(op, [rows[-1], tuple(part[index] for part in parts)], environment))
-    made = [np.stack(column)[:: -1 if op.attributes.get("reverse") else 1] for column in zip(*rows, strict=True)]
+    made = [
+        np.stack(column)[:: -1 if op.attributes.get("reverse") else 1] for column in zip(*rows, strict=True)
+    ]
     return tuple(np.moveaxis(part, 0, axis) for part in made)
 
 
@@ -284,7 +313,13 @@ EXCHANGES = (
         meaning=_reduce,
     ),
     Row(name="tt.scan", kind="scan", word="scan", syntax=Syntax(operands=1), meaning=_scan),
-    Row(name="tt.histogram", kind="convert", word="histogram", syntax=Syntax(operands=1), meaning=of_op(_histogram)),
+    Row(
+        name="tt.histogram",
+        kind="convert",
+        word="histogram",
+        syntax=Syntax(operands=1),
+        meaning=of_op(_histogram),
+    ),
 )
 
 ROWS = (*VIEWS, *BUFFERS, *INDICES, *EXCHANGES)

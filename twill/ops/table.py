@@ -1,8 +1,8 @@
 """The table of operations, and its look-ups.
 
-Adding an operation is one row in the module of its kind, and a cost in machines/*.toml where it is scheduled. Guarantees that an
-operation without a row is refused at its line, never guessed, except those of the `arith` and `math` dialects, which are
-elementwise by definition (they have neither a meaning nor C).
+Adding an operation is one row in the module of its kind, and a cost in machines/*.toml where it is scheduled.
+Guarantees that an operation without a row is refused at its line, never guessed, except those of the `arith`
+and `math` dialects, which are elementwise by definition (they have neither a meaning nor C).
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,10 @@ def row(op: Op) -> Row:
             f"operation {op.name} cannot be scheduled",
             op.location,
             span=len(op.name),
-            help="Twill reads loops as they are before pipelining and warp specialization; other operations need a row in twill/ops",
+            help=(
+                "Twill reads loops as they are before pipelining and warp specialization; other operations"
+                " need a row in twill/ops"
+            ),
         )
     return found
 
@@ -70,7 +73,8 @@ def implicit(op: Op) -> bool:
 
 
 def repeatable(row: Row, op: Op) -> bool:
-    """It may be executed anywhere, and more than once: by its row, or by the word of who wrote it (`pure` of code from outside)."""
+    """It may be executed anywhere, and more than once: by its row, or by the word of who wrote it (`pure` of
+    code from outside)."""
     return row.repeatable or op.attributes.get("pure") is True
 
 

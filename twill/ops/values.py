@@ -1,7 +1,8 @@
 """Numbers as a GPU has them, in NumPy.
 
-Takes TTGIR element types; gives NumPy types, rounding and bit patterns. f16, f32, f64 and the integers are NumPy's own
-(signed, `i1` is bool); bf16 and the 8-bit floats are float32 arrays whose values are rounded to what the type can hold.
+Takes TTGIR element types; gives NumPy types, rounding and bit patterns. f16, f32, f64 and the integers are
+NumPy's own (signed, `i1` is bool); bf16 and the 8-bit floats are float32 arrays whose values are rounded to
+what the type can hold.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,8 @@ _NATIVE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A float of less than 16 bits of precision: stored bits of the fraction, least normal exponent, largest value."""
+    """A float of less than 16 bits of precision: stored bits of the fraction, least normal exponent, largest
+    value."""
 
     fraction: int
     least: int
@@ -52,7 +54,8 @@ class Pointers:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A TMA descriptor: where its tensor begins, its shape and strides in elements, and the block it moves."""
+    """A TMA descriptor: where its tensor begins, its shape and strides in elements, and the block it
+    moves."""
 
     pointers: Pointers
     shape: tuple[int, ...]
@@ -63,7 +66,9 @@ class Descriptor:
         """Element offsets of a block at `corner`, and which of them are inside the tensor."""
         flat, inside = np.asarray(self.pointers.offset, np.int64), np.ones((), bool)
         for axis, (begin, size) in enumerate(zip(corner, self.block, strict=True)):
-            index = (begin + np.arange(size)).reshape([-1 if i == axis else 1 for i in range(len(self.block))])
+            index = (begin + np.arange(size)).reshape(
+                [-1 if i == axis else 1 for i in range(len(self.block))]
+            )
             flat = flat + index * self.strides[axis]
             inside = inside & (index >= 0) & (index < self.shape[axis])
         return flat, np.broadcast_to(inside, self.block)
@@ -97,7 +102,8 @@ def known(name: str) -> bool:
 
 
 def rounded(values: Array, name: str) -> Array:
-    """Values converted to an element type, to nearest even. 8-bit floats saturate (PTX `cvt.rn.satfinite`), integers wrap."""
+    """Values converted to an element type, to nearest even. 8-bit floats saturate (PTX `cvt.rn.satfinite`),
+    integers wrap."""
     if name not in _NARROW:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(values).astype(dtype(name))
@@ -110,15 +116,20 @@ def rounded(values: Array, name: str) -> Array:
 
 
 def truncated(values: Array, name: str) -> Array:
-    """Values converted to a narrower float type towards zero: nothing finite becomes infinite. 8-bit floats saturate."""
+    """Values converted to a narrower float type towards zero: nothing finite becomes infinite. 8-bit floats
+    saturate."""
     if name == "f16":
         near = rounded(values, name)
-        away = np.isfinite(values) & (np.abs(near.astype(np.float64)) > np.abs(np.asarray(values, np.float64)))
+        away = np.isfinite(values) & (
+            np.abs(near.astype(np.float64)) > np.abs(np.asarray(values, np.float64))
+        )
         return np.where(away, np.nextafter(near, np.float16(0)), near)
     wide, step = _grid(values, name)
     with np.errstate(invalid="ignore"):
         near = np.where(np.isfinite(wide), np.trunc(wide / step) * step, wide)
-    return (np.clip(near, -_NARROW[name].largest, _NARROW[name].largest) if name.startswith("f8") else near).astype(np.float32)
+    return (
+        np.clip(near, -_NARROW[name].largest, _NARROW[name].largest) if name.startswith("f8") else near
+    ).astype(np.float32)
 
 
 def _grid(values: Array, name: str) -> tuple[Array, Array]:
@@ -128,7 +139,7 @@ def _grid(values: Array, name: str) -> tuple[Array, Array]:
     return wide, np.ldexp(1.0, exponent - narrow.fraction)
 
 
-# --- bit patterns -----------------------------------------------------------------------------------------------------
+# --- bit patterns -----------------------------------------------------------------------------------------
 
 
 def bits_of(values: Array, name: str) -> Array:
@@ -176,8 +187,14 @@ class _Byte:
         """Bit patterns of values that the type has."""
         table = self.values()[:128]
         known = np.flatnonzero(~np.isnan(table))
-        found = known[np.searchsorted(table[known], np.abs(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)))]
-        return (np.where(np.isnan(values), 127, found) | np.where(np.signbit(values), 128, 0)).astype(np.uint8)
+        found = known[
+            np.searchsorted(
+                table[known], np.abs(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf))
+            )
+        ]
+        return (np.where(np.isnan(values), 127, found) | np.where(np.signbit(values), 128, 0)).astype(
+            np.uint8
+        )
 
 
 _BYTES: Mapping[str, _Byte] = {"f8E4M3FN": _Byte(4, infinite=False), "f8E5M2": _Byte(5, infinite=True)}

@@ -1,7 +1,7 @@
 """The timelines as data for the report's script, which draws them again at any zoom.
 
-Takes the rows that `timeline` and `simulated` draw; returns plain JSON values. Times are machine cycles. A bar is
-[operation, iteration, start, end, end of the pale tail], and a sixth element marks a wait.
+Takes the rows that `timeline` and `simulated` draw; returns plain JSON values. Times are machine cycles. A
+bar is [operation, iteration, start, end, end of the pale tail], and a sixth element marks a wait.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,9 @@ def colors(problem: Problem, solution: Solution) -> dict[str, Any]:
     groups: list[int | None] = [*sorted({*solution.group}), None]
     return {
         "-" if group is None else str(group): {
-            "bars": [[group_color(group, s), group_color(group, max(0.75, s + 0.35)), _ink(s)] for s in shades],
+            "bars": [
+                [group_color(group, s), group_color(group, max(0.75, s + 0.35)), _ink(s)] for s in shades
+            ],
             "pale": [group_color(group, -0.75), group_color(group, 0.3)],
         }
         for group in groups

@@ -1,7 +1,9 @@
-"""Two schedules compared: interval, partition, moved operations; as text, as JSON (`twill.diff/1`) and as a drawing.
+"""Two schedules compared: interval, partition, moved operations; as text, as JSON (`twill.diff/1`) and as a
+drawing.
 
-Takes two `Result`s, of the same loop or of two related ones (another machine, another what-if, another version). Operations are matched by
-id. Times are machine cycles, so that results of different resolutions compare.
+Takes two `Result`s, of the same loop or of two related ones (another machine, another what-if, another
+version). Operations are matched by id. Times are machine cycles, so that results of different resolutions
+compare.
 """
 
 from collections.abc import Iterator, Mapping
@@ -121,7 +123,11 @@ def text(found: Comparison) -> str:
     if found.same:
         return "the schedules are the same"
     lines = [f"{label:<14} {a} -> {b}" for label, a, b in found.numbers if a != b]
-    lines += [f"{name:<14} {', '.join(ops)}" for name, ops in (("removed", found.removed), ("added", found.added)) if ops]
+    lines += [
+        f"{name:<14} {', '.join(ops)}"
+        for name, ops in (("removed", found.removed), ("added", found.added))
+        if ops
+    ]
     if found.regrouped:
         lines.append(f"{'regrouped':<14} {facts.listed(found.regrouped, 40)}")
     lines += ["", "moved operations (start cycle, stage, group)"] if found.moved else []
@@ -138,7 +144,8 @@ def _place(place: Place) -> str:
 def document(found: Comparison) -> dict[str, Any]:
     """The members of `twill.diff/1`."""
     places = [
-        {"id": op, **{name: [getattr(a, name), getattr(b, name)] for name in ("start", "stage", "group")}} for op, a, b in found.moved
+        {"id": op, **{name: [getattr(a, name), getattr(b, name)] for name in ("start", "stage", "group")}}
+        for op, a, b in found.moved
     ]
     return {
         "schema": "twill.diff/1",
@@ -156,5 +163,7 @@ def drawing(before: Result, after: Result) -> Scene | None:
     """Both timelines, one above the other; None where one has no schedule."""
     if before.solution is None or after.solution is None:
         return None
-    first, second = (timeline.draw(result.problem, result.solution) for result in (before, after) if result.solution)
+    first, second = (
+        timeline.draw(result.problem, result.solution) for result in (before, after) if result.solution
+    )
     return stacked(first, second)

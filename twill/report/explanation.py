@@ -16,7 +16,10 @@ def tables(found: Explanation) -> tuple[tuple[str, Table], ...]:
     """What bounds the loop, and what would move the bound."""
     problem, effects = found.result.problem, (*found.singles, *found.pairs)
     return (
-        ("Bottlenecks", Table(_BOUNDS, tuple(_bound(problem, one, _now(found)) for one in found.bottlenecks))),
+        (
+            "Bottlenecks",
+            Table(_BOUNDS, tuple(_bound(problem, one, _now(found)) for one in found.bottlenecks)),
+        ),
         (
             "What moves the bound",
             Table(_EFFECTS, tuple(_effect(problem, one, _now(found)) for one in effects), note=_NOTE),
@@ -64,7 +67,9 @@ def text(found: Explanation) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ("  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return (
+        "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def document(found: Explanation) -> dict[str, Any]:
@@ -78,7 +83,9 @@ def document(found: Explanation) -> dict[str, Any]:
         "status": result.status,
         "interval": result.solution.interval if result.solution else None,
         "proved": result.proved,
-        "bottlenecks": [{"kind": one.kind, "name": one.name, "bound": one.bound} for one in found.bottlenecks],
+        "bottlenecks": [
+            {"kind": one.kind, "name": one.name, "bound": one.bound} for one in found.bottlenecks
+        ],
         "effects": [
             {
                 "changes": list(one.changes),

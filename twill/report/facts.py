@@ -25,7 +25,8 @@ class Utilization:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A live range of `size` registers of `group`, or of memory (group None), from `start` to `end` (not modulo)."""
+    """A live range of `size` registers of `group`, or of memory (group None), from `start` to `end` (not
+    modulo)."""
 
     value: str
     group: int | None
@@ -36,7 +37,8 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A quantity over modulo time: `levels[i]` from `times[i]` to the next time, the last one to the end of the interval."""
+    """A quantity over modulo time: `levels[i]` from `times[i]` to the next time, the last one to the end of
+    the interval."""
 
     name: str
     times: tuple[Time, ...]
@@ -67,7 +69,9 @@ def utilization(problem: Problem, solution: Solution) -> tuple[Utilization, ...]
     for op in problem.operations:
         for r in op.reservations:
             busy[r.unit] += r.cycles * r.amount
-    return tuple(Utilization(unit.name, busy[unit.name], unit.capacity * solution.interval) for unit in problem.units)
+    return tuple(
+        Utilization(unit.name, busy[unit.name], unit.capacity * solution.interval) for unit in problem.units
+    )
 
 
 def delay(problem: Problem, solution: Solution | None, edge: Edge) -> Time:
@@ -80,7 +84,7 @@ def crosses(problem: Problem, solution: Solution, edge: Edge) -> bool:
     return solution.group[problem.index(edge.src)] != solution.group[problem.index(edge.dst)]
 
 
-# --- registers and memory ---------------------------------------------------------------------------------------------
+# --- registers and memory ---------------------------------------------------------------------------------
 
 
 def _ends(problem: Problem, solution: Solution, value: Value, group: int | None = None) -> list[Time]:
@@ -101,12 +105,16 @@ def live(problem: Problem, solution: Solution, value: Value) -> tuple[Time, Time
 
 
 def register_ranges(problem: Problem, solution: Solution, value: Value) -> tuple[Live, ...]:
-    """The live ranges of a value in registers: in its producer's group, and in every other group that uses it."""
+    """The live ranges of a value in registers: in its producer's group, and in every other group that uses
+    it."""
     if not value.registers:
         return ()
     home = problem.index(value.src)
     groups = sorted({solution.group[problem.index(use.op)] for use in value.uses} - {solution.group[home]})
-    start, end = solution.start[home], max([solution.start[home], *_ends(problem, solution, value, solution.group[home])])
+    start, end = (
+        solution.start[home],
+        max([solution.start[home], *_ends(problem, solution, value, solution.group[home])]),
+    )
     if groups:
         end = max(end, start + problem.operations[home].latency)
     if value.resident:
@@ -114,7 +122,9 @@ def register_ranges(problem: Problem, solution: Solution, value: Value) -> tuple
     held = [Live(value.id, solution.group[home], start, end, value.registers)]
     for group in groups:
         first = min(_ends(problem, solution, _without_hold(value), group))
-        held.append(Live(value.id, group, first, max(_ends(problem, solution, value, group)), value.registers))
+        held.append(
+            Live(value.id, group, first, max(_ends(problem, solution, value, group)), value.registers)
+        )
     return tuple(held)
 
 
@@ -140,7 +150,9 @@ def profile(name: str, ranges: Iterable[Live], interval: Time, limit: int) -> Pr
     return Profile(name, tuple(times), tuple(levels), limit, _parts(known, times, interval))
 
 
-def _parts(ranges: Sequence[Live], times: Sequence[Time], interval: Time) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _parts(
+    ranges: Sequence[Live], times: Sequence[Time], interval: Time
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """The level of each value at each time."""
 
     def level(value: str, time: Time) -> int:
@@ -162,7 +174,10 @@ def register_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ..
     ranges = [item for value in problem.values for item in register_ranges(problem, solution, value)]
     return tuple(
         profile(
-            f"group {g.id}", (item for item in ranges if item.group == g.id), solution.interval, g.registers - problem.limits.register_base
+            f"group {g.id}",
+            (item for item in ranges if item.group == g.id),
+            solution.interval,
+            g.registers - problem.limits.register_base,
         )
         for g in solution.groups
     )
@@ -170,7 +185,10 @@ def register_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ..
 
 def memory_profiles(problem: Problem, solution: Solution) -> tuple[Profile, ...]:
     """Bytes of shared memory and columns of tensor memory in use, over modulo time."""
-    memories = (("shared memory", "shared", problem.limits.shared), ("tensor memory", "tensor", problem.limits.tensor))
+    memories = (
+        ("shared memory", "shared", problem.limits.shared),
+        ("tensor memory", "tensor", problem.limits.tensor),
+    )
     return tuple(
         profile(name, _memory_ranges(problem, solution, field), solution.interval, limit)
         for name, field, limit in memories
@@ -197,7 +215,9 @@ def _staging(problem: Problem, solution: Solution) -> Iterable[Live]:
         away = [u for u in value.uses if solution.group[problem.index(u.op)] != home]
         if value.staging and away:
             start = solution.start[problem.index(value.src)]
-            ends = [solution.start[problem.index(u.op)] + u.distance * solution.interval + u.hold for u in away]
+            ends = [
+                solution.start[problem.index(u.op)] + u.distance * solution.interval + u.hold for u in away
+            ]
             yield Live(value.id, None, start, max(start, *ends), value.staging)
 
 
@@ -206,12 +226,16 @@ def allocated(solution: Solution, memory: str) -> int:
     return max((p.address + p.size * p.slots for p in solution.allocations if p.memory == memory), default=0)
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------
 
 
 def members(problem: Problem, solution: Solution, group: int) -> tuple[str, ...]:
     """The operations of a group, by start."""
-    timed = [(start, op.id) for op, start, g in zip(problem.operations, solution.start, solution.group, strict=True) if g == group]
+    timed = [
+        (start, op.id)
+        for op, start, g in zip(problem.operations, solution.start, solution.group, strict=True)
+        if g == group
+    ]
     return tuple(op for _, op in sorted(timed))
 
 

@@ -1,7 +1,8 @@
 """The dependence graph: as a drawing in the style of the paper's Figure 9, and as Graphviz text.
 
-Takes a problem, its bounds and, where there is one, its solution. Boxes are operations, coloured by warp group; arrows carry
-(delay, distance). Carried edges are dashed and violet, edges between groups thick; the critical circuit is red if it sets the interval.
+Takes a problem, its bounds and, where there is one, its solution. Boxes are operations, coloured by warp
+group; arrows carry (delay, distance). Carried edges are dashed and violet, edges between groups thick; the
+critical circuit is red if it sets the interval.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ _ORDERING = ("war", "waw", "order")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn: the problem, its solution if there is one, and the operations of the critical circuit."""
+    """What is drawn: the problem, its solution if there is one, and the operations of the critical
+    circuit."""
 
     problem: Problem
     solution: Solution | None = None
@@ -32,7 +34,9 @@ class Picture:
 
     def critical(self, edge: Edge) -> bool:
         """The edge leads from one operation of the critical circuit to the next."""
-        return (edge.src, edge.dst) in set(zip(self.circuit, (*self.circuit[1:], *self.circuit[:1]), strict=True))
+        return (edge.src, edge.dst) in set(
+            zip(self.circuit, (*self.circuit[1:], *self.circuit[:1]), strict=True)
+        )
 
     def label(self, edge: Edge) -> str:
         return f"({facts.delay(self.problem, self.solution, edge)}, {edge.distance})"
@@ -42,13 +46,16 @@ class Picture:
 
 
 def picture(problem: Problem, bounds: Bounds | None = None, solution: Solution | None = None) -> Picture:
-    """The picture of a problem. The recurrence circuit is critical only where it sets the interval, or the bound without a solution."""
+    """The picture of a problem. The recurrence circuit is critical only where it sets the interval, or the
+    bound without a solution."""
     recurrence = bounds.recurrence if bounds else None
     interval = solution.interval if solution else bounds.value if bounds else 0
-    return Picture(problem, solution, recurrence.ops if recurrence and 0 < interval <= recurrence.value else ())
+    return Picture(
+        problem, solution, recurrence.ops if recurrence and 0 < interval <= recurrence.value else ()
+    )
 
 
-# --- drawing ----------------------------------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------------------
 
 
 def draw(picture: Picture) -> Scene:
@@ -63,7 +70,11 @@ def draw(picture: Picture) -> Scene:
     ways = [_way(points, boxes[link.src]) for points, link in zip(shifted.ways, links, strict=True)]
     width = max(shifted.width + 2 * _MARGIN + 20, _legend_width(picture) + 2 * _MARGIN)
     shapes = [
-        *(shape for edge, way in zip(problem.edges, ways, strict=True) for shape in _arrow(picture, edge, way)),
+        *(
+            shape
+            for edge, way in zip(problem.edges, ways, strict=True)
+            for shape in _arrow(picture, edge, way)
+        ),
         *(shape for i, box in enumerate(boxes) for shape in _box(picture, i, box)),
         *_labels(picture, ways, boxes),
         *_legend(picture),
@@ -82,7 +93,11 @@ def _lines(picture: Picture, op: int) -> tuple[str, str]:
 
 def _unit_line(problem: Problem, operation: Operation) -> str:
     unit = problem.unit(operation)
-    return f"{unit} {max(r.cycles for r in operation.reservations if r.unit == unit)}" if unit else operation.name.split(".")[-1]
+    return (
+        f"{unit} {max(r.cycles for r in operation.reservations if r.unit == unit)}"
+        if unit
+        else operation.name.split(".")[-1]
+    )
 
 
 def _size(lines: tuple[str, str]) -> Point:
@@ -102,7 +117,8 @@ def _shifted(layout: DrawingLayout, x: float, y: float) -> DrawingLayout:
 
 
 def _way(points: Sequence[Point], box: Rect) -> Path:
-    """A smooth curve through `points`, upright where it leaves, passes and enters; a loop beside the box where there are none."""
+    """A smooth curve through `points`, upright where it leaves, passes and enters; a loop beside the box
+    where there are none."""
     if not points:
         x, y = box.x + box.width, box.y + box.height / 2
         return Path((x, y + 8), (((x + 26, y + 20), (x + 26, y - 20), (x, y - 8)),))
@@ -122,7 +138,9 @@ def _box(picture: Picture, op: int, box: Rect) -> list[Shape]:
     fill = group_color(picture.group(op))
     stroke = CRITICAL if critical else group_color(picture.group(op), 0.6)
     ops = (operation.id,)
-    framed = replace(box, fill=fill, stroke=stroke, line=2.5 if critical else 1.2, radius=6.0, tip=_tip(operation), ops=ops)
+    framed = replace(
+        box, fill=fill, stroke=stroke, line=2.5 if critical else 1.2, radius=6.0, tip=_tip(operation), ops=ops
+    )
     return [
         framed,
         Text(middle, centre - 7, name, _NAME, bold=True, ops=ops),
@@ -131,7 +149,9 @@ def _box(picture: Picture, op: int, box: Rect) -> list[Shape]:
 
 
 def _tip(op: Operation) -> str:
-    units = ", ".join(f"{r.unit} {r.cycles}" + (f" x {r.amount}" if r.amount != 1 else "") for r in op.reservations)
+    units = ", ".join(
+        f"{r.unit} {r.cycles}" + (f" x {r.amount}" if r.amount != 1 else "") for r in op.reservations
+    )
     location = f"\n{op.location}" if op.location else ""
     return f"{op.id}: {op.name}\n{units or 'no unit'}; latency {op.latency}, issue {op.issue}{location}"
 
@@ -148,9 +168,15 @@ def _arrow(picture: Picture, edge: Edge, way: Path) -> list[Shape]:
     color = _edge_color(picture, edge)
     line = (2.2 if picture.crosses(edge) else 1.1) + (0.6 if picture.critical(edge) else 0.0)
     dash = (6.0, 3.0) if edge.distance else (2.0, 2.5) if edge.kind in _ORDERING else ()
-    tip = f"{edge.src} -> {edge.dst}: {edge.kind}, delay {edge.delay} ({edge.crossing} between groups), distance {edge.distance}"
+    tip = (
+        f"{edge.src} -> {edge.dst}: {edge.kind}, delay {edge.delay} ({edge.crossing} between groups),"
+        f" distance {edge.distance}"
+    )
     ops = (edge.src, edge.dst)
-    return [replace(way, stroke=color, line=line, dash=dash, tip=tip, ops=ops), replace(_head(way, color, line), ops=ops)]
+    return [
+        replace(way, stroke=color, line=line, dash=dash, tip=tip, ops=ops),
+        replace(_head(way, color, line), ops=ops),
+    ]
 
 
 def _head(way: Path, color: str, line: float) -> Path:
@@ -165,11 +191,12 @@ def _head(way: Path, color: str, line: float) -> Path:
     return Path(corners[0], tuple((p, p, p) for p in corners[1:]), fill=color)
 
 
-# --- labels -----------------------------------------------------------------------------------------------------------
+# --- labels -----------------------------------------------------------------------------------------------
 
 
 def _labels(picture: Picture, ways: Sequence[Path], boxes: Sequence[Rect]) -> list[Shape]:
-    """A label on each arrow, where it covers no box and no other label, as near the arrow's tail as that allows."""
+    """A label on each arrow, where it covers no box and no other label, as near the arrow's tail as that
+    allows."""
     taken = list(boxes)
     shapes = list[Shape]()
     for edge, way in zip(picture.problem.edges, ways, strict=True):
@@ -181,14 +208,21 @@ def _labels(picture: Picture, ways: Sequence[Path], boxes: Sequence[Rect]) -> li
         spot = spots[best]
         taken.append(spot)
         color = _edge_color(picture, edge)
-        shapes += [replace(spot, fill="#ffffff", radius=2.0), Text(spot.x + width / 2, spot.y + height / 2, text, _LABEL, color=color)]
+        shapes += [
+            replace(spot, fill="#ffffff", radius=2.0),
+            Text(spot.x + width / 2, spot.y + height / 2, text, _LABEL, color=color),
+        ]
     return shapes
 
 
 def _along(way: Path) -> list[Point]:
     """Points of the way, the middles of its curves first."""
     starts = [way.start, *(curve[2] for curve in way.curves[:-1])]
-    return [_bezier(start, curve, t) for t in (0.5, 0.38, 0.62, 0.26, 0.74) for start, curve in zip(starts, way.curves, strict=True)]
+    return [
+        _bezier(start, curve, t)
+        for t in (0.5, 0.38, 0.62, 0.26, 0.74)
+        for start, curve in zip(starts, way.curves, strict=True)
+    ]
 
 
 def _bezier(start: Point, curve: tuple[Point, Point, Point], t: float) -> Point:
@@ -203,13 +237,16 @@ def _overlap(a: Rect, b: Rect) -> float:
     return max(0.0, across) * max(0.0, down)
 
 
-# --- legend -----------------------------------------------------------------------------------------------------------
+# --- legend -----------------------------------------------------------------------------------------------
 
 
 def _entries(picture: Picture) -> list[tuple[str, str]]:
     """Colour and description of each warp group."""
     groups = picture.solution.groups if picture.solution else ()
-    return [(group_color(g.id), f"group {g.id}: {facts.counted(g.warps, 'warp')}, {g.registers} registers") for g in groups]
+    return [
+        (group_color(g.id), f"group {g.id}: {facts.counted(g.warps, 'warp')}, {g.registers} registers")
+        for g in groups
+    ]
 
 
 def _notes(picture: Picture) -> list[tuple[str, Path]]:
@@ -222,7 +259,11 @@ def _notes(picture: Picture) -> list[tuple[str, Path]]:
         kinds.append(("order in memory", replace(sample, stroke=FAINT, dash=(2.0, 2.5))))
     if any(picture.crosses(edge) for edge in picture.problem.edges):
         kinds.append(("between groups", replace(sample, line=2.2)))
-    return [*kinds, ("critical circuit", replace(sample, stroke=CRITICAL, line=2.4))] if picture.circuit else kinds
+    return (
+        [*kinds, ("critical circuit", replace(sample, stroke=CRITICAL, line=2.4))]
+        if picture.circuit
+        else kinds
+    )
 
 
 def _legend_height(picture: Picture) -> float:
@@ -237,7 +278,9 @@ def _legend_width(picture: Picture) -> float:
 
 def _title(picture: Picture) -> str:
     problem = picture.problem
-    answer = f", interval {facts.cycles(problem, picture.solution.interval)} cycles" if picture.solution else ""
+    answer = (
+        f", interval {facts.cycles(problem, picture.solution.interval)} cycles" if picture.solution else ""
+    )
     return f"{problem.title}{answer}"
 
 
@@ -246,31 +289,47 @@ def _legend(picture: Picture) -> list[Shape]:
     entries = _entries(picture)
     for i, (color, text) in enumerate(entries):
         y = _MARGIN + 26 + 18 * i
-        shapes += [Rect(_MARGIN, y - 6, 20, 12, color, "#888e99", 0.8, 3.0), Text(_MARGIN + 27, y, text, 10, "start")]
+        shapes += [
+            Rect(_MARGIN, y - 6, 20, 12, color, "#888e99", 0.8, 3.0),
+            Text(_MARGIN + 27, y, text, 10, "start"),
+        ]
     left = _MARGIN + max((text_width(text, 10) + 50 for _, text in entries), default=0.0)
     for i, (text, sample) in enumerate(_notes(picture)):
         y = _MARGIN + 26 + 18 * i
-        moved = replace(sample, start=(left, y), curves=tuple(((left + 9, y), (left + 18, y), (left + 28, y)) for _ in sample.curves))
+        moved = replace(
+            sample,
+            start=(left, y),
+            curves=tuple(((left + 9, y), (left + 18, y), (left + 28, y)) for _ in sample.curves),
+        )
         shapes += [moved, Text(left + 36, y, text, 10, "start")]
     return shapes
 
 
-# --- Graphviz ---------------------------------------------------------------------------------------------------------
+# --- Graphviz ---------------------------------------------------------------------------------------------
 
 
 def dot(picture: Picture) -> str:
     """The graph as Graphviz text, with the colours and labels of the drawing."""
-    lines = [f"digraph {_quoted(picture.problem.name)} {{", '  node [shape=box, style="rounded,filled", fontname="DejaVu Sans"];']
+    lines = [
+        f"digraph {_quoted(picture.problem.name)} {{",
+        '  node [shape=box, style="rounded,filled", fontname="DejaVu Sans"];',
+    ]
     for i, op in enumerate(picture.problem.operations):
         label = "\\n".join(_lines(picture, i))
         frame = f', color="{CRITICAL}", penwidth=2.5' if op.id in picture.circuit else ""
-        lines.append(f'  {_quoted(op.id)} [label={_quoted(label)}, fillcolor="{group_color(picture.group(i))}"{frame}];')
+        lines.append(
+            f"  {_quoted(op.id)} [label={_quoted(label)},"
+            f' fillcolor="{group_color(picture.group(i))}"{frame}];'
+        )
     for edge in picture.problem.edges:
         style = "dashed" if edge.distance else "dotted" if edge.kind in _ORDERING else "solid"
         width = 2.2 if picture.crosses(edge) else 1.1
         look = f'color="{_edge_color(picture, edge)}", style={style}, penwidth={width}'
         back = ", constraint=false" if edge.distance else ""
-        lines.append(f"  {_quoted(edge.src)} -> {_quoted(edge.dst)} [label={_quoted(picture.label(edge))}, {look}{back}];")
+        lines.append(
+            f"  {_quoted(edge.src)} -> {_quoted(edge.dst)} [label={_quoted(picture.label(edge))},"
+            f" {look}{back}];"
+        )
     return "\n".join([*lines, "}", ""])
 
 

@@ -1,8 +1,9 @@
 """Layered drawing of a directed graph: where its boxes stand and how its edges run.
 
-Takes boxes with sizes and edges between them; gives a rank (row) and a centre for every box and a way for every edge. The method is
-Sugiyama's: ranks by longest path, then tightened; places in a row by median sweeps with the fewest crossings kept; horizontal
-places by repeated projection onto the separation constraints. `back` edges run upwards. Deterministic.
+Takes boxes with sizes and edges between them; gives a rank (row) and a centre for every box and a way for
+every edge. The method is Sugiyama's: ranks by longest path, then tightened; places in a row by median sweeps
+with the fewest crossings kept; horizontal places by repeated projection onto the separation constraints.
+`back` edges run upwards. Deterministic.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ LOOP = 56.0
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An edge by the indices of its boxes; `back` asks for it to run against the others; `weight` for it to be short and straight."""
+    """An edge by the indices of its boxes; `back` asks for it to run against the others; `weight` for it to
+    be short and straight."""
 
     src: int
     dst: int
@@ -35,10 +37,13 @@ class DrawingLayout:
     centres: tuple[tuple[float, float], ...]
     """Of each box."""
     ways: tuple[tuple[tuple[float, float], ...], ...]
-    """Of each edge, from the border of its source to the border of its target; empty for an edge from a box to itself."""
+    """Of each edge, from the border of its source to the border of its target; empty for an edge from a box
+    to itself."""
 
 
-def arrange(sizes: Sequence[tuple[float, float]], links: Sequence[Link], gap: tuple[float, float] = (22.0, 46.0)) -> DrawingLayout:
+def arrange(
+    sizes: Sequence[tuple[float, float]], links: Sequence[Link], gap: tuple[float, float] = (22.0, 46.0)
+) -> DrawingLayout:
     """Lay boxes of `sizes` (width, height) out in rows, `gap` apart sideways and downwards."""
     downward = _downward(len(sizes), links)
     ranks = _ranks(len(sizes), downward)
@@ -61,11 +66,12 @@ def _room(node: Node, sizes: Sequence[tuple[float, float]], looped: set[int]) ->
     return sizes[node][0] + (2 * LOOP if node in looped else 0.0) if isinstance(node, int) else 8.0
 
 
-# --- ranks ------------------------------------------------------------------------------------------------------------
+# --- ranks ------------------------------------------------------------------------------------------------
 
 
 def _downward(count: int, links: Sequence[Link]) -> list[tuple[int, int, int]]:
-    """The edges as pairs (upper, lower, weight) without a cycle: forward ones as they are, back ones upside down where that fits."""
+    """The edges as pairs (upper, lower, weight) without a cycle: forward ones as they are, back ones upside
+    down where that fits."""
     below = [set[int]() for _ in range(count)]
     result = list[tuple[int, int, int]]()
     for link in sorted(links, key=lambda link: link.back):
@@ -89,7 +95,8 @@ def _reaches(below: Sequence[set[int]], start: int, goal: int) -> bool:
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Longest path from the top, then every box moved to where its edges are shortest, until nothing moves."""
+    """Longest path from the top, then every box moved to where its edges are shortest, until nothing
+    moves."""
     ranks = [0] * count
     for _ in range(count):
         for upper, lower, _weight in edges:
@@ -122,7 +129,8 @@ def _chain(index: int, link: Link, ranks: Sequence[int]) -> list[Node]:
 
 
 def _rows(ranks: Sequence[int], chains: Sequence[Sequence[Node]]) -> list[list[Node]]:
-    """Who stands in each row, in the order in which a walk along the edges meets them, so that neighbours start near."""
+    """Who stands in each row, in the order in which a walk along the edges meets them, so that neighbours
+    start near."""
     rows: list[list[Node]] = [[] for _ in range(max(ranks, default=-1) + 1)]
     neighbours: dict[Node, list[Node]] = {node: [] for node in range(len(ranks))}
     for chain in chains:
@@ -142,7 +150,7 @@ def _rows(ranks: Sequence[int], chains: Sequence[Sequence[Node]]) -> list[list[N
     return rows
 
 
-# --- order in the rows ------------------------------------------------------------------------------------------------
+# --- order in the rows ------------------------------------------------------------------------------------
 
 Steps: TypeAlias = Sequence[tuple[Node, Node, int]]
 
@@ -178,7 +186,9 @@ def _by_median(row: list[Node], fixed: Mapping[Node, int], towards: Mapping[Node
     return [row[i] for i in sorted(range(len(row)), key=median)]
 
 
-def _swap_neighbours(rows: list[list[Node]], up: Mapping[Node, list[Node]], down: Mapping[Node, list[Node]]) -> None:
+def _swap_neighbours(
+    rows: list[list[Node]], up: Mapping[Node, list[Node]], down: Mapping[Node, list[Node]]
+) -> None:
     """Exchange two that stand side by side wherever that removes crossings."""
     for r, row in enumerate(rows):
         above = {node: i for i, node in enumerate(rows[r - 1])} if r else {}
@@ -204,11 +214,14 @@ def _crossings(rows: Sequence[Sequence[Node]], down: Mapping[Node, list[Node]]) 
     return total
 
 
-# --- places across ----------------------------------------------------------------------------------------------------
+# --- places across ----------------------------------------------------------------------------------------
 
 
-def _across(rows: Sequence[Sequence[Node]], steps: Steps, widths: Mapping[Node, float], gap: float) -> dict[Node, float]:
-    """Centres: each row in turn moves to the mean of its neighbours, as near as its order and its gaps allow."""
+def _across(
+    rows: Sequence[Sequence[Node]], steps: Steps, widths: Mapping[Node, float], gap: float
+) -> dict[Node, float]:
+    """Centres: each row in turn moves to the mean of its neighbours, as near as its order and its gaps
+    allow."""
     near: dict[Node, list[tuple[Node, float]]] = {node: [] for row in rows for node in row}
     for a, b, weight in steps:
         stiffness = weight * (1 + 3 * (not isinstance(a, int)) + 3 * (not isinstance(b, int)))
@@ -219,7 +232,9 @@ def _across(rows: Sequence[Sequence[Node]], steps: Steps, widths: Mapping[Node, 
         for row in [*rows, *reversed(rows)]:
             wanted = [_mean(near[node], across, across[node]) for node in row]
             weights = [sum(w for _, w in near[node]) or 0.1 for node in row]
-            across.update(zip(row, _separate(wanted, weights, [widths[node] for node in row], gap), strict=True))
+            across.update(
+                zip(row, _separate(wanted, weights, [widths[node] for node in row], gap), strict=True)
+            )
     left = min((across[node] - widths[node] / 2 for row in rows for node in row), default=0.0)
     return {node: x - left for node, x in across.items()}
 
@@ -243,8 +258,11 @@ def _mean(near: Iterable[tuple[Node, float]], across: Mapping[Node, float], defa
     return total / weight if weight else default
 
 
-def _separate(wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float], gap: float) -> list[float]:
-    """The places nearest to `wanted` (weighted squares) that keep the order and the gaps: pool adjacent violators."""
+def _separate(
+    wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float], gap: float
+) -> list[float]:
+    """The places nearest to `wanted` (weighted squares) that keep the order and the gaps: pool adjacent
+    violators."""
     offsets = [0.0]
     for a, b in pairwise(widths):
         offsets.append(offsets[-1] + (a + b) / 2 + gap)
@@ -260,10 +278,12 @@ def _separate(wanted: Sequence[float], weights: Sequence[float], widths: Sequenc
     return [level + offset for level, offset in zip(levels, offsets, strict=True)]
 
 
-# --- the result -------------------------------------------------------------------------------------------------------
+# --- the result -------------------------------------------------------------------------------------------
 
 
-def _tops(rows: Sequence[Sequence[Node]], sizes: Sequence[tuple[float, float]], gap: float) -> tuple[list[float], list[float]]:
+def _tops(
+    rows: Sequence[Sequence[Node]], sizes: Sequence[tuple[float, float]], gap: float
+) -> tuple[list[float], list[float]]:
     heights = [max((sizes[node][1] for node in row if isinstance(node, int)), default=0.0) for row in rows]
     tops, y = list[float](), 0.0
     for height in heights:
@@ -307,7 +327,8 @@ def _finish(
 def _ports(
     chains: Sequence[Sequence[Node]], across: Mapping[Node, float], sizes: Sequence[tuple[float, float]]
 ) -> dict[tuple[int, int], float]:
-    """How far from the middle of its box each edge is attached: below its upper end (side 1), above its lower end (side -1)."""
+    """How far from the middle of its box each edge is attached: below its upper end (side 1), above its lower
+    end (side -1)."""
     ends: dict[tuple[Node, int], list[tuple[float, int]]] = {}
     for index, chain in enumerate(chains):
         if chain:
@@ -322,7 +343,9 @@ def _ports(
     return ports
 
 
-def _sideways(link: Link, centres: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+def _sideways(
+    link: Link, centres: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]]
+) -> tuple[tuple[float, float], ...]:
     """Within a row: from the near side of one box to the near side of the other."""
     if link.src == link.dst:
         return ()

@@ -1,7 +1,9 @@
-"""Source listings of a loop, with the operations that each line belongs to: Python, TTGIR, the pipelined program, CUDA, SASS.
+"""Source listings of a loop, with the operations that each line belongs to: Python, TTGIR, the pipelined
+program, CUDA, SASS.
 
-Takes the products of the stages; returns `Listing`s that the report shows side by side. The links between lines come from the locations
-in the TTGIR and from the comments of the generated CUDA, which name TTGIR lines.
+Takes the products of the stages; returns `Listing`s that the report shows side by side. The links between
+lines come from the locations in the TTGIR and from the comments of the generated CUDA, which name TTGIR
+lines.
 """
 
 import re
@@ -75,7 +77,8 @@ def python(module: Module, loop: Loop, graph: Graph) -> Listing | None:
 
 
 def statements(loop: Loop, graph: Graph, module: Module, source: Listing | None) -> dict[str, str]:
-    """The statement of each node: its Python line where that is in `source`, else its TTGIR without attributes and types."""
+    """The statement of each node: its Python line where that is in `source`, else its TTGIR without
+    attributes and types."""
     ttgir_lines = module.text.splitlines()
     shown = {number: text for number, text, _ in source.rows()} if source else {}
     found = dict[str, str]()
@@ -106,7 +109,9 @@ def _excerpt(file: str, lines: Sequence[str], links: Links) -> Listing | None:
 def program(text: str, problem: Problem) -> Listing:
     """The pipelined program; its lines name their operations."""
     lines, known = text.splitlines(), {op.id for op in problem.operations}
-    pairs = ((n, word) for n, line in enumerate(lines, 1) if not line.startswith("#") for word in line.split())
+    pairs = (
+        (n, word) for n, line in enumerate(lines, 1) if not line.startswith("#") for word in line.split()
+    )
     return Listing("Schedule", tuple(lines), collected((n, word) for n, word in pairs if word in known))
 
 
@@ -121,13 +126,16 @@ def cuda(text: str, kernel: Listing) -> Listing:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """CUDA line and TTGIR line: each comment reaches to the end of its indented block, to a loop, or to the next comment."""
+    """CUDA line and TTGIR line: each comment reaches to the end of its indented block, to a loop, or to the
+    next comment."""
     indent, target = 0, None
     for n, line in enumerate(lines, 1):
         depth = len(line) - len(line.lstrip())
         if (found := _COMMENT.match(line)) is not None:
             indent, target = len(found[1]), int(found[2])
-        elif target is not None and (depth < indent or (depth == indent and line.lstrip().startswith(("//", "for ")))):
+        elif target is not None and (
+            depth < indent or (depth == indent and line.lstrip().startswith(("//", "for ")))
+        ):
             target = None
         if target is not None:
             yield n, target
@@ -137,7 +145,8 @@ _LINE_OF_SASS = re.compile(r'//## File ".*kernel\.cu", line (\d+)')
 
 
 def sass(text: str, source: Listing) -> Listing:
-    """Disassembly with line information (`nvdisasm -gi`); each instruction belongs to the CUDA line before it."""
+    """Disassembly with line information (`nvdisasm -gi`); each instruction belongs to the CUDA line before
+    it."""
     lines, pairs, line = list[str](), list[tuple[int, str]](), 0
     for raw in text.splitlines():
         if (found := _LINE_OF_SASS.search(raw)) is not None:

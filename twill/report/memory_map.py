@@ -1,7 +1,7 @@
 """Registers, shared memory and tensor memory over modulo time.
 
-Takes a solved problem; returns two drawings over one interval: `profiles` (the amount in use, against the limit) and `allocations` (which
-value is at which address).
+Takes a solved problem; returns two drawings over one interval: `profiles` (the amount in use, against the
+limit) and `allocations` (which value is at which address).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,15 @@ from twill.report.scene import Rect, Scene, Shape, Text, straight, text_width
 _LEFT, _RIGHT, _TOP, _HEIGHT, _GAP = 150.0, 40.0, 40.0, 74.0, 26.0
 
 
-# --- amount in use ----------------------------------------------------------------------------------------------------
+# --- amount in use ----------------------------------------------------------------------------------------
 
 
 def profiles(problem: Problem, solution: Solution, width: float = 1100.0) -> Scene:
     """One stacked area per group's registers and per memory, with its limit as a red line."""
     curves = [*_with_group(problem, solution), *((p, None) for p in facts.memory_profiles(problem, solution))]
-    shapes: list[Shape] = [Text(24, 20, "Registers and memory in use over one interval", 13, "start", bold=True)]
+    shapes: list[Shape] = [
+        Text(24, 20, "Registers and memory in use over one interval", 13, "start", bold=True)
+    ]
     y = _TOP
     for curve, group in curves:
         shapes += _curve(problem, solution, curve, group, y, width - _LEFT - _RIGHT)
@@ -37,9 +39,17 @@ def _with_group(problem: Problem, solution: Solution) -> Iterable[tuple[Profile,
     return ((p, g.id) for p, g in zip(registers, solution.groups, strict=True) if p.peak)
 
 
-def _curve(problem: Problem, solution: Solution, curve: Profile, group: int | None, y: float, width: float) -> list[Shape]:
+def _curve(
+    problem: Problem, solution: Solution, curve: Profile, group: int | None, y: float, width: float
+) -> list[Shape]:
     top = 1.08 * max(curve.peak, curve.limit, 1)
-    what = "registers" if curve.name.startswith("group") else "bytes" if curve.name == "shared memory" else "columns"
+    what = (
+        "registers"
+        if curve.name.startswith("group")
+        else "bytes"
+        if curve.name == "shared memory"
+        else "columns"
+    )
     shapes: list[Shape] = [
         Rect(_LEFT, y, width, _HEIGHT, fill="#f6f7f9"),
         Text(_LEFT - 10, y + 18, curve.name, 11, "end", bold=True),
@@ -48,10 +58,15 @@ def _curve(problem: Problem, solution: Solution, curve: Profile, group: int | No
     ]
     for area in _areas(curve, solution.interval):
         box = _area(problem, solution, area, group, what, Rect(_LEFT, y, width, _HEIGHT), top)
-        shapes += [box, *_name(area.value, box.x, box.x + box.width, box.y + box.height / 2, box.height, box.ops)]
+        shapes += [
+            box,
+            *_name(area.value, box.x, box.x + box.width, box.y + box.height / 2, box.height, box.ops),
+        ]
     if curve.limit:
         level = y + _HEIGHT * (1 - curve.limit / top)
-        shapes.append(straight([(_LEFT, level), (_LEFT + width, level)], stroke=CRITICAL, line=1.2, dash=(5.0, 3.0)))
+        shapes.append(
+            straight([(_LEFT, level), (_LEFT + width, level)], stroke=CRITICAL, line=1.2, dash=(5.0, 3.0))
+        )
     return shapes
 
 
@@ -81,7 +96,9 @@ def _areas(curve: Profile, interval: Time) -> list[_Area]:
     return areas
 
 
-def _area(problem: Problem, solution: Solution, area: _Area, group: int | None, what: str, box: Rect, top: float) -> Rect:
+def _area(
+    problem: Problem, solution: Solution, area: _Area, group: int | None, what: str, box: Rect, top: float
+) -> Rect:
     value = next(v for v in problem.values if v.id == area.value)
     home = solution.group[problem.index(value.src)] if group is None and solution.groups else group
     left, right = (box.x + box.width * time / solution.interval for time in (area.start, area.end))
@@ -110,7 +127,7 @@ def _time_axis(problem: Problem, solution: Solution, y: float, width: float) -> 
     return shapes
 
 
-# --- addresses --------------------------------------------------------------------------------------------------------
+# --- addresses --------------------------------------------------------------------------------------------
 
 
 def allocations(problem: Problem, solution: Solution, memory: str, width: float = 1100.0) -> Scene | None:
@@ -146,8 +163,11 @@ def _addresses(bounds: Sequence[int], tall: float, total: int) -> list[Shape]:
     return shapes
 
 
-def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: float, width: float) -> list[Shape]:
-    """A value in each of its slots, for as long as an instance is live there; slots of a multi-buffered value are always in use."""
+def _block(
+    problem: Problem, solution: Solution, allocation: Allocation, scale: float, width: float
+) -> list[Shape]:
+    """A value in each of its slots, for as long as an instance is live there; slots of a multi-buffered value
+    are always in use."""
     value = next(v for v in problem.values if v.id == allocation.value)
     color = group_color(solution.group[problem.index(value.src)] if solution.groups else None)
     shapes = list[Shape]()
@@ -156,16 +176,32 @@ def _block(problem: Problem, solution: Solution, allocation: Allocation, scale: 
         for start, end in _spans(problem, solution, value, allocation):
             left, right = _LEFT + width * start / solution.interval, _LEFT + width * end / solution.interval
             use = " staging" if allocation.staging else ""
-            tip = f"{allocation.value}{use}: {allocation.size} from {allocation.address + slot * allocation.size}"
+            tip = (
+                f"{allocation.value}{use}: {allocation.size} from"
+                f" {allocation.address + slot * allocation.size}"
+            )
             shapes.append(
-                Rect(left, y + 1, right - left, max(height - 2, 0.5), color, group_color(None, 0.7), 0.7, 3.0, tip=tip, ops=_ops(value))
+                Rect(
+                    left,
+                    y + 1,
+                    right - left,
+                    max(height - 2, 0.5),
+                    color,
+                    group_color(None, 0.7),
+                    0.7,
+                    3.0,
+                    tip=tip,
+                    ops=_ops(value),
+                )
             )
             name = f"{allocation.value} [{slot}]" if allocation.slots > 1 else allocation.value
             shapes += _name(name, left, right, y + height / 2, height, _ops(value))
     return shapes
 
 
-def _spans(problem: Problem, solution: Solution, value: Value, allocation: Allocation) -> list[tuple[Time, Time]]:
+def _spans(
+    problem: Problem, solution: Solution, value: Value, allocation: Allocation
+) -> list[tuple[Time, Time]]:
     """The parts of an interval in which one copy is taken."""
     start, end = facts.live(problem, solution, value)
     interval = solution.interval

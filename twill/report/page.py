@@ -1,7 +1,7 @@
 """The report: one self-contained HTML page about one loop's result, which loads nothing else.
 
-Without scripts it shows the static drawings, tables and listings. With scripts (`report.js`) timelines zoom and pan, and pointing at an
-operation highlights it in every drawing, table and listing.
+Without scripts it shows the static drawings, tables and listings. With scripts (`report.js`) timelines zoom
+and pan, and pointing at an operation highlights it in every drawing, table and listing.
 """
 
 import json
@@ -86,7 +86,9 @@ def page(result: Result, context: Context | None = None) -> str:
 @cache
 def _template() -> Template:
     loader = PackageLoader("twill.report", ".")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
     return environment.get_template("page.html.j2")
 
 

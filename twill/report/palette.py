@@ -1,4 +1,5 @@
-"""Colours: one hue per warp group, as in the paper's Figure 9 (loads green, then pink, blue, orange, yellow), and what is marked in red."""
+"""Colours: one hue per warp group, as in the paper's Figure 9 (loads green, then pink, blue, orange, yellow),
+and what is marked in red."""
 
 import colorsys
 
@@ -23,4 +24,6 @@ def shaded(color: str, shade: float) -> str:
     red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
     hue, light, saturation = colorsys.rgb_to_hls(red, green, blue)
     light = light * (1 - 0.55 * shade) if shade > 0 else light + (1 - light) * -shade * 0.75
-    return "#" + "".join(f"{round(255 * channel):02x}" for channel in colorsys.hls_to_rgb(hue, light, saturation))
+    return "#" + "".join(
+        f"{round(255 * channel):02x}" for channel in colorsys.hls_to_rgb(hue, light, saturation)
+    )

@@ -1,6 +1,7 @@
 """A drawing as a value: a few shapes at fixed places, written as SVG (with tooltips) or PNG.
 
-Takes shapes in pixels, y downwards; gives the same bytes for the same scene. SVG needs nothing; PNG imports matplotlib.
+Takes shapes in pixels, y downwards; gives the same bytes for the same scene. SVG needs nothing; PNG imports
+matplotlib.
 """
 
 import io
@@ -31,7 +32,8 @@ class Rect:
     tip: str = ""
     """Shown when the pointer rests on it (SVG only)."""
     ops: tuple[str, ...] = ()
-    """The operations that it belongs to; the report highlights all shapes of an operation together (SVG only)."""
+    """The operations that it belongs to; the report highlights all shapes of an operation together (SVG
+    only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
     return len(text) * size * CHARACTER * (1.1 if bold else 1.0)
 
 
-# --- SVG --------------------------------------------------------------------------------------------------------------
+# --- SVG --------------------------------------------------------------------------------------------------
 
 
 def svg(scene: Scene) -> str:
@@ -130,10 +132,14 @@ def _svg_shape(shape: Shape) -> str:
     match shape:
         case Rect():
             radius = f' rx="{_n(shape.radius)}"' if shape.radius else ""
-            place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+            place = (
+                f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+            )
             return _svg_element("rect", place + radius + _svg_style(shape) + _svg_ops(shape), shape.tip)
         case Path():
-            return _svg_element("path", f'd="{_svg_data(shape)}"' + _svg_style(shape) + _svg_ops(shape), shape.tip)
+            return _svg_element(
+                "path", f'd="{_svg_data(shape)}"' + _svg_style(shape) + _svg_ops(shape), shape.tip
+            )
         case Text():
             return _svg_text(shape)
         case _:
@@ -160,13 +166,18 @@ def _svg_data(path: Path) -> str:
 
 
 def _svg_text(text: Text) -> str:
-    halo = ' stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke"' if text.halo else ""
+    halo = (
+        ' stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke"' if text.halo else ""
+    )
     bold = ' font-weight="bold"' if text.bold else ""
-    place = f'x="{_n(text.x)}" y="{_n(text.y + 0.35 * text.size)}" font-size="{_n(text.size)}" text-anchor="{text.anchor}"'
+    place = (
+        f'x="{_n(text.x)}" y="{_n(text.y + 0.35 * text.size)}" font-size="{_n(text.size)}"'
+        f' text-anchor="{text.anchor}"'
+    )
     return f'<text {place} fill="{text.color}"{bold}{halo}{_svg_ops(text)}>{escape(text.text)}</text>'
 
 
-# --- PNG --------------------------------------------------------------------------------------------------------------
+# --- PNG --------------------------------------------------------------------------------------------------
 
 
 def png(scene: Scene, scale: float = 2.0) -> bytes:

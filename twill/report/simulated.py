@@ -1,8 +1,9 @@
-"""The simulated timeline on the axes of the schedule: cycle x unit and cycle x warp group, from the middle of a timed run.
+"""The simulated timeline on the axes of the schedule: cycle x unit and cycle x warp group, from the middle of
+a timed run.
 
-Takes a solved problem with the events of `simulate.timed`. The operation that marks an iteration is aligned with its start in the
-schedule's steady state, so that longer operations are visible. Colour is the warp group, shade the iteration; white with a red
-frame is where a group waits.
+Takes a solved problem with the events of `simulate.timed`. The operation that marks an iteration is aligned
+with its start in the schedule's steady state, so that longer operations are visible. Colour is the warp
+group, shade the iteration; white with a red frame is where a group waits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,9 @@ class Window:
         """The events of a track with iteration, begin and end, clipped to the window."""
         for event in self.events:
             if event.track == track:
-                begin, end = (min(max(time - self.origin, 0.0), self.span) for time in (event.begin, event.end))
+                begin, end = (
+                    min(max(time - self.origin, 0.0), self.span) for time in (event.begin, event.end)
+                )
                 yield event, event.iteration - self.first, begin, end
 
 
@@ -46,7 +49,11 @@ def window(problem: Problem, solution: Solution, events: Sequence[Event], found:
     """As many cycles of the run as the schedule's drawing shows; `events` are those of the loop alone."""
     scale, stages = problem.resolution.cycles_per_unit, solution.stages
     span = solution.interval * iterations(solution) * scale
-    starts = {event.iteration: event.begin for event in reversed(events) if event.name == found.marker and event.track.startswith("group")}
+    starts = {
+        event.iteration: event.begin
+        for event in reversed(events)
+        if event.name == found.marker and event.track.startswith("group")
+    }
     middle = sorted(starts)[len(starts) // 2]
     residue = solution.start[problem.index(found.marker)] % solution.interval
     placed = (residue + (stages - 1) * solution.interval) * scale
@@ -55,7 +62,9 @@ def window(problem: Problem, solution: Solution, events: Sequence[Event], found:
     return Window(span, placed, tuple(_tracks(problem, events)), inside, origin, middle - stages + 1)
 
 
-def draw(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady, width: float = 1700.0) -> Scene:
+def draw(
+    problem: Problem, solution: Solution, events: Sequence[Event], found: Steady, width: float = 1700.0
+) -> Scene:
     """The run on the axes of the schedule's drawing."""
     view = window(problem, solution, events, found)
     scale, end = problem.resolution.cycles_per_unit, min(view.placed + found.interval, view.span)
@@ -120,5 +129,8 @@ def _group(problem: Problem, solution: Solution, event: Event) -> int | None:
 
 def _heading(solution: Solution, scale: float, found: Steady) -> list[Shape]:
     off = found.interval / (solution.interval * scale) - 1
-    line = f"an iteration every {found.interval:.0f} cycles, {off:+.1%} of the schedule's; white and red: the group waits"
+    line = (
+        f"an iteration every {found.interval:.0f} cycles, {off:+.1%} of the schedule's; white and red: the"
+        " group waits"
+    )
     return [Text(24, 18, "Simulated run", 14, "start", bold=True), Text(24, 38, line, 11, "start", FAINT)]

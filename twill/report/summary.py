@@ -1,6 +1,7 @@
 """The result as labelled lines of text: what `twill schedule` prints and the first section of the report.
 
-Takes a `Result`; returns (label, text) pairs in a fixed order, the same for the same result except for measured times.
+Takes a `Result`; returns (label, text) pairs in a fixed order, the same for the same result except for
+measured times.
 """
 
 from collections.abc import Iterator
@@ -40,16 +41,24 @@ def _answer(result: Result) -> Iterator[Pair]:
     yield "length", f"{_cycles(problem, solution.length(problem))}, {_overlap(problem, solution)}"
     for group in solution.groups:
         members = facts.members(problem, solution, group.id)
-        head = f"{facts.counted(group.warps, 'warp')}, {group.registers} registers, {facts.counted(len(members), 'operation')}"
+        head = (
+            f"{facts.counted(group.warps, 'warp')}, {group.registers} registers,"
+            f" {facts.counted(len(members), 'operation')}"
+        )
         yield f"group {group.id}", f"{head}: {facts.listed(members, 16)}"
-    yield "units", ", ".join(f"{u.unit} {facts.percent(u.fraction)}" for u in facts.utilization(problem, solution))
+    yield (
+        "units",
+        ", ".join(f"{u.unit} {facts.percent(u.fraction)}" for u in facts.utilization(problem, solution)),
+    )
     yield from _memory(problem, solution)
 
 
 def _no_interval(result: Result) -> str:
     proved = _cycles(result.problem, result.proved)
     if result.status == "infeasible":
-        return f"none: refuted below {proved}, and no larger interval can help" + (f" ({_span(result)})" if _span(result) else "")
+        return f"none: refuted below {proved}, and no larger interval can help" + (
+            f" ({_span(result)})" if _span(result) else ""
+        )
     return f"none found; proven: at least {proved}"
 
 
@@ -67,7 +76,9 @@ def _gap(result: Result, solution: Solution) -> str:
 
 def _span(result: Result) -> str:
     """Up to how many iterations in flight the proof holds; empty where it holds for any number."""
-    limits = [r.max_in_flight for r in result.refuted if r.max_in_flight is not None and r.interval < result.proved]
+    limits = [
+        r.max_in_flight for r in result.refuted if r.max_in_flight is not None and r.interval < result.proved
+    ]
     return f"with up to {min(limits)} iterations in flight" if limits else ""
 
 
@@ -77,13 +88,18 @@ def bound(problem: Problem, bounds: Bounds) -> str:
     circuit = " -> ".join((*recurrence.ops, *recurrence.ops[:1]))
     decides = "resources decide" if resource.value >= recurrence.value else "recurrence decides"
     by_unit = f"{_cycles(problem, resource.value)} for unit {resource.unit}" if resource.unit else "no unit"
-    by_circuit = f"{_cycles(problem, recurrence.value)} for the circuit {circuit}" if circuit else "no circuit"
+    by_circuit = (
+        f"{_cycles(problem, recurrence.value)} for the circuit {circuit}" if circuit else "no circuit"
+    )
     return f"resources {by_unit}; recurrence {by_circuit}; the {decides}"
 
 
 def _overlap(problem: Problem, solution: Solution) -> str:
     in_flight, stages = solution.in_flight(problem), solution.stages
-    return f"{facts.counted(in_flight, 'iteration')} in flight, operations start in {facts.counted(stages, 'stage')}"
+    return (
+        f"{facts.counted(in_flight, 'iteration')} in flight, operations start in"
+        f" {facts.counted(stages, 'stage')}"
+    )
 
 
 def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
@@ -116,7 +132,10 @@ def _evidence(result: Result) -> Iterator[Pair]:
     if result.problem.resolution.cycles_per_unit != 1:
         resolution = result.problem.resolution
         error = facts.percent(resolution.worst_error)
-        yield "resolution", f"{resolution.cycles_per_unit:g} cycles per unit of time; worst rounding of a cost {error}"
+        yield (
+            "resolution",
+            f"{resolution.cycles_per_unit:g} cycles per unit of time; worst rounding of a cost {error}",
+        )
     if result.seconds:
         yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds)
 
@@ -125,4 +144,7 @@ def _refutation(problem: Problem, refutation: Refutation) -> str:
     what = "intervals up to" if refutation.below else "interval"
     most = refutation.max_in_flight
     flight = "any number of iterations" if most is None else f"up to {facts.counted(most, 'iteration')}"
-    return f"{what} {_cycles(problem, refutation.interval)}, {flight} in flight: by {refutation.by} in {refutation.seconds:.2f} s"
+    return (
+        f"{what} {_cycles(problem, refutation.interval)}, {flight} in flight: by {refutation.by} in"
+        f" {refutation.seconds:.2f} s"
+    )

@@ -55,7 +55,9 @@ def _operation(op: Operation, v: int, solution: Solution | None, notes: CostNote
     if solution:
         stage = facts.stage(solution.start[v], solution.interval)
         where = (str(solution.start[v]), str(stage), str(solution.group[v]))
-    units = ", ".join(f"{r.unit} {r.cycles}" + (f"×{r.amount}" if r.amount > 1 else "") for r in op.reservations)
+    units = ", ".join(
+        f"{r.unit} {r.cycles}" + (f"×{r.amount}" if r.amount > 1 else "") for r in op.reservations
+    )
     flags = ", ".join(flag for flag, on in (("variable", op.variable), ("streaming", op.streaming)) if on)
     line = str(op.location.line) if op.location else ""
     source = notes.sources.get(op.id, "")
@@ -97,7 +99,9 @@ def effort(result: Result) -> Table:
     rows = (
         (
             f"{'up to ' if r.below else ''}{r.interval}",
-            "any length" if r.max_in_flight is None else facts.counted(r.max_in_flight, "iteration") + " in flight",
+            "any length"
+            if r.max_in_flight is None
+            else facts.counted(r.max_in_flight, "iteration") + " in flight",
             r.by,
             f"{r.seconds:.2f}",
         )

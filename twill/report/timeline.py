@@ -1,8 +1,10 @@
-"""The timeline of the pipelined loop: cycle x unit and cycle x warp group, several iterations overlapped, the steady state framed.
+"""The timeline of the pipelined loop: cycle x unit and cycle x warp group, several iterations overlapped, the
+steady state framed.
 
-Takes a solved problem. Colour is the warp group (one hue each), shade the iteration, light to dark. A unit's row shows when it is
-reserved; an aggregate unit, which limits only the sum over an iteration, has its reservations end to end from the start of each
-interval, so that a full row is a full unit. A group's row is dark while its warps issue and pale until the result is available.
+Takes a solved problem. Colour is the warp group (one hue each), shade the iteration, light to dark. A unit's
+row shows when it is reserved; an aggregate unit, which limits only the sum over an iteration, has its
+reservations end to end from the start of each interval, so that a full row is a full unit. A group's row is
+dark while its warps issue and pale until the result is available.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +27,8 @@ _LEGEND = 6
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An operation of iteration `iteration`, in a row from `start` to `end`; its result is available at `tail`."""
+    """An operation of iteration `iteration`, in a row from `start` to `end`; its result is available at
+    `tail`."""
 
     op: int
     iteration: int
@@ -57,14 +60,30 @@ def shade(iteration: int, count: int) -> float:
 def rows(problem: Problem, solution: Solution) -> tuple[Row, ...]:
     """The rows of the drawing: every unit in use, then every group."""
     busy = {u.unit: facts.percent(u.fraction) for u in facts.utilization(problem, solution)}
-    used = [u for u in problem.units if any(r.unit == u.name for op in problem.operations for r in op.reservations)]
-    units = [Row(unit.name, busy[unit.name], _lanes(_unit_bars(problem, solution, unit.name))) for unit in used if not unit.aggregate]
+    used = [
+        u
+        for u in problem.units
+        if any(r.unit == u.name for op in problem.operations for r in op.reservations)
+    ]
+    units = [
+        Row(unit.name, busy[unit.name], _lanes(_unit_bars(problem, solution, unit.name)))
+        for unit in used
+        if not unit.aggregate
+    ]
     sums = [
-        Row(unit.name, f"{busy[unit.name]}, sum", (tuple(_sum_bars(problem, solution, unit.name, unit.capacity)),), True)
+        Row(
+            unit.name,
+            f"{busy[unit.name]}, sum",
+            (tuple(_sum_bars(problem, solution, unit.name, unit.capacity)),),
+            True,
+        )
         for unit in used
         if unit.aggregate
     ]
-    groups = (Row(f"group {g.id}", facts.counted(g.warps, "warp"), _lanes(_group_bars(problem, solution, g.id))) for g in solution.groups)
+    groups = (
+        Row(f"group {g.id}", facts.counted(g.warps, "warp"), _lanes(_group_bars(problem, solution, g.id)))
+        for g in solution.groups
+    )
     return (*units, *sums, *groups)
 
 
@@ -78,9 +97,12 @@ def _unit_bars(problem: Problem, solution: Solution, unit: str) -> Iterable[Bar]
 
 
 def _sum_bars(problem: Problem, solution: Solution, unit: str, capacity: int) -> Iterator[Bar]:
-    """The reservations of an iteration end to end, in the order of their starts, each `amount` / capacity of its length."""
+    """The reservations of an iteration end to end, in the order of their starts, each `amount` / capacity of
+    its length."""
     order = sorted(range(len(problem.operations)), key=lambda v: (solution.start[v], v))
-    amounts = [(v, r.cycles * r.amount) for v in order for r in problem.operations[v].reservations if r.unit == unit]
+    amounts = [
+        (v, r.cycles * r.amount) for v in order for r in problem.operations[v].reservations if r.unit == unit
+    ]
     for k in range(iterations(solution)):
         total = 0
         for v, amount in amounts:
@@ -108,7 +130,7 @@ def _lanes(bars: Iterable[Bar]) -> tuple[tuple[Bar, ...], ...]:
     return tuple(tuple(lane) for lane in lanes)
 
 
-# --- drawing ----------------------------------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +209,14 @@ def _tip(problem: Problem, bar: Bar) -> str:
 
 
 def captions(op: str, iteration: int) -> tuple[str, ...]:
-    """Captions of a bar, the best first, such as `dot scores [1]` of `dot.scores_12`; all of them keep the verb."""
+    """Captions of a bar, the best first, such as `dot scores [1]` of `dot.scores_12`; all of them keep the
+    verb."""
     verb, _, value = op.rpartition(".")
     stem = "" if value.isdigit() else _stem(value)
     name = f"{verb} {stem}".strip() if verb else stem or value
-    return tuple(dict.fromkeys((f"{name} [{iteration}]", name, f"{verb or name} [{iteration}]", verb or name)))
+    return tuple(
+        dict.fromkeys((f"{name} [{iteration}]", name, f"{verb or name} [{iteration}]", verb or name))
+    )
 
 
 def _stem(value: str) -> str:

@@ -59,7 +59,9 @@ class _Walk:
 
 def toward_loops(branch: If) -> bool:
     """Where no values decide: the branch with a pipelined loop, the first one if both have one or neither."""
-    first, second = (any(isinstance(inner, Pipelined) for inner in every(part)) for part in (branch.then, branch.otherwise))
+    first, second = (
+        any(isinstance(inner, Pipelined) for inner in every(part)) for part in (branch.then, branch.otherwise)
+    )
     return first or not second
 
 
@@ -72,7 +74,14 @@ def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken = towar
 def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None) -> Iterator[Action]:
     for statement in statements:
         assert context is not None
-        here = Action(statement, tuple(sorted(walk.counters.items())), context.loop, context.newest, context.total, context.outer)
+        here = Action(
+            statement,
+            tuple(sorted(walk.counters.items())),
+            context.loop,
+            context.newest,
+            context.total,
+            context.outer,
+        )
         match statement:
             case Pipelined():
                 yield from _pipelined(walk, statement, here)
@@ -82,7 +91,9 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
             case If(then=then, otherwise=otherwise):
                 yield from _list(walk, then if walk.taken(statement) else otherwise, here)
             case Advance(channel=channel, loop=loop):
-                walk.counters[channel] = walk.counters.get(channel, 0) + (1 if loop is None else walk.counts[loop])
+                walk.counters[channel] = walk.counters.get(channel, 0) + (
+                    1 if loop is None else walk.counts[loop]
+                )
             case _:
                 yield here
 

@@ -1,7 +1,8 @@
-"""A generated kernel, checked once before it is handed over: what it computes, and how its warps wait for each other.
+"""A generated kernel, checked once before it is handed over: what it computes, and how its warps wait for
+each other.
 
-Takes a program with its loops; runs it on a few small problems and gives what was run. The problems follow from the kernel alone:
-sizes with which its loops run 0 to 4 times, full and ragged, strides far enough apart.
+Takes a program with its loops; runs it on a few small problems and gives what was run. The problems follow
+from the kernel alone: sizes with which its loops run 0 to 4 times, full and ragged, strides far enough apart.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,8 +47,8 @@ class Trial:
 
 
 def check(program: Program, report: Report = lambda what: None) -> Checked:
-    """Every interleaving for small trip counts, then values. Raises TwillError where the program is wrong. This is where other ways of
-    executing a kernel belong: each gives the runs that it has compared."""
+    """Every interleaving for small trip counts, then values. Raises TwillError where the program is wrong.
+    This is where other ways of executing a kernel belong: each gives the runs that it has compared."""
     states = 0
     for count in COUNTS:
         report(f"checking how the groups wait, {count} iterations")
@@ -59,7 +60,9 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
 def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
     """Values of each trial, beside the TTGIR executed as it stands."""
     for trial in trials(program):
-        shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
+        shown = (
+            ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
+        )
         report(f"checking values, {shown}")
         try:
             found = compare(program, trial.numbers, trial.grid)
@@ -70,24 +73,33 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
             continue
         _refuse(found, shown)
         worst = max((one.error for one in found), default=0.0)
-        yield CheckedRun("simulator", shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}"))
+        yield CheckedRun(
+            "simulator", shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
+        )
 
 
 def _refuse(found: Sequence[Compared], shown: str) -> None:
     wrong = next((one for one in found if not one.good), None)
     if wrong is not None:
         raise TwillError(
-            f"the generated kernel computes a wrong {wrong.argument}: relative error {wrong.error:.1e} with {shown}",
-            help="this is a defect in Twill: please report it with the TTGIR; --no-check writes the kernel nevertheless",
+            f"the generated kernel computes a wrong {wrong.argument}: relative error {wrong.error:.1e} with"
+            f" {shown}",
+            help=(
+                "this is a defect in Twill: please report it with the TTGIR; --no-check writes the kernel"
+                " nevertheless"
+            ),
         )
 
 
-# --- which problems ---------------------------------------------------------------------------------------------------
+# --- which problems ---------------------------------------------------------------------------------------
 
 
 def trials(program: Program) -> tuple[Trial, ...]:
-    """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with that count."""
-    candidates = [trial for size in _sizes(program) for trial in [_trial(program, size, EXTENTS[0], 0)] if trial]
+    """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with
+    that count."""
+    candidates = [
+        trial for size in _sizes(program) for trial in [_trial(program, size, EXTENTS[0], 0)] if trial
+    ]
     found = dict[tuple[int, int], list[Trial]]()
     for trial in candidates:
         for loop, count in enumerate(trial.trips):
@@ -96,20 +108,36 @@ def trials(program: Program) -> tuple[Trial, ...]:
     chosen = [same_count[0 if count % 2 else -1] for (_, count), same_count in sorted(found.items())]
     chosen = chosen or candidates[-1:]
     bounds = _names(program, bounding(program.function))
-    size = max((int(value) for name, value in (chosen[-1].numbers.items() if chosen else ()) if name in bounds), default=0)
-    ragged = [trial for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0])) if (trial := _trial(program, size, extent, pid))]
+    size = max(
+        (int(value) for name, value in (chosen[-1].numbers.items() if chosen else ()) if name in bounds),
+        default=0,
+    )
+    ragged = [
+        trial
+        for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
+        if (trial := _trial(program, size, extent, pid))
+    ]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in [*chosen, *ragged]}
     return tuple(unique.values())
 
 
 def _sizes(program: Program) -> list[int]:
-    """Multiples of what is promised of the arguments that bound loops, and others where nothing is promised."""
+    """Multiples of what is promised of the arguments that bound loops, and others where nothing is
+    promised."""
     function = program.function
     bounds = bounding(function)
-    pairs = [(arg, a) for arg, a in zip(function.args, function.arg_attributes, strict=True) if arg.id in bounds and GRID not in a]
+    pairs = [
+        (arg, a)
+        for arg, a in zip(function.args, function.arg_attributes, strict=True)
+        if arg.id in bounds and GRID not in a
+    ]
     free = [arg for arg, attributes in pairs if not attributes.get("tt.divisibility")]
     steps = range(0, LARGEST + 1, 16)
-    return sorted({*steps, *((size + 7 for size in steps) if free and len(free) == len(pairs) else ())}) if pairs else [EXTENTS[0]]
+    return (
+        sorted({*steps, *((size + 7 for size in steps) if free and len(free) == len(pairs) else ())})
+        if pairs
+        else [EXTENTS[0]]
+    )
 
 
 def _trial(program: Program, size: int, extent: int, pid: int) -> Trial | None:
@@ -121,18 +149,35 @@ def _trial(program: Program, size: int, extent: int, pid: int) -> Trial | None:
         if not isinstance(arg.type, Pointer) and _name(arg) in scalars(function, {}):
             given = scalars(function, {})[_name(arg)]
             whole = given != FLOAT and GRID not in attributes
-            numbers[_name(arg)] = given if not whole else size if arg.id in bounds else extent if arg.id in limits else next(pitches)
+            numbers[_name(arg)] = (
+                given
+                if not whole
+                else size
+                if arg.id in bounds
+                else extent
+                if arg.id in limits
+                else next(pitches)
+            )
     grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
     return Trial(numbers, grid, tuple(_count(program, op, numbers, grid) for op in _loops(program)))
 
 
 def _loops(program: Program) -> tuple[Op, ...]:
-    indices = {statement.op for group in program.groups for statement in walk(group.body) if isinstance(statement, Pipelined)}
+    indices = {
+        statement.op
+        for group in program.groups
+        for statement in walk(group.body)
+        if isinstance(statement, Pipelined)
+    }
     return tuple(program.op(index) for index in sorted(indices))
 
 
 def _count(program: Program, loop: Op, numbers: Mapping[str, float], grid: Mapping[str, int]) -> int | None:
-    values = {arg.id: np.asarray(int(numbers[_name(arg)])) for arg in program.function.args if numbers.get(_name(arg), 0.5) % 1 == 0}
+    values = {
+        arg.id: np.asarray(int(numbers[_name(arg)]))
+        for arg in program.function.args
+        if numbers.get(_name(arg), 0.5) % 1 == 0
+    }
     try:
         return trips(program.function, loop, values, grid)
     except (TwillError, ZeroDivisionError, KeyError):

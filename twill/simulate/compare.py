@@ -40,7 +40,14 @@ class Compared:
         return self.error <= TOLERANCE.get(self.type, 0.0)
 
 
-TOLERANCE: Mapping[str, float] = {"f32": 1e-4, "f64": 1e-4, "f16": 2e-3, "bf16": 1.6e-2, "f8E4M3FN": 0.13, "f8E5M2": 0.25}
+TOLERANCE: Mapping[str, float] = {
+    "f32": 1e-4,
+    "f64": 1e-4,
+    "f16": 2e-3,
+    "bf16": 1.6e-2,
+    "f8E4M3FN": 0.13,
+    "f8E5M2": 0.25,
+}
 """Relative error that the order of sums may make, by what the result is stored as; integers must be equal."""
 
 LARGE, SMALL, FLOAT = 512, 2, 0.125
@@ -58,7 +65,10 @@ def scalars(function: Function, given: Mapping[str, float]) -> dict[str, float]:
         found[_name(value)] = FLOAT if element(value.type).startswith(("f", "bf")) else wide
     unknown = sorted(set(given) - set(found))
     if unknown:
-        raise TwillError(f"{function.name} has no scalar argument {unknown[0]!r}", help=f"it has {', '.join(found) or 'none'}")
+        raise TwillError(
+            f"{function.name} has no scalar argument {unknown[0]!r}",
+            help=f"it has {', '.join(found) or 'none'}",
+        )
     return found | dict(given)
 
 
@@ -66,7 +76,9 @@ def _name(value: Value) -> str:
     return value.name.lstrip("%")
 
 
-def arguments(function: Function, numbers: Mapping[str, float], seed: int = 0) -> tuple[dict[int, Any], Memory]:
+def arguments(
+    function: Function, numbers: Mapping[str, float], seed: int = 0
+) -> tuple[dict[int, Any], Memory]:
     """The arguments by value id, and the memory behind the pointers. Raises TwillError for a type that can
     not be simulated."""
     values, types = dict[int, Any](), dict[str, str]()
@@ -83,7 +95,11 @@ def arguments(function: Function, numbers: Mapping[str, float], seed: int = 0) -
 
 
 def compare(
-    program: Program, numbers: Mapping[str, float], grid: Mapping[str, int], seed: int = 0, prefer: tuple[int, ...] = ()
+    program: Program,
+    numbers: Mapping[str, float],
+    grid: Mapping[str, int],
+    seed: int = 0,
+    prefer: tuple[int, ...] = (),
 ) -> tuple[Compared, ...]:
     """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by
     itself."""
@@ -97,7 +113,9 @@ def compare(
 
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
     size = max(len(memory.arrays.get(name, ())) for memory in (expected, found))
-    one, other, before = (memory.array(name, size).astype(np.float64) for memory in (expected, found, untouched))
+    one, other, before = (
+        memory.array(name, size).astype(np.float64) for memory in (expected, found, untouched)
+    )
     written = (one != before) & ~(np.isnan(one) & np.isnan(before))
     values = int(np.count_nonzero(written & np.isfinite(one)))
     return Compared(name, error(one, other), bool(written.any()), expected.types[name], values)

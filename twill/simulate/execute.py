@@ -1,9 +1,9 @@
 """Warp programs, executed on arrays.
 
 Takes a program, its arguments and a program id; changes the memory as the thread block would. Whatever is
-asynchronous happens as late as it may: tiles arrive when a consumer waits for them, MMAs are computed when their group
-waits for them, and until then slot and accumulator hold NaN; so a statement that does not wait computes with
-NaN.
+asynchronous happens as late as it may: tiles arrive when a consumer waits for them, MMAs are computed when
+their group waits for them, and until then slot and accumulator hold NaN; so a statement that does not wait
+computes with NaN.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -86,7 +86,13 @@ class _Group:
     """Accumulators of MMAs in flight, as they were."""
 
 
-def run(program: Program, arguments: Mapping[int, Any], memory: Memory, grid: Mapping[str, int], prefer: tuple[int, ...] = ()) -> None:
+def run(
+    program: Program,
+    arguments: Mapping[int, Any],
+    memory: Memory,
+    grid: Mapping[str, int],
+    prefer: tuple[int, ...] = (),
+) -> None:
     """Execute one thread block; of the groups that can go on, the first in `prefer` does. Raises HazardError
     and TwillError."""
     ops = {op.index: op for op in program.function.walk()}
@@ -131,7 +137,7 @@ def _taken(group: _Group, branch: If) -> bool:
     return bool(values[group.block.program.op(branch.op).operands[0].id])
 
 
-# --- statements -------------------------------------------------------------------------------------------------------
+# --- statements -------------------------------------------------------------------------------------------
 
 
 def _act(group: _Group, action: Action) -> None:
@@ -154,13 +160,24 @@ def _act(group: _Group, action: Action) -> None:
             values = _computed(group, action, ops, reads)
             group.block.slots.update({(channel, slot, i): values[value] for i, value in enumerate(kept)})
         case ConsumerWait(channel=channel, at=at):
-            _arrive(group, channel, action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth)
+            _arrive(
+                group,
+                channel,
+                action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth,
+            )
         case MmaIssue() as issue:
             _issue(group, action, issue)
         case MmaWait(pending=pending):
             while len(group.in_flight) > pending:
                 _complete(group, *group.in_flight.pop(0))
-        case FinalizeReduction() | SchedulingFence() | ConsumerRelease() | OrderBarrierWait() | OrderBarrierArrive() | StoreWait():
+        case (
+            FinalizeReduction()
+            | SchedulingFence()
+            | ConsumerRelease()
+            | OrderBarrierWait()
+            | OrderBarrierArrive()
+            | StoreWait()
+        ):
             pass
         case Advance() | Pipelined() | For() | If() as structure:
             raise AssertionError(f"{type(structure).__name__} is unfolded, not executed")
@@ -173,7 +190,11 @@ def _scope(group: _Group, action: Action | None, reads: Iterable[Read]) -> Scope
     values = group.block.scope()
     for read in reads:
         values[read.value] = _found(group, action, read.location)
-    for op, count in (*action.outer, *(((action.loop, action.number),) if action.loop is not None else ())) if action else ():
+    for op, count in (
+        (*action.outer, *(((action.loop, action.number),) if action.loop is not None else ()))
+        if action
+        else ()
+    ):
         _induct(group, values, op, count)
     return values
 
@@ -187,7 +208,9 @@ def _induct(group: _Group, values: Scope, index: int, count: int) -> None:
         if register is not None:
             bounds[operand.id] = group.registers[register]
     lower, step = bounds[op.operands[0].id], bounds[op.operands[2].id]
-    values[op.regions[0].blocks[0].args[0].id] = np.asarray(int(lower) + count * int(step), np.asarray(lower).dtype)
+    values[op.regions[0].blocks[0].args[0].id] = np.asarray(
+        int(lower) + count * int(step), np.asarray(lower).dtype
+    )
 
 
 def _bound(group: _Group, index: int, value: int) -> Register | None:
@@ -204,11 +227,18 @@ def _found(group: _Group, action: Action | None, location: OperandLocation) -> A
     if isinstance(location, Register | TensorMemory):
         cells, cell = _cell(group, action, location)
         if cells.get(cell) is None:
-            name = f"{location.variable} (age {location.age})" if isinstance(location, Register) else location.tile
+            name = (
+                f"{location.variable} (age {location.age})"
+                if isinstance(location, Register)
+                else location.tile
+            )
             raise HazardError(f"group {group.warps.id} reads {name} before it is assigned")
         return cells[cell]
     assert action is not None
-    slot = action.sequence(location.channel, location.iteration) % group.block.program.channel(location.channel).depth
+    slot = (
+        action.sequence(location.channel, location.iteration)
+        % group.block.program.channel(location.channel).depth
+    )
     return _value(group, location.channel, slot, location.tensor)
 
 
@@ -251,7 +281,9 @@ def _slice(group: _Group, action: Action, compute: Compute) -> None:
             op = group.block.program.op(compute.ops[-1])
             block = op.regions[0].blocks[0]
             operands = {arg.id: value for arg, value in zip(block.args, (old, new), strict=True)}
-            group.registers[write.register] = new if old is None else combined(block.ops, operands, group.block.memory, group.block.grid)[0]
+            group.registers[write.register] = (
+                new if old is None else combined(block.ops, operands, group.block.memory, group.block.grid)[0]
+            )
         else:
             made = np.full_like(new, np.nan) if old is None else np.array(old)
             _columns(made, compute)[...] = _columns(new, compute)
@@ -282,7 +314,7 @@ def _arrive(group: _Group, channel: str, slot: int) -> None:
             group.block.slots[channel, slot, tensor] = held()
 
 
-# --- MMAs ---------------------------------------------------------------------------------------------------------
+# --- MMAs -------------------------------------------------------------------------------------------------
 
 
 def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
@@ -301,7 +333,9 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     for index in issue.ops[:-1]:
         execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
     a, b = (np.asarray(values[operand.id]) for operand in dot.operands[:2])
-    fresh = issue.begin == 0 and (issue.accumulate == "never" or (issue.accumulate == "not_first" and action.number == 0))
+    fresh = issue.begin == 0 and (
+        issue.accumulate == "never" or (issue.accumulate == "not_first" and action.number == 0)
+    )
     part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
     cells, cell = _cell(group, action, issue.accumulator)
     old = np.zeros_like(part) if fresh else group.hidden[cell]

@@ -67,7 +67,9 @@ def explore(program: Program, counts: Counts, limit: int = 200_000) -> Explored:
     return Explored(len(seen), complete=True)
 
 
-def _ready(protocol: Protocol, groups: Sequence[tuple[int, Sequence[Action]]], state: State, done: Sequence[int]) -> list[int]:
+def _ready(
+    protocol: Protocol, groups: Sequence[tuple[int, Sequence[Action]]], state: State, done: Sequence[int]
+) -> list[int]:
     """The groups that can go on. Raises HazardError where none can and some should."""
     unfinished = [i for i, (_, actions) in enumerate(groups) if done[i] < len(actions)]
     ready = [i for i in unfinished if protocol.ready(state, groups[i][1][done[i]])]

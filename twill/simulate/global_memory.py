@@ -37,11 +37,13 @@ class Memory:
         return have
 
     def _reaching(self, argument: str, offsets: Array) -> Array:
-        """The memory of an argument, with all of these elements. Raises TwillError for one before its beginning or too far behind it."""
+        """The memory of an argument, with all of these elements. Raises TwillError for one before its
+        beginning or too far behind it."""
         least, most = int(offsets.min()), int(offsets.max())
         if least < 0 or most >= MOST:
             raise TwillError(
-                f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does not have",
+                f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does"
+                " not have",
                 help="give other scalar arguments (--arg) or another program (--pid)",
             )
         return self.array(argument, most + 1)
@@ -49,7 +51,9 @@ class Memory:
     def _fresh(self, argument: str, chunk: int) -> Array:
         random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk))
         name = self.types[argument]
-        values: Any = random.integers(0, 3, _CHUNK) if name.startswith("i") else random.standard_normal(_CHUNK)
+        values: Any = (
+            random.integers(0, 3, _CHUNK) if name.startswith("i") else random.standard_normal(_CHUNK)
+        )
         return rounded(values, name)
 
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
@@ -61,7 +65,9 @@ class Memory:
         array = self._reaching(pointers.argument, flat[valid])
         return np.where(valid, array[np.where(valid, flat, 0)], np.asarray(other, array.dtype))
 
-    def write(self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False) -> None:
+    def write(
+        self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False
+    ) -> None:
         """Store, or add to, the elements at `offsets` where `mask` holds."""
         flat = np.asarray(offsets, np.int64)
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)

@@ -18,15 +18,22 @@ from twill.simulate.operations import evaluate
 class Scope(dict[int, Any]):
     """Values by id; constants and descriptors are made at their first use."""
 
-    def __init__(self, ops: Mapping[int, Op], arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]) -> None:
+    def __init__(
+        self, ops: Mapping[int, Op], arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]
+    ) -> None:
         super().__init__(arguments)
         self._ops, self._memory, self._program = ops, memory, program
         self._makers = {result.id: op for op in ops.values() if implicit(op) for result in op.results}
 
     def __missing__(self, value: int) -> Any:
         if value not in self._makers:
-            maker = next((op for op in self._ops.values() if any(result.id == value for result in op.results)), None)
-            raise TwillError(f"a value of {maker.name if maker else 'an argument'} is read before it is computed", maker and maker.location)
+            maker = next(
+                (op for op in self._ops.values() if any(result.id == value for result in op.results)), None
+            )
+            raise TwillError(
+                f"a value of {maker.name if maker else 'an argument'} is read before it is computed",
+                maker and maker.location,
+            )
         op = self._makers[value]
         operands = [self._operand(operand) for operand in op.operands]
         self[value] = evaluate(op, operands, self._memory, self._program)[0]
@@ -37,10 +44,14 @@ class Scope(dict[int, Any]):
         if value.id in self or value.id in self._makers or value.producer is None:
             return self[value.id]
         op = self._ops[value.producer]
-        return evaluate(op, [self._operand(operand) for operand in op.operands], self._memory, self._program)[0]
+        return evaluate(op, [self._operand(operand) for operand in op.operands], self._memory, self._program)[
+            0
+        ]
 
 
-def interpret(function: Function, arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]) -> None:
+def interpret(
+    function: Function, arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]
+) -> None:
     """Execute one program of the grid. `arguments` by value id; `program` has `pid.x`, `grid.x` and so on.
 
     Raises TwillError for an operation that is not known.
@@ -75,10 +86,14 @@ def execute(op: Op, values: Scope, memory: Memory, program: Mapping[str, int]) -
     values.update(zip((result.id for result in op.results), results, strict=True))
 
 
-def _for(op: Op, operands: Sequence[Any], values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Any]:
+def _for(
+    op: Op, operands: Sequence[Any], values: Scope, memory: Memory, program: Mapping[str, int]
+) -> Sequence[Any]:
     lower, upper, step, *carried = operands
     body = op.regions[0].blocks[0]
     for index in range(int(lower), int(upper), int(step)):
-        values.update(zip((arg.id for arg in body.args), [np.asarray(index, lower.dtype), *carried], strict=True))
+        values.update(
+            zip((arg.id for arg in body.args), [np.asarray(index, lower.dtype), *carried], strict=True)
+        )
         carried = list(block(body, values, memory, program))
     return carried

@@ -94,8 +94,8 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
 
 
 def _synchronous(program: Program, group: int, state: _Group, action: Action) -> None:
-    """A statement that reads and writes at once: its operands are there (a move before the first assignment moves a value
-    that is never read), and no MMA in flight uses its registers."""
+    """A statement that reads and writes at once: its operands are there (a move before the first assignment
+    moves a value that is never read), and no MMA in flight uses its registers."""
     statement, found = action.statement, effects(action.statement)
     what = _words(statement)
     if not isinstance(statement, SchedulingFence | Move):
@@ -111,7 +111,10 @@ def _synchronous(program: Program, group: int, state: _Group, action: Action) ->
             state.deferred.discard(_register(register))
         case StoreTile(buffer=buffer, waits=waits):
             if state.leaving and not waits:
-                raise HazardError(f"group {group} stages in {buffer} while a store may still read {sorted(state.leaving)[0]}")
+                raise HazardError(
+                    f"group {group} stages in {buffer} while a store may still read"
+                    f" {sorted(state.leaving)[0]}"
+                )
             _stage(program, group, state, buffer)
         case _:
             pass
@@ -152,14 +155,20 @@ def _read(group: int, state: _Group, action: Action, what: str, reads: Iterable[
     """Everything read is there: slots between ConsumerWait and ConsumerRelease, registers assigned."""
     for kind, name, number in _things(action, reads):
         if kind == "slot" and (name, number) not in state.acquired:
-            raise HazardError(f"group {group}: {what} reads tile {number} of {name} outside of its ConsumerWait and ConsumerRelease")
+            raise HazardError(
+                f"group {group}: {what} reads tile {number} of {name} outside of its ConsumerWait and"
+                " ConsumerRelease"
+            )
         if kind == "register" and (kind, name, number) not in state.assigned:
             raise HazardError(f"group {group}: {what} reads {name} (age {number}) before it is assigned")
 
 
 def _use(group: int, state: _Group, what: str, reads: Iterable[Thing], writes: Iterable[Thing]) -> None:
     """Registers are not touched while an MMA uses them."""
-    written, read = {flight.writes for flight in state.in_flight}, {thing for flight in state.in_flight for thing in flight.reads}
+    written, read = (
+        {flight.writes for flight in state.in_flight},
+        {thing for flight in state.in_flight for thing in flight.reads},
+    )
     for thing in reads:
         if thing in written:
             raise HazardError(f"group {group}: {what} reads {thing[1]}, which an MMA in flight writes")
@@ -171,7 +180,9 @@ def _use(group: int, state: _Group, what: str, reads: Iterable[Thing], writes: I
 def _defer(group: int, state: _Group, action: Action, compute: Compute) -> None:
     """What is computed from a deferred reduction is deferred too, and is not read outside of the loop before
     it is finalized."""
-    deferred = compute.deferred or any(thing in state.deferred for thing in _things(action, effects(compute).reads))
+    deferred = compute.deferred or any(
+        thing in state.deferred for thing in _things(action, effects(compute).reads)
+    )
     if deferred and action.loop is None:
         raise HazardError(f"group {group}: {compute.node} reads a reduction that is not finalized")
     for write in compute.writes:
@@ -180,14 +191,19 @@ def _defer(group: int, state: _Group, action: Action, compute: Compute) -> None:
 
 def _issue(program: Program, group: int, state: _Group, action: Action, issue: MmaIssue) -> None:
     accumulator = _thing(action, issue.accumulator)
-    first = issue.accumulate == "never" or (issue.accumulate == "not_first" and action.iteration(issue.at.iteration) == 0)
+    first = issue.accumulate == "never" or (
+        issue.accumulate == "not_first" and action.iteration(issue.at.iteration) == 0
+    )
     operands = [read.location for read in issue.reads if read.location != issue.accumulator]
     _read(group, state, action, issue.node, operands)
     _, k = shape_of(program.op(issue.ops[-1]).operands[0].type)
     if not first and accumulator not in state.assigned:
         raise HazardError(f"group {group}: {issue.node} adds to {accumulator[1]} before it is assigned")
     if state.parts.get(issue.node, 0) != issue.begin:
-        raise HazardError(f"group {group}: {issue.node} is issued from {issue.begin}, but it has come to {state.parts.get(issue.node, 0)}")
+        raise HazardError(
+            f"group {group}: {issue.node} is issued from {issue.begin}, but it has come to"
+            f" {state.parts.get(issue.node, 0)}"
+        )
     things = _things(action, operands)
     for flight in state.in_flight:
         if flight.writes in things or accumulator in flight.reads:
@@ -200,10 +216,14 @@ def _issue(program: Program, group: int, state: _Group, action: Action, issue: M
 def _consumer_release(program: Program, group: int, state: _Group, channel: str, number: int) -> None:
     for flight in state.in_flight:
         if ("slot", channel, number) in flight.reads:
-            raise HazardError(f"group {group} releases tile {number} of {channel} while {flight.node} reads it")
+            raise HazardError(
+                f"group {group} releases tile {number} of {channel} while {flight.node} reads it"
+            )
     for buffer in program.buffers:
         if buffer.overlays == channel and buffer.id in state.leaving:
-            raise HazardError(f"group {group} releases {channel} while a store reads {buffer.id}, which lies in it")
+            raise HazardError(
+                f"group {group} releases {channel} while a store reads {buffer.id}, which lies in it"
+            )
     state.acquired.pop((channel, number), None)
 
 

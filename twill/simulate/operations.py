@@ -1,7 +1,8 @@
-"""TTGIR operations executed by their rows in the table of operations: the one place that both the direct execution and the warp programs
-use.
+"""TTGIR operations executed by their rows in the table of operations: the one place that both the direct
+execution and the warp programs use.
 
-Takes an operation with the values of its operands; gives the values of its results, as `twill.ops.row.Values` has them.
+Takes an operation with the values of its operands; gives the values of its results, as `twill.ops.row.Values`
+has them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,9 @@ class Surroundings:
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
         return self.memory.read(pointers, offsets, mask, other)
 
-    def write(self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False) -> None:
+    def write(
+        self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False
+    ) -> None:
         self.memory.write(pointers, offsets, values, mask, add=add)
 
 

@@ -38,5 +38,8 @@ def paces(loops: Sequence[Scheduled]) -> Paces:
     for one in loops:
         if one.problem.resolution.cycles_per_unit == 1.0:
             idle, busy = extremes(one.graph, one.machine)
-            found |= {(one.loop.op.index, op.id): Pace(held(op), held(busy.operation(op.id))) for op in idle.operations}
+            found |= {
+                (one.loop.op.index, op.id): Pace(held(op), held(busy.operation(op.id)))
+                for op in idle.operations
+            }
     return found

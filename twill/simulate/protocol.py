@@ -25,7 +25,8 @@ from twill.simulate.actions import Action
 
 
 class HazardError(TwillError):
-    """A warp program does what it must not; the message says what, where and in which iteration. That is a defect of the generator."""
+    """A warp program does what it must not; the message says what, where and in which iteration. That is a
+    defect of the generator."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, help="this is a defect in Twill: please report it with the TTGIR")
@@ -69,7 +70,9 @@ class Protocol:
 
     def concerns(self, action: Action) -> bool:
         """Whether an action waits for, or changes, what groups share."""
-        return effects(action.statement).shared and not (isinstance(action.statement, ConsumerRelease) and action.number < 0)
+        return effects(action.statement).shared and not (
+            isinstance(action.statement, ConsumerRelease) and action.number < 0
+        )
 
     def ready(self, state: State, action: Action) -> bool:
         """Whether an action need not wait."""
@@ -113,12 +116,19 @@ class Protocol:
         position = self.channels[name][0]
         held = state.holds[position][slot]
         full, arrived, empty, readers = slots[slot]
-        unread = sorted(set(channel.consumers) - arrived) if held >= 0 and empty * channel.depth <= held else []
+        unread = (
+            sorted(set(channel.consumers) - arrived) if held >= 0 and empty * channel.depth <= held else []
+        )
         if unread or readers:
             who = ", ".join(map(str, sorted({*unread, *readers})))
-            raise HazardError(f"group {group} overwrites tile {held} of {name} with tile {number} before group {who} has consumed it")
+            raise HazardError(
+                f"group {group} overwrites tile {held} of {name} with tile {number} before group {who} has"
+                " consumed it"
+            )
         if held >= 0 and number != held + channel.depth:
-            raise HazardError(f"group {group} fills {name} with tile {number} where tile {held + channel.depth} belongs")
+            raise HazardError(
+                f"group {group} fills {name} with tile {number} where tile {held + channel.depth} belongs"
+            )
         return self._changed(state, position, slot, (full + 1, arrived, empty, readers), number)
 
     def _consumer_wait(self, state: State, group: int, name: str, action: Action) -> State:
@@ -127,10 +137,15 @@ class Protocol:
         held = state.holds[position][slot]
         if held != number:
             what = "nothing" if held < 0 else f"tile {held}"
-            raise HazardError(f"group {group} acquires tile {number} of {name}, but the slot holds {what}: read before its write")
+            raise HazardError(
+                f"group {group} acquires tile {number} of {name}, but the slot holds {what}: read before its"
+                " write"
+            )
         full, arrived, empty, readers = slots[slot]
         if group in readers or group in arrived or group not in channel.consumers:
-            raise HazardError(f"group {group} acquires tile {number} of {name} twice, or is no consumer of it")
+            raise HazardError(
+                f"group {group} acquires tile {number} of {name} twice, or is no consumer of it"
+            )
         return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
 
     def _consumer_release(self, state: State, group: int, name: str, action: Action) -> State:
@@ -145,7 +160,12 @@ class Protocol:
         return self._changed(state, position, slot, (full, arrived, empty, readers - {group}), number)
 
     def _changed(
-        self, state: State, position: int, slot: int, changed: tuple[int, frozenset[int], int, frozenset[int]], held: int
+        self,
+        state: State,
+        position: int,
+        slot: int,
+        changed: tuple[int, frozenset[int], int, frozenset[int]],
+        held: int,
     ) -> State:
         slots, holds = list(state.slots), list(state.holds)
         slots[position] = (*slots[position][:slot], changed, *slots[position][slot + 1 :])
@@ -154,4 +174,6 @@ class Protocol:
 
     def _signal(self, state: State, name: str, value: bool) -> State:
         position = self.orders[name][0]
-        return State(state.slots, state.holds, (*state.signals[:position], value, *state.signals[position + 1 :]))
+        return State(
+            state.slots, state.holds, (*state.signals[:position], value, *state.signals[position + 1 :])
+        )

@@ -32,7 +32,11 @@ def steady(events: Sequence[Event], loop: int, trips: int) -> Steady:
     first, last = trips // 2, trips - trips // 4
     own = [event for event in events if event.loop == loop]
     marker = _marker(own)
-    starts = {event.iteration: event.begin for event in reversed(own) if event.name == marker and event.track.startswith("group")}
+    starts = {
+        event.iteration: event.begin
+        for event in reversed(own)
+        if event.name == marker and event.track.startswith("group")
+    }
     begin, end = starts[first], starts[last]
     inside = [event for event in own if begin <= event.begin < end]
     count, units = last - first, [event for event in inside if not event.track.startswith("group")]
@@ -67,9 +71,15 @@ def lines(name: str, found: Steady, interval: int) -> list[str]:
     text = [f"{name}: {found.interval:.0f} cycles per iteration, {off:+.1f}% of the schedule's {interval}"]
     text.append("  units  " + ", ".join(f"{unit} {part:.0%}" for unit, part in found.busy.items()))
     for group in sorted({group for group, _ in found.waits}):
-        mine = sorted(((cycles, place) for (whose, place), cycles in found.waits.items() if whose == group), reverse=True)
+        mine = sorted(
+            ((cycles, place) for (whose, place), cycles in found.waits.items() if whose == group),
+            reverse=True,
+        )
         places = ", ".join(f"{cycles:.0f} {place}" for cycles, place in mine)
-        text.append(f"  {group} waits {sum(cycles for cycles, _ in mine):.0f} cycles of {found.interval:.0f}: {places}")
+        text.append(
+            f"  {group} waits {sum(cycles for cycles, _ in mine):.0f} cycles of {found.interval:.0f}:"
+            f" {places}"
+        )
     return text
 
 
@@ -78,7 +88,8 @@ def trace(events: Sequence[Event]) -> str:
     tracks = sorted({event.track for event in events})
     places = {track: (1 if track.startswith("group") else 2, i + 1) for i, track in enumerate(tracks)}
     found: list[dict[str, object]] = [
-        {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for pid, name in ((1, "warp groups"), (2, "units"))
+        {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
+        for pid, name in ((1, "warp groups"), (2, "units"))
     ]
     for track, (pid, tid) in places.items():
         found.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": track}})
@@ -86,5 +97,17 @@ def trace(events: Sequence[Event]) -> str:
         pid, tid = places[event.track]
         args = {"iteration": event.iteration, "waited": round(event.waited, 1)}
         duration = round(event.end - event.begin, 1)
-        found.append({"name": event.name, "ph": "X", "ts": round(event.begin, 1), "dur": duration, "pid": pid, "tid": tid, "args": args})
-    return json.dumps({"traceEvents": found, "displayTimeUnit": "ns"}, indent=None, separators=(",", ":")) + "\n"
+        found.append(
+            {
+                "name": event.name,
+                "ph": "X",
+                "ts": round(event.begin, 1),
+                "dur": duration,
+                "pid": pid,
+                "tid": tid,
+                "args": args,
+            }
+        )
+    return (
+        json.dumps({"traceEvents": found, "displayTimeUnit": "ns"}, indent=None, separators=(",", ":")) + "\n"
+    )

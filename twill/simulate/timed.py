@@ -69,7 +69,9 @@ class Costs:
         """What a machine file says; 0 for what it lacks."""
         mma, load, handover = machine.cost(DOT), machine.cost(LOAD), machine.handover
         launch, ahead = (mma.issue, mma.queue or 0) if mma else (0, 0)
-        return Costs(handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead)
+        return Costs(
+            handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,10 @@ class _Model:
         return _Model(
             Protocol.of(program),
             {one.loop.op.index: one.problem for one in loops},
-            {one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit for one in loops},
+            {
+                one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit
+                for one in loops
+            },
             costs,
             paces,
             {op.index: shape_of(op.operands[0].type)[-1] for op in mmas},
@@ -183,14 +188,18 @@ class _Clock:
     state: State
     units: _Units = field(default_factory=_Units)
     barriers: _Barriers = field(default_factory=_Barriers)
-    ended: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict[tuple[int | None, str, int, int], float])
+    ended: dict[tuple[int | None, str, int, int], float] = field(
+        default_factory=dict[tuple[int | None, str, int, int], float]
+    )
     """By loop, operation, iteration and warpgroup."""
     passed: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     """How many of a group's warpgroups have executed its action of that number."""
     events: list[Event] = field(default_factory=list[Event])
 
 
-def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None) -> tuple[Event, ...]:
+def simulate(
+    program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None
+) -> tuple[Event, ...]:
     """Every statement of the loops with its time, by time. Raises HazardError where the program stands
     still."""
     model = _Model.of(program, loops, costs, paces or {})
@@ -198,7 +207,9 @@ def simulate(program: Program, loops: Sequence[Scheduled], counts: Counts, costs
     groups = list[_Group]()
     for warps in program.groups:
         members = max(1, warps.warps // WARPGROUP)
-        groups += [_Group(warps.id, member, members, list(unfold(warps.body, counts))) for member in range(members)]
+        groups += [
+            _Group(warps.id, member, members, list(unfold(warps.body, counts))) for member in range(members)
+        ]
     _run(clock, groups)
     return tuple(sorted(clock.events, key=lambda event: (event.begin, event.track)))
 
@@ -226,7 +237,9 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
             heapq.heappush(queue, (groups[j].now, j))
         parked.clear()
     if parked:
-        waits = "; ".join(f"{groups[i].track} at {describe(groups[i].actions[groups[i].done])}" for i in sorted(parked))
+        waits = "; ".join(
+            f"{groups[i].track} at {describe(groups[i].actions[groups[i].done])}" for i in sorted(parked)
+        )
         raise HazardError(f"deadlock: {waits}")
 
 
@@ -234,7 +247,11 @@ def _pass(clock: _Clock, group: _Group, action: Action) -> None:
     """On to the next statement. A group acquires with its first warpgroup, and releases with its last."""
     before = clock.passed[group.id, group.done]
     clock.passed[group.id, group.done] += 1
-    deciding = before == 0 if isinstance(action.statement, ConsumerWait | OrderBarrierWait) else before == group.members - 1
+    deciding = (
+        before == 0
+        if isinstance(action.statement, ConsumerWait | OrderBarrierWait)
+        else before == group.members - 1
+    )
     if deciding and clock.model.protocol.concerns(action):
         clock.state = clock.model.protocol.after(clock.state, group.id, action)
     group.done += 1
@@ -258,7 +275,10 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
                 return False
             _producer_load(clock, group, action, name)
         case ConsumerWait(channel=name, at=at):
-            group.now = max(group.now + costs.poll, clock.barriers.full[name, action.sequence(name, at.iteration)] + costs.barrier)
+            group.now = max(
+                group.now + costs.poll,
+                clock.barriers.full[name, action.sequence(name, at.iteration)] + costs.barrier,
+            )
             _note(clock, group, action, f"consumer_wait {name}", came, at.cycle)
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
@@ -282,7 +302,9 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
 def _note(clock: _Clock, group: _Group, action: Action, name: str, came: float, cycle: int | None) -> None:
     """The time that a group stood still at a wait."""
     if group.now > came and cycle is not None:
-        clock.events.append(Event(group.track, name, came, group.now, action.number, group.now - came, action.loop))
+        clock.events.append(
+            Event(group.track, name, came, group.now, action.number, group.now - came, action.loop)
+        )
 
 
 def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
@@ -291,7 +313,10 @@ def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     number = action.sequence(name, when.iteration)
     depth = clock.model.protocol.channels[name][1].depth
     if number >= depth:
-        group.now = max(came + clock.model.costs.poll, clock.barriers.empty[name, number - depth] + clock.model.costs.barrier)
+        group.now = max(
+            came + clock.model.costs.poll,
+            clock.barriers.empty[name, number - depth] + clock.model.costs.barrier,
+        )
     _note(clock, group, action, f"producer_acquire {name}", came, when.cycle)
 
 
@@ -311,7 +336,7 @@ def _producer_load(clock: _Clock, group: _Group, action: Action, name: str) -> N
     clock.barriers.full[name, number] = max(arrival, clock.barriers.full.get((name, number), 0.0))
 
 
-# --- units --------------------------------------------------------------------------------------------------------------
+# --- units ------------------------------------------------------------------------------------------------
 
 
 def _shared(clock: _Clock, action: Action, op: Operation, ready: float, part: float = 1.0) -> float:
@@ -320,9 +345,14 @@ def _shared(clock: _Clock, action: Action, op: Operation, ready: float, part: fl
     problem, scale = clock.model.problems[action.loop], clock.model.scale(action)
     shared = {unit.name: unit.capacity for unit in problem.units if unit.aggregate}
     taken = [r for r in op.reservations if r.unit in shared]
-    begin = max([ready, *(clock.units.free.get(r.unit, 0.0) - clock.model.intervals[action.loop] for r in taken)])
+    begin = max(
+        [ready, *(clock.units.free.get(r.unit, 0.0) - clock.model.intervals[action.loop] for r in taken)]
+    )
     for r in taken:
-        clock.units.free[r.unit] = max(clock.units.free.get(r.unit, 0.0), begin) + r.cycles * scale * part * r.amount / shared[r.unit]
+        clock.units.free[r.unit] = (
+            max(clock.units.free.get(r.unit, 0.0), begin)
+            + r.cycles * scale * part * r.amount / shared[r.unit]
+        )
     return begin
 
 
@@ -332,7 +362,9 @@ def _exclusive(clock: _Clock, action: Action, op: Operation) -> list[str]:
     return [r.unit for r in op.reservations if r.unit not in shared and r.cycles]
 
 
-def _take(clock: _Clock, action: Action, unit: str, node: str, begin: float, end: float, iteration: int) -> None:
+def _take(
+    clock: _Clock, action: Action, unit: str, node: str, begin: float, end: float, iteration: int
+) -> None:
     """A unit works; steps of one operation that follow each other are one event."""
     clock.units.free[unit] = end
     last = clock.events[clock.units.latest[unit]] if unit in clock.units.latest else None
@@ -347,20 +379,40 @@ def _tensor_works(clock: _Clock, time: float) -> bool:
     return any(begin <= time < end for begin, end in reversed(clock.units.mmas[-8:]))
 
 
-# --- operations -----------------------------------------------------------------------------------------------------------
+# --- operations -------------------------------------------------------------------------------------------
 
 
 def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
     problem = clock.model.problems[action.loop]
-    op, scale, fraction = problem.operation(node), clock.model.scale(action), _part(action.statement) / group.members
+    op, scale, fraction = (
+        problem.operation(node),
+        clock.model.scale(action),
+        _part(action.statement) / group.members,
+    )
     iteration = action.number
     if group.left == 1.0:
         came = group.now
-        group.now = _shared(clock, action, op, max([came, *_operands(clock, group, action, problem, node, iteration)]), fraction)
+        group.now = _shared(
+            clock,
+            action,
+            op,
+            max([came, *_operands(clock, group, action, problem, node, iteration)]),
+            fraction,
+        )
         group.began = group.now
         if group.now > came:
-            clock.events.append(Event(group.track, f"operands of {node}", came, group.now, iteration, group.now - came, action.loop))
+            clock.events.append(
+                Event(
+                    group.track,
+                    f"operands of {node}",
+                    came,
+                    group.now,
+                    iteration,
+                    group.now - came,
+                    action.loop,
+                )
+            )
     pace = _pace(clock, action, node)
     units = _exclusive(clock, action, op)
     begin = max([group.now, *(clock.units.free.get(unit, 0.0) for unit in units)])
@@ -389,26 +441,40 @@ def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) ->
     problem, came = clock.model.problems.get(action.loop), group.now
     if problem is None:
         return
-    op, scale, iteration = problem.operation(statement.node), clock.model.scale(action), action.iteration(statement.at.iteration)
+    op, scale, iteration = (
+        problem.operation(statement.node),
+        clock.model.scale(action),
+        action.iteration(statement.at.iteration),
+    )
     part = (statement.end - statement.begin) / clock.model.k[statement.ops[-1]] / group.members
     ready = max([came, *_operands(clock, group, action, problem, statement.node, iteration)])
     units = _exclusive(clock, action, op)
-    begin = max([_shared(clock, action, op, ready, part), *(clock.units.free.get(unit, 0.0) for unit in units)])
+    begin = max(
+        [_shared(clock, action, op, ready, part), *(clock.units.free.get(unit, 0.0) for unit in units)]
+    )
     taken = max((r.cycles for r in op.reservations if r.unit in units), default=0) * scale
     for unit in units:
         _take(clock, action, unit, statement.node, begin, begin + taken * part, iteration)
     clock.units.mmas.append((begin, begin + taken * part))
     group.in_flight.append(begin + taken * part + op.latency * scale - taken)
     group.now = max(ready + clock.model.costs.launch, begin + taken * part - clock.model.costs.ahead)
-    clock.events.append(Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop))
+    clock.events.append(
+        Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop)
+    )
 
 
-def _operands(clock: _Clock, group: _Group, action: Action, problem: Problem, node: str, iteration: int) -> list[float]:
+def _operands(
+    clock: _Clock, group: _Group, action: Action, problem: Problem, node: str, iteration: int
+) -> list[float]:
     """When what an operation reads from its own warpgroup's registers is there; MMAs are waited for by
     statements."""
     scale, found = problem.resolution.cycles_per_unit, list[float]()
     for edge in problem.edges:
-        ended = clock.ended.get((action.loop, edge.src, iteration - edge.distance, group.member)) if edge.dst == node else None
+        ended = (
+            clock.ended.get((action.loop, edge.src, iteration - edge.distance, group.member))
+            if edge.dst == node
+            else None
+        )
         if ended is not None and (left := edge.delay - held(problem.operation(edge.src)).issue) > 0:
             found.append(ended + left * scale)
     return found

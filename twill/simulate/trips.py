@@ -32,7 +32,10 @@ def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: 
     if not inside:
         return len(iterations)
     induction = loop.regions[0].blocks[0].args[0].id
-    return sum(_trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program) for iteration in iterations)
+    return sum(
+        _trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program)
+        for iteration in iterations
+    )
 
 
 def _value(ops: Mapping[int, Op], value: Value, values: Values, program: Mapping[str, int], loop: Op) -> Any:
@@ -41,4 +44,6 @@ def _value(ops: Mapping[int, Op], value: Value, values: Values, program: Mapping
     if value.producer is None or ops[value.producer].regions:
         raise TwillError("the trip count of this loop is not known from the arguments alone", loop.location)
     op = ops[value.producer]
-    return evaluate(op, [_value(ops, operand, values, program, loop) for operand in op.operands], Memory({}), program)[value.position]
+    return evaluate(
+        op, [_value(ops, operand, values, program, loop) for operand in op.operands], Memory({}), program
+    )[value.position]

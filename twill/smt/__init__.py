@@ -1,1 +1,2 @@
-"""Joint software pipelining and warp specialization: engines that decide one interval each, and the search over intervals."""
+"""Joint software pipelining and warp specialization: engines that decide one interval each, and the search
+over intervals."""

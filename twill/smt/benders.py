@@ -1,10 +1,11 @@
 # pyright: basic
 """Partition first, then times: logic-based Benders decomposition (Hooker, Ottosson 2003).
 
-The master problem is the boolean formulation with times rounded down (`twill.smt.coarse` says why that loses no schedule) and memories
-without addresses: SAT proposes a partition that it allows. The subproblem is the exact one under that partition, which CP-SAT decides
-fast, because who waits for whom is known. Where it fails, a small set of operations in conflict (`twill.smt.conflict`) is excluded from
-these groups, and its images under the loop's symmetries too, until a partition works or none is left.
+The master problem is the boolean formulation with times rounded down (`twill.smt.coarse` says why that loses
+no schedule) and memories without addresses: SAT proposes a partition that it allows. The subproblem is the
+exact one under that partition, which CP-SAT decides fast, because who waits for whom is known. Where it
+fails, a small set of operations in conflict (`twill.smt.conflict`) is excluded from these groups, and its
+images under the loop's symmetries too, until a partition works or none is left.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,8 @@ from twill.smt.partitions import Labels, under
 from twill.smt.symmetry import mirrors
 
 UNITS = 144
-"""Units of time per interval, about, of the master problem: coarser ones propose partitions that fail, finer ones take longer."""
+"""Units of time per interval, about, of the master problem: coarser ones propose partitions that fail, finer
+ones take longer."""
 
 EFFORT = 2.0
 """Deterministic seconds for the times under one partition."""
@@ -35,7 +37,8 @@ PATIENCE = 12
 """Partitions, more than which seldom fail: then conflicts are analysed."""
 
 CONFLICT_EFFORT = 0.05
-"""Deterministic seconds, per iteration in flight, for a test of a set of operations: most refutations are soon found."""
+"""Deterministic seconds, per iteration in flight, for a test of a set of operations: most refutations are
+soon found."""
 
 
 MODEL_WORK = 0.05
@@ -60,13 +63,15 @@ def decide(
 ) -> Outcome:
     """The outcome at one interval, for monotone problems.
 
-    `step` is what times of the master problem are multiples of, `patience` how many partitions may fail before their conflicts are
-    analysed. `Refuted` where the master problem ran out of partitions, each refuted on exact times; `Unknown` where CP-SAT left one
-    undecided or the budget of work ran out.
+    `step` is what times of the master problem are multiples of, `patience` how many partitions may fail
+    before their conflicts are analysed. `Refuted` where the master problem ran out of partitions, each
+    refuted on exact times; `Unknown` where CP-SAT left one undecided or the budget of work ran out.
     """
     meter = _Meter(float("inf") if work is None else work)
     try:
-        master = _Master.of(problem, interval, in_flight, joint, max(1, interval // UNITS) if step is None else step)
+        master = _Master.of(
+            problem, interval, in_flight, joint, max(1, interval // UNITS) if step is None else step
+        )
     except boolean.TooLargeError:
         return Unknown("size")
     if master is None:
@@ -90,7 +95,9 @@ def _partition_by_partition(master: "_Master", exact: "_Exact", in_flight: int, 
         failed += 1
         undecided |= not probe.refuted
         analysed = exact.joint and failed > patience and probe.refuted
-        master.exclude(labels, exact.conflict(labels, in_flight) if analysed else conflict.groupable(exact.problem))
+        master.exclude(
+            labels, exact.conflict(labels, in_flight) if analysed else conflict.groupable(exact.problem)
+        )
     return Unknown()
 
 
@@ -119,21 +126,29 @@ class _Exact:
         return few if few.solution or in_flight <= FEW else self._under(labels, in_flight)
 
     def conflict(self, labels: Labels, in_flight: int) -> list[int]:
-        """Few operations whose groups exclude a schedule: for few iterations in flight, which is decided soon, then those and as many
-        more as it takes for all."""
+        """Few operations whose groups exclude a schedule: for few iterations in flight, which is decided
+        soon, then those and as many more as it takes for all."""
         everyone = conflict.groupable(self.problem)
         ops = conflict.fewer(everyone, lambda kept: self._refuted(labels, kept, min(FEW, in_flight)))
-        return conflict.more(self.problem, ops, lambda kept: self._refuted(labels, kept, in_flight)) if in_flight > FEW else ops
+        return (
+            conflict.more(self.problem, ops, lambda kept: self._refuted(labels, kept, in_flight))
+            if in_flight > FEW
+            else ops
+        )
 
     def _under(self, labels: Labels, in_flight: int) -> Probe:
         return self._probe(under(self.problem, labels), in_flight, EFFORT)
 
     def _refuted(self, labels: Labels, kept: Sequence[int], in_flight: int) -> bool:
-        return self._probe(conflict.loose(self.problem, labels, kept), in_flight, CONFLICT_EFFORT * in_flight).refuted
+        return self._probe(
+            conflict.loose(self.problem, labels, kept), in_flight, CONFLICT_EFFORT * in_flight
+        ).refuted
 
     def _probe(self, problem: Problem, in_flight: int, work: float) -> Probe:
         budget = Budget(FOREVER, max(0.0, min(work, self.meter.left)))
-        probe = cpsat.attempt(problem, self.interval, in_flight, joint=self.joint, budget=budget, tactics=FINDING)
+        probe = cpsat.attempt(
+            problem, self.interval, in_flight, joint=self.joint, budget=budget, tactics=FINDING
+        )
         self.meter.spend(probe.work + MODEL_WORK)
         return probe
 
@@ -149,10 +164,14 @@ class _Master:
     random: Random = field(default_factory=lambda: Random(1))
 
     @classmethod
-    def of(cls, problem: Problem, interval: Time, in_flight: int, joint: bool, step: Time) -> "_Master | None":
+    def of(
+        cls, problem: Problem, interval: Time, in_flight: int, joint: bool, step: Time
+    ) -> "_Master | None":
         """None where the dependences alone exclude any schedule."""
         rounded = rounded_down(problem, step)
-        model = boolean.formulate(rounded, -(-interval // step), in_flight, joint=joint, addressed=False, grace=1)
+        model = boolean.formulate(
+            rounded, -(-interval // step), in_flight, joint=joint, addressed=False, grace=1
+        )
         if model is None:
             return None
         for a, b in combinations(range(len(problem.operations)), 2):
@@ -166,15 +185,22 @@ class _Master:
     def partition(self, meter: _Meter) -> Labels | Refuted | Unknown:
         """The groups of one more schedule in coarse time; `Refuted` where there is none.
 
-        The solver starts from other random groups each time: left alone it proposes the last partition again with one operation moved.
+        The solver starts from other random groups each time: left alone it proposes the last partition again
+        with one operation moved.
         """
         member = self.model.groups.member
         guess = [(row, self.random.randrange(len(row))) for row in member if row]
         self.solver.set_phases([x if g == chosen else -x for row, chosen in guess for g, x in enumerate(row)])
         before = self._conflicts()
-        found = sat.solve_within(self.solver, None if meter.left == float("inf") else int(meter.left * sat.CONFLICTS))
+        found = sat.solve_within(
+            self.solver, None if meter.left == float("inf") else int(meter.left * sat.CONFLICTS)
+        )
         meter.spend((self._conflicts() - before) / sat.CONFLICTS)
-        return found if found is not None else tuple(self.model.groups.read(sat.truth(self.solver, self.variables)))
+        return (
+            found
+            if found is not None
+            else tuple(self.model.groups.read(sat.truth(self.solver, self.variables)))
+        )
 
     def _conflicts(self) -> int:
         return (self.solver.accum_stats() or {}).get("conflicts", 0)
@@ -186,8 +212,12 @@ class _Master:
             for op in ops:
                 parts.setdefault(labels[op], []).append(image[op])
             heads = [members[0] for members in parts.values()]
-            joined = [-self.model.groups.same(a, b) for members in parts.values() for a, b in pairwise(members)]
-            self.solver.add_clause([*joined, *(self.model.groups.same(a, b) for a, b in combinations(heads, 2))])
+            joined = [
+                -self.model.groups.same(a, b) for members in parts.values() for a, b in pairwise(members)
+            ]
+            self.solver.add_clause(
+                [*joined, *(self.model.groups.same(a, b) for a, b in combinations(heads, 2))]
+            )
 
 
 attempt = isolated("benders", decide)

@@ -1,7 +1,8 @@
 """What alone keeps the interval above its bound, proven: a memory, or the registers, in numbers.
 
-Takes projections that refuted an interval (`twill.smt.relax`); each speaks of one resource. Given more and more of it, until the projection
-allows the bound, it says how much the bound needs at least: less is refuted for every schedule, whatever the rest.
+Takes projections that refuted an interval (`twill.smt.relax`); each speaks of one resource. Given more and
+more of it, until the projection allows the bound, it says how much the bound needs at least: less is refuted
+for every schedule, whatever the rest.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from twill.ir.schedule import Reason
 from twill.smt.relax import Projection
 
 Refuted = Callable[[Problem, Time, int], bool]
-"""Whether a problem is proven, in a share of work, to have no schedule of so many iterations in flight at an interval."""
+"""Whether a problem is proven, in a share of work, to have no schedule of so many iterations in flight at an
+interval."""
 
 STEPS = 32
 """The most steps of more that are tried."""
@@ -33,7 +35,9 @@ class Amount:
 
     def more(self, problem: Problem, steps: int) -> Problem:
         limits = problem.limits
-        return replace(problem, limits=replace(limits, **{self.field: self.has(limits) + steps * self.step(limits)}))
+        return replace(
+            problem, limits=replace(limits, **{self.field: self.has(limits) + steps * self.step(limits)})
+        )
 
 
 AMOUNTS = {
@@ -47,7 +51,8 @@ AMOUNTS = {
 
 
 def cause(projection: Projection, worst: Time, target: Time, in_flight: int, refuted: Refuted) -> Reason:
-    """Why `target` does not work with up to `in_flight` iterations in flight, of a projection that refutes all up to `worst`."""
+    """Why `target` does not work with up to `in_flight` iterations in flight, of a projection that refutes
+    all up to `worst`."""
     small = projection.at(target)
     limits = small.limits
     alone = f"alone excludes every interval up to {worst}"
@@ -55,7 +60,10 @@ def cause(projection: Projection, worst: Time, target: Time, in_flight: int, ref
         least = _least(small, target, amount, in_flight, refuted)
         if least:
             more = amount.has(amount.more(small, least).limits)
-            return Reason(projection.name, f"{alone}: {target} needs at least {more} {amount.text}, has {amount.has(limits)}")
+            return Reason(
+                projection.name,
+                f"{alone}: {target} needs at least {more} {amount.text}, has {amount.has(limits)}",
+            )
     has = " or ".join(f"the {amount.has(limits)} {amount.text}" for amount in AMOUNTS[projection.name])
     return Reason(projection.name, f"{alone}; a little more than {has} would not be enough for {target}")
 
@@ -70,7 +78,9 @@ def _least(small: Problem, target: Time, amount: Amount, in_flight: int, refuted
         low = 0
         while low + 1 < high:
             middle = (low + high) // 2
-            low, high = (middle, high) if refuted(amount.more(small, middle), target, flights) else (low, middle)
+            low, high = (
+                (middle, high) if refuted(amount.more(small, middle), target, flights) else (low, middle)
+            )
         return high
 
     few = min(FEW, in_flight)

@@ -1,8 +1,9 @@
 """Why a partition has no schedule: few operations whose groups alone exclude one.
 
-Takes a `Problem` and the labels of a partition without a schedule at some interval; gives the operations that matter. Of the others only
-the rules that hold in any group are kept: when they may start, which units they take, what they keep in the memories. So where no
-schedule is left, none has these operations in these groups, wherever the others are: one refutation speaks of thousands of partitions.
+Takes a `Problem` and the labels of a partition without a schedule at some interval; gives the operations that
+matter. Of the others only the rules that hold in any group are kept: when they may start, which units they
+take, what they keep in the memories. So where no schedule is left, none has these operations in these groups,
+wherever the others are: one refutation speaks of thousands of partitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ HOME = -1
 
 
 def fewer(ops: Sequence[int], refuted: Refuted) -> list[int]:
-    """What is left of `ops`, which are refuted, when halves, quarters, ... of them that are not needed are left out."""
+    """What is left of `ops`, which are refuted, when halves, quarters, ... of them that are not needed are
+    left out."""
     kept, size = list(ops), len(ops)
     while size > 1:
         size = -(-size // 2)
@@ -37,7 +39,8 @@ def fewer(ops: Sequence[int], refuted: Refuted) -> list[int]:
 
 
 def more(problem: Problem, ops: Sequence[int], refuted: Refuted) -> list[int]:
-    """`ops` and those nearest to them in the dependence graph, twice as many each time until they are refuted; all where none are."""
+    """`ops` and those nearest to them in the dependence graph, twice as many each time until they are
+    refuted; all where none are."""
     near = _by_distance(problem, ops)
     size = len(ops)
     while size < len(near) and not refuted(near[:size]):
@@ -60,15 +63,20 @@ def groupable(problem: Problem) -> list[int]:
 
 
 def loose(problem: Problem, labels: Labels, kept: Sequence[int]) -> Problem:
-    """A problem that every schedule solves in which the operations `kept` are grouped as in `labels`, wherever the others are.
+    """A problem that every schedule solves in which the operations `kept` are grouped as in `labels`,
+    wherever the others are.
 
-    The others are in a group of one warp of their own, which is free of charge: there they neither wait nor make others wait, and hold no
-    registers.
+    The others are in a group of one warp of their own, which is free of charge: there they neither wait nor
+    make others wait, and hold no registers.
     """
     known = {op.id for i, op in enumerate(problem.operations) if op.variable or i in kept}
-    mine = tuple(label if op.id in known else ELSEWHERE for op, label in zip(problem.operations, labels, strict=True))
+    mine = tuple(
+        label if op.id in known else ELSEWHERE for op, label in zip(problem.operations, labels, strict=True)
+    )
     limits = problem.limits
-    narrow = min(limits.narrow_registers, limits.register_base)  # a wide group of which little is kept may look narrow
+    narrow = min(
+        limits.narrow_registers, limits.register_base
+    )  # a wide group of which little is kept may look narrow
     relaxed = replace(
         problem,
         operations=tuple(op if op.id in known else _elsewhere(op) for op in problem.operations),
@@ -100,8 +108,11 @@ def _open(edge: Edge, known: set[str]) -> Edge:
 
 
 def _certain_waits(problem: Problem, known: set[str]) -> Sequence[Edge]:
-    """Who has a blocking edge from an operation elsewhere waits in any case: for the result in one group, at a barrier between two."""
-    inside = {edge.dst for edge in problem.edges if edge.blocking and edge.dst in known and edge.src not in known}
+    """Who has a blocking edge from an operation elsewhere waits in any case: for the result in one group, at
+    a barrier between two."""
+    inside = {
+        edge.dst for edge in problem.edges if edge.blocking and edge.dst in known and edge.src not in known
+    }
     return [Edge(op, op, 0, 1, blocking=True, kind="order") for op in sorted(inside)]
 
 

@@ -1,8 +1,10 @@
-"""Why the interval is above its lower bound: which constraint families stand in the way, as text with numbers.
+"""Why the interval is above its lower bound: which constraint families stand in the way, as text with
+numbers.
 
-Takes a finished `Result`; gives `Reason`s. A family is relaxed by changing the problem (more registers, no cross-group delay, ...), so that
-the same engines answer; a small set of families whose relaxation together lets the bound be reached is what causes the gap: every one
-of them is broken by the schedule found, and without it none was found in the share of work.
+Takes a finished `Result`; gives `Reason`s. A family is relaxed by changing the problem (more registers, no
+cross-group delay, ...), so that the same engines answer; a small set of families whose relaxation together
+lets the bound be reached is what causes the gap: every one of them is broken by the schedule found, and
+without it none was found in the share of work.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +33,8 @@ class Family:
     """Limits from little to much, where the family has an amount."""
 
     def sparing(self, problem: Problem, target: Time, decide: Decide) -> Solution | None:
-        """A schedule with as little of the family's amount as a bisection finds, so that the number in the text means something."""
+        """A schedule with as little of the family's amount as a bisection finds, so that the number in the
+        text means something."""
         choices, found = self.amounts(problem), None
         low, high = 0, len(choices)
         while low < high:
@@ -44,8 +47,8 @@ class Family:
 def explain(result: Result, target: Time, decide: Decide) -> tuple[Reason, ...]:
     """The families that keep `result` from reaching interval `target`, with what they need and have.
 
-    Empty where even all families lifted give nothing in the share of work: then dependences and units themselves are in the way, or
-    nothing can be said.
+    Empty where even all families lifted give nothing in the share of work: then dependences and units
+    themselves are in the way, or nothing can be said.
     """
     lifted = list(FAMILIES)
     found = decide(_lift(result.problem, lifted), target)
@@ -53,12 +56,20 @@ def explain(result: Result, target: Time, decide: Decide) -> tuple[Reason, ...]:
         return ()
     for family in FAMILIES:
         fewer = [other for other in lifted if other is not family]
-        again = decide(_lift(result.problem, fewer), target) if family.broken(_lift(result.problem, fewer), found) else found
+        again = (
+            decide(_lift(result.problem, fewer), target)
+            if family.broken(_lift(result.problem, fewer), found)
+            else found
+        )
         if again is not None:
             lifted, found = fewer, again
     for family in lifted:
         found = family.sparing(_without(result.problem, lifted, family), target, decide) or found
-    return tuple(Reason(f.name, f.needs(result.problem, found)) for f in lifted if f.broken(_without(result.problem, lifted, f), found))
+    return tuple(
+        Reason(f.name, f.needs(result.problem, found))
+        for f in lifted
+        if f.broken(_without(result.problem, lifted, f), found)
+    )
 
 
 def _without(problem: Problem, lifted: Sequence[Family], family: Family) -> Problem:
@@ -72,19 +83,25 @@ def _lift(problem: Problem, families: Sequence[Family]) -> Problem:
     return problem
 
 
-# --- what each family is ------------------------------------------------------------------------------------------------
+# --- what each family is ----------------------------------------------------------------------------------
 
 
 def _more_registers(problem: Problem) -> Problem:
-    return replace(problem, limits=replace(problem.limits, registers_per_thread=PLENTY, registers_total=PLENTY * 1024))
+    return replace(
+        problem, limits=replace(problem.limits, registers_per_thread=PLENTY, registers_total=PLENTY * 1024)
+    )
 
 
 def _more_shared(problem: Problem) -> Problem:
-    return replace(problem, limits=replace(problem.limits, shared=_all_room(problem, "shared") + problem.limits.shared))
+    return replace(
+        problem, limits=replace(problem.limits, shared=_all_room(problem, "shared") + problem.limits.shared)
+    )
 
 
 def _more_tensor(problem: Problem) -> Problem:
-    return replace(problem, limits=replace(problem.limits, tensor=_all_room(problem, "tensor") + problem.limits.tensor))
+    return replace(
+        problem, limits=replace(problem.limits, tensor=_all_room(problem, "tensor") + problem.limits.tensor)
+    )
 
 
 def _all_room(problem: Problem, memory: str) -> int:
@@ -96,7 +113,9 @@ def _all_room(problem: Problem, memory: str) -> int:
 
 def _more_groups(problem: Problem) -> Problem:
     limits = problem.limits
-    roomier = replace(limits, groups=limits.groups + 3, warps=2 * limits.warps, registers_total=2 * limits.registers_total)
+    roomier = replace(
+        limits, groups=limits.groups + 3, warps=2 * limits.warps, registers_total=2 * limits.registers_total
+    )
     return replace(problem, limits=roomier)
 
 
@@ -117,10 +136,13 @@ def _unpinned(problem: Problem) -> Problem:
 
 
 def _register_amounts(problem: Problem) -> tuple[Limits, ...]:
-    """More per thread, in steps of the machine, up to three times what it has; the file as large as it takes."""
+    """More per thread, in steps of the machine, up to three times what it has; the file as large as it
+    takes."""
     has, step = problem.limits.registers_per_thread, problem.limits.register_step
     counts = range(has, 3 * has, step)
-    return tuple(replace(problem.limits, registers_per_thread=count, registers_total=PLENTY * 1024) for count in counts)
+    return tuple(
+        replace(problem.limits, registers_per_thread=count, registers_total=PLENTY * 1024) for count in counts
+    )
 
 
 def _tensor_amounts(problem: Problem) -> tuple[Limits, ...]:
@@ -135,7 +157,7 @@ def _shared_amounts(problem: Problem) -> tuple[Limits, ...]:
     return tuple(replace(problem.limits, shared=has + has * parts // 16) for parts in range(1, 17))
 
 
-# --- as text -------------------------------------------------------------------------------------------------------------
+# --- as text ----------------------------------------------------------------------------------------------
 
 
 def _granted(problem: Problem, found: Solution) -> int:
@@ -147,7 +169,10 @@ def _granted(problem: Problem, found: Solution) -> int:
 
 def _too_many_registers(problem: Problem, found: Solution) -> bool:
     most = max((group.registers for group in found.groups if group.warps > 1), default=0)
-    return most > problem.limits.registers_per_thread or _granted(problem, found) > problem.limits.registers_total
+    return (
+        most > problem.limits.registers_per_thread
+        or _granted(problem, found) > problem.limits.registers_total
+    )
 
 
 def _registers_in_words(problem: Problem, found: Solution) -> str:
@@ -155,8 +180,14 @@ def _registers_in_words(problem: Problem, found: Solution) -> str:
     wide = [group for group in found.groups if group.warps > 1]
     most = max(wide, key=lambda group: group.registers, default=None)
     if most and most.registers > limits.registers_per_thread:
-        return f"needs {most.registers} registers per thread in group {most.id}, has {limits.registers_per_thread}"
-    return f"needs {_granted(problem, found)} registers per SM for {len(wide)} wide groups, has {limits.registers_total}"
+        return (
+            f"needs {most.registers} registers per thread in group {most.id}, has"
+            f" {limits.registers_per_thread}"
+        )
+    return (
+        f"needs {_granted(problem, found)} registers per SM for {len(wide)} wide groups, has"
+        f" {limits.registers_total}"
+    )
 
 
 def _usage(memory: str) -> Callable[[Problem, Solution], tuple[int, int]]:
@@ -192,18 +223,28 @@ def _memory_in_words(memory: str, unit: str) -> Callable[[Problem, Solution], st
 def _too_many_groups(problem: Problem, found: Solution) -> bool:
     limits, narrow = problem.limits, sum(group.warps == 1 for group in found.groups)
     warps = sum(group.warps for group in found.groups if group.warps > 1) + 4 * -(-narrow // 4)
-    return len(found.groups) > limits.groups or warps > limits.warps or _granted(problem, found) > limits.registers_total
+    return (
+        len(found.groups) > limits.groups
+        or warps > limits.warps
+        or _granted(problem, found) > limits.registers_total
+    )
 
 
 def _groups_in_words(problem: Problem, found: Solution) -> str:
     limits, warps = problem.limits, sum(group.warps for group in found.groups)
     if len(found.groups) > limits.groups:
         return f"needs {len(found.groups)} groups as found, has {limits.groups}"
-    return f"needs {warps} warps with {_granted(problem, found)} registers as found, has {limits.warps} with {limits.registers_total}"
+    return (
+        f"needs {warps} warps with {_granted(problem, found)} registers as found, has {limits.warps} with"
+        f" {limits.registers_total}"
+    )
 
 
 def _clashes(problem: Problem, found: Solution) -> list[str]:
-    return [f"{a} while {b} issues" for a, b in decode.wait_clashes(problem, found.interval, found.start, found.group)]
+    return [
+        f"{a} while {b} issues"
+        for a, b in decode.wait_clashes(problem, found.interval, found.start, found.group)
+    ]
 
 
 def _late(problem: Problem, found: Solution) -> list[str]:
@@ -219,7 +260,9 @@ def _regrouped(problem: Problem, found: Solution) -> list[str]:
     labels = dict(zip((op.id for op in problem.operations), found.group, strict=True))
     split = [ops for ops in problem.together if len({labels[op] for op in ops}) > 1]
     joined = [pair for pair in problem.apart if labels[pair[0]] == labels[pair[1]]]
-    return [f"{', '.join(ops)} would be split" for ops in split[:3]] + [f"{a} and {b} would share a group" for a, b in joined[:3]]
+    return [f"{', '.join(ops)} would be split" for ops in split[:3]] + [
+        f"{a} and {b} would share a group" for a, b in joined[:3]
+    ]
 
 
 def _moved(problem: Problem, found: Solution) -> list[str]:
@@ -227,7 +270,9 @@ def _moved(problem: Problem, found: Solution) -> list[str]:
     return [f"{op} at {now}, not {start}" for op, now, start in starts if now != start]
 
 
-def _listed(begin: str, listed: Callable[[Problem, Solution], list[str]]) -> Callable[[Problem, Solution], str]:
+def _listed(
+    begin: str, listed: Callable[[Problem, Solution], list[str]]
+) -> Callable[[Problem, Solution], str]:
     """The first few as text."""
     return lambda problem, found: begin + "; ".join(listed(problem, found)[:4])
 
@@ -236,13 +281,26 @@ def _any(listed: Callable[[Problem, Solution], list[str]]) -> Callable[[Problem,
     return lambda problem, found: bool(listed(problem, found))
 
 
-SHARED, TENSOR = _memory_in_words("shared", "bytes of shared memory"), _memory_in_words("tensor", "columns of tensor memory")
+SHARED, TENSOR = (
+    _memory_in_words("shared", "bytes of shared memory"),
+    _memory_in_words("tensor", "columns of tensor memory"),
+)
 
 FAMILIES = (
     Family("pinned starts", _unpinned, _any(_moved), _listed("the given starts: ", _moved)),
     Family("given partition", _free_partition, _any(_regrouped), _listed("the given groups: ", _regrouped)),
-    Family("cross-group delay", _free_crossing, _any(_late), _listed("values passed between groups arrive late: ", _late)),
-    Family("synchronization", _no_waits, _any(_clashes), _listed("blocking waits stop other issue of their group: ", _clashes)),
+    Family(
+        "cross-group delay",
+        _free_crossing,
+        _any(_late),
+        _listed("values passed between groups arrive late: ", _late),
+    ),
+    Family(
+        "synchronization",
+        _no_waits,
+        _any(_clashes),
+        _listed("blocking waits stop other issue of their group: ", _clashes),
+    ),
     Family("groups", _more_groups, _too_many_groups, _groups_in_words),
     Family("shared memory", _more_shared, _too_large("shared"), SHARED, _shared_amounts),
     Family("tensor memory", _more_tensor, _too_large("tensor"), TENSOR, _tensor_amounts),

@@ -1,8 +1,8 @@
 """Natural partitions, which are tried first.
 
-Takes a `Problem`; gives group labels per operation, simplest first: everything together, one group per independent sub-tile, issuers
-of asynchronous work apart, tile-sized pieces apart or joined with their like. They only order the search: a schedule found under one is
-a schedule, a partition that fails proves nothing.
+Takes a `Problem`; gives group labels per operation, simplest first: everything together, one group per
+independent sub-tile, issuers of asynchronous work apart, tile-sized pieces apart or joined with their like.
+They only order the search: a schedule found under one is a schedule, a partition that fails proves nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,15 +52,22 @@ def _connected(problem: Problem, ops: Sequence[int]) -> list[list[int]]:
 
 
 def _tile_pieces(problem: Problem, piece: Sequence[int]) -> list[list[int]]:
-    """A piece cut where only small values (row vectors) pass: what tile-sized registers hold together stays together."""
+    """A piece cut where only small values (row vectors) pass: what tile-sized registers hold together stays
+    together."""
     chosen = set(piece)
-    sizes = {value.src: max(value.registers, 1 if value.shared or value.tensor else 0) for value in problem.values}
+    sizes = {
+        value.src: max(value.registers, 1 if value.shared or value.tensor else 0) for value in problem.values
+    }
     largest = max((sizes.get(problem.operations[i].id, 0) for i in piece), default=0)
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(piece)
     for edge in problem.edges:
         a, b = problem.index(edge.src), problem.index(edge.dst)
-        if a in chosen and b in chosen and (8 * sizes.get(edge.src, 0) >= largest or _light(problem, a) or _light(problem, b)):
+        if (
+            a in chosen
+            and b in chosen
+            and (8 * sizes.get(edge.src, 0) >= largest or _light(problem, a) or _light(problem, b))
+        ):
             graph.add_edge(a, b)
     heavy = graph.subgraph(i for i in piece if not _light(problem, i))
     cores = sorted(sorted(part) for part in nx.connected_components(heavy))
@@ -80,7 +87,9 @@ def _adopt(problem: Problem, cores: list[list[int]], light: Sequence[int]) -> li
     ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
     for _ in light:
         for op in pending:
-            near = [home[a] for a, b in ends if b == op and a in home] or [home[b] for a, b in ends if a == op and b in home]
+            near = [home[a] for a, b in ends if b == op and a in home] or [
+                home[b] for a, b in ends if a == op and b in home
+            ]
             if near and op not in home:
                 home[op] = near[0]
         pending = [op for op in pending if op not in home]
@@ -89,7 +98,8 @@ def _adopt(problem: Problem, cores: list[list[int]], light: Sequence[int]) -> li
 
 
 def _alike(problem: Problem, shares: list[list[int]]) -> list[list[int]]:
-    """Pieces made of the same operations (the same work of several sub-tiles) joined, but for the largest kind."""
+    """Pieces made of the same operations (the same work of several sub-tiles) joined, but for the largest
+    kind."""
     kinds: dict[tuple[str, ...], list[list[int]]] = {}
     for share in shares:
         kinds.setdefault(tuple(sorted(problem.operations[i].name for i in share)), []).append(share)
@@ -121,4 +131,6 @@ def under(problem: Problem, labels: Labels) -> Problem:
         members.setdefault(label, []).append(op.id)
     heads = [ops[0] for ops in members.values()]
     apart = [(a, b) for i, a in enumerate(heads) for b in heads[i + 1 :]]
-    return replace(problem, together=(*problem.together, *map(tuple, members.values())), apart=(*problem.apart, *apart))
+    return replace(
+        problem, together=(*problem.together, *map(tuple, members.values())), apart=(*problem.apart, *apart)
+    )

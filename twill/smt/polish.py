@@ -1,11 +1,14 @@
-"""The answer made simple at its interval: fewest groups, channels between them and stages, then what keeps its warps in order, then the
-shortest, then the one whose loads are latest and whose other operations are earliest.
+"""The answer made simple at its interval: fewest groups, channels between them and stages, then what keeps
+its warps in order, then the shortest, then the one whose loads are latest and whose other operations are
+earliest.
 
-Groups and channels come first because they cost warps, registers and barriers in every iteration. A stage more is one more iteration whose
-values are kept apart in the steady state, and one more copy of the loop's code before it and after it. In order: no group issues two
-operations at once, which the rules allow and warps do not do, so that one of them is late (attention forward on an H200: a tenth of the
-time, benchmarks/notebook.md); where no schedule of this partition is, the latest starts are taken. Length costs only the time of the
-prologue and the epilogue. Latest starts last: what need not be early then takes its storage no sooner than it must.
+Groups and channels come first because they cost warps, registers and barriers in every iteration. A stage
+more is one more iteration whose values are kept apart in the steady state, and one more copy of the loop's
+code before it and after it. In order: no group issues two operations at once, which the rules allow and warps
+do not do, so that one of them is late (attention forward on an H200: a tenth of the time,
+benchmarks/notebook.md); where no schedule of this partition is, the latest starts are taken. Length costs
+only the time of the prologue and the epilogue. Latest starts last: what need not be early then takes its
+storage no sooner than it must.
 """
 
 from dataclasses import dataclass, replace
@@ -53,7 +56,8 @@ class Polish:
         return self.best, [goal for goal, sure in proven.items() if not sure]
 
     def _groups(self) -> bool:
-        """Each number of groups below the answer's, upwards from the least, to the first that works; whether those below are refuted."""
+        """Each number of groups below the answer's, upwards from the least, to the first that works; whether
+        those below are refuted."""
         kinds = {op.variable for op in self.problem.operations}
         refuted = True
         for count in range(len(kinds), len(self.best.groups)):
@@ -67,7 +71,10 @@ class Polish:
     def _with_groups(self, count: int) -> Probe:
         """Few iterations in flight first, freely and under natural partitions; then all."""
         fewer, few, most = self._within(count), self.setting.few, self.setting.in_flight
-        for problem in (fewer, *(under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count)):
+        for problem in (
+            fewer,
+            *(under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count),
+        ):
             probe = self._probe(problem, few)
             if probe.solution is not None or (problem is fewer and probe.refuted and few == most):
                 return probe
@@ -77,7 +84,8 @@ class Polish:
         return cpsat.attempt(problem, self.best.interval, in_flight, budget=self.setting.budget(SHARE))
 
     def _channels(self) -> bool:
-        """With as many iterations in flight as the answer has first, which is quick, then with all, which proves it."""
+        """With as many iterations in flight as the answer has first, which is quick, then with all, which
+        proves it."""
         if not decode.channels(self.problem, self.best.group):
             return True
         setting, own = self.setting, self.best.in_flight(self.problem)
@@ -91,7 +99,9 @@ class Polish:
         """Keeps the answer where there are no fewer: another one may be longer."""
         before = self.best
         sure = self._improve("channels", self._as_few_groups())
-        if len(decode.channels(self.problem, self.best.group)) >= len(decode.channels(self.problem, before.group)):
+        if len(decode.channels(self.problem, self.best.group)) >= len(
+            decode.channels(self.problem, before.group)
+        ):
             self.best = before
         return sure
 
@@ -104,7 +114,8 @@ class Polish:
                 return
 
     def _within_partition(self, goal: Goal) -> bool:
-        """Within the partition first, which is quick, quicker yet with sub-tiles in turn; then over all as simple ones, which proves it."""
+        """Within the partition first, which is quick, quicker yet with sub-tiles in turn; then over all as
+        simple ones, which proves it."""
         if self.setting.alike:
             self._improve(goal, self._this_partition(), self.setting.alike)
         if self.joint:
@@ -121,7 +132,9 @@ class Polish:
         self.best, sure = self._improved(goal, problem, alike, self.in_order)
         return sure
 
-    def _improved(self, goal: Goal, problem: Problem, alike: tuple[Family, ...], in_order: bool) -> tuple[Solution, bool]:
+    def _improved(
+        self, goal: Goal, problem: Problem, alike: tuple[Family, ...], in_order: bool
+    ) -> tuple[Solution, bool]:
         """The best by this goal, the best so far where none is found, and whether that is proven."""
         if self.setting.remaining <= 0:
             return self.best, False

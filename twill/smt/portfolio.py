@@ -17,7 +17,8 @@ _HOME = {
 }
 
 SMALL = 12_000
-"""Operations times interval up to which the boolean formulation is quick to build, so that SAT joins the race."""
+"""Operations times interval up to which the boolean formulation is quick to build, so that SAT joins the
+race."""
 
 
 def complete_engines(problem: Problem, options: Options, interval: Time) -> list[Callable[..., Probe]]:

@@ -1,7 +1,8 @@
 """The lower end raised by projections (`twill.smt.relax`), for monotone problems.
 
-With few iterations in flight the smallest interval that a projection allows is found in a hundredth of the time, and most often more of
-them make no difference: so few locate the answer, and one refutation just below, for all of them, is the proof.
+With few iterations in flight the smallest interval that a projection allows is found in a hundredth of the
+time, and most often more of them make no difference: so few locate the answer, and one refutation just below,
+for all of them, is the proof.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,8 @@ IN_ALL = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The evidence after a projection, and the smallest interval that it allowed for few iterations in flight, if it refuted any."""
+    """The evidence after a projection, and the smallest interval that it allowed for few iterations in
+    flight, if it refuted any."""
 
     evidence: Evidence
     hope: Time | None = None
@@ -48,8 +50,8 @@ def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Ra
 
 
 def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tuple[Time, Refutation | None]:
-    """The smallest interval at which few iterations in flight are not refuted, and the refutation next to it: from the lowest up by growing
-    steps, two at once, then by thirds."""
+    """The smallest interval at which few iterations in flight are not refuted, and the refutation next to it:
+    from the lowest up by growing steps, two at once, then by thirds."""
     last: Refutation | None = None
     low, high, step, spent = evidence.low, evidence.high, 0, 0.0
     while low < high and setting.remaining > 0 and (evidence.best is not None or spent < IN_ALL):
@@ -68,7 +70,9 @@ def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tupl
     return high, last
 
 
-def _refutation(setting: Setting, projection: Projection, interval: Time, in_flight: int, probe: Probe) -> Refutation | None:
+def _refutation(
+    setting: Setting, projection: Projection, interval: Time, in_flight: int, probe: Probe
+) -> Refutation | None:
     """The refutation that a probe is, if any; a proof where it is for all iterations in flight."""
     if not probe.refuted:
         setting.tell("note", projection.name, interval, "not refuted")
@@ -76,10 +80,14 @@ def _refutation(setting: Setting, projection: Projection, interval: Time, in_fli
     few = in_flight < setting.in_flight
     detail = f"not with {in_flight} iterations in flight" if few else ""
     setting.tell("note" if few else "infeasible", projection.name, interval, detail)
-    return replace(probe, engine=f"cpsat on the {projection.name} projection").refutation(interval, in_flight, below=True)
+    return replace(probe, engine=f"cpsat on the {projection.name} projection").refutation(
+        interval, in_flight, below=True
+    )
 
 
-def _probes(setting: Setting, projection: Projection, intervals: tuple[Time, ...], in_flight: int, work: float) -> list[Probe]:
+def _probes(
+    setting: Setting, projection: Projection, intervals: tuple[Time, ...], in_flight: int, work: float
+) -> list[Probe]:
     """The projection at several intervals at once."""
     for interval in intervals:
         setting.tell("trying", projection.name, interval)

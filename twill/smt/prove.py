@@ -1,8 +1,8 @@
 """An optimum refuted again: the interval below it, by another engine than the one on record.
 
-Takes a `Result`; gives a `Confirmation`. The engines differ in model and solver (CP-SAT on integers; SAT on the boolean formulation;
-partitions in coarse time), so a defect of one of them does not confirm itself. Where the record rests on a projection, the whole
-problem is refuted.
+Takes a `Result`; gives a `Confirmation`. The engines differ in model and solver (CP-SAT on integers; SAT on
+the boolean formulation; partitions in coarse time), so a defect of one of them does not confirm itself. Where
+the record rests on a projection, the whole problem is refuted.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ class Confirmation:
 
 
 def confirm(result: Result, time_limit: float, *, joint: bool = True) -> Confirmation | None:
-    """Refute the interval below `proved` again; None where a bound refutes it, which the check computes itself."""
+    """Refute the interval below `proved` again; None where a bound refutes it, which the check computes
+    itself."""
     record = _record(result)
     if record is None:
         return None
@@ -56,7 +57,8 @@ def _decides(name: str, result: Result, joint: bool) -> bool:
 
 
 def _record(result: Result) -> Refutation | None:
-    """The engine's refutation on which the proof of the last interval rests, if it does not rest on a bound."""
+    """The engine's refutation on which the proof of the last interval rests, if it does not rest on a
+    bound."""
     last = [r for r in result.refuted if r.interval >= result.proved - 1]
     covering = [r for r in last if r.max_in_flight is None or r.max_in_flight >= result.max_in_flight]
     if any(r.by.startswith(("ResMII", "RecMII", "capacity of")) for r in covering):

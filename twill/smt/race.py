@@ -1,9 +1,10 @@
 """One interval, decided from two sides at once.
 
-One side finds: quick probes under natural partitions. The other decides: the complete model for few iterations in flight, then
-`twill.smt.benders`; for all of them projections, the complete model, `twill.smt.benders` and the other engines. A schedule that the first
-side finds is the answer, whatever the other does, and every probe has a budget of work, so the result does not depend on which side is
-faster or on how many cores there are (`twill.engine.parallel`).
+One side finds: quick probes under natural partitions. The other decides: the complete model for few
+iterations in flight, then `twill.smt.benders`; for all of them projections, the complete model,
+`twill.smt.benders` and the other engines. A schedule that the first side finds is the answer, whatever the
+other does, and every probe has a budget of work, so the result does not depend on which side is faster or on
+how many cores there are (`twill.engine.parallel`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +23,8 @@ from twill.smt.relax import Projection
 from twill.smt.setting import Setting
 
 QUICK = 4
-"""A quick probe under a natural partition gets this part of a share: what works there is mostly found soon."""
+"""A quick probe under a natural partition gets this part of a share: what works there is mostly found
+soon."""
 
 WHOLE = 2.0
 """Shares for the complete model."""
@@ -45,7 +47,8 @@ class Race:
     interval: Time
     work: float
     deferred: bool
-    """Where few iterations in flight are refuted, only quick proofs for more of them: other intervals come first."""
+    """Where few iterations in flight are refuted, only quick proofs for more of them: other intervals come
+    first."""
     best: Solution | None
     """An answer at a larger interval."""
     binding: tuple[Projection, ...]
@@ -66,27 +69,38 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The probe that decides the interval, or an unknown one, and what was refuted for few iterations in flight on the way."""
+    """The probe that decides the interval, or an unknown one, and what was refuted for few iterations in
+    flight on the way."""
 
     probe: Probe
     partly: Refutation | None = None
 
 
 def decide(race: Race) -> Decision:
-    """Few iterations in flight first: most answers have no more, and they are decided in a hundredth of the time."""
+    """Few iterations in flight first: most answers have no more, and they are decided in a hundredth of the
+    time."""
     few, most = race.setting.few, race.setting.in_flight
-    first = _sides(race, _hunts(race, (1, few), race.work / QUICK), _decide_few(race)) if race.searches else NOTHING
+    first = (
+        _sides(race, _hunts(race, (1, few), race.work / QUICK), _decide_few(race))
+        if race.searches
+        else NOTHING
+    )
     if first.solution is not None or (first.refuted and few == most):
         return Decision(first)
     partly = first.refutation(race.interval, few, below=race.problem.monotone)
-    return Decision(_sides(race, _find_more(race, partly is not None), _prove(race, partly is not None)), partly)
+    return Decision(
+        _sides(race, _find_more(race, partly is not None), _prove(race, partly is not None)), partly
+    )
 
 
 def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
     jobs = race.setting.options.jobs
     finders, provers = tuple(find), tuple(prove)
     return find_and_prove(
-        lambda stop: first_conclusive(finders, max(1, jobs - 1), stop), lambda stop: first_conclusive(provers, 1, stop), jobs, Stop()
+        lambda stop: first_conclusive(finders, max(1, jobs - 1), stop),
+        lambda stop: first_conclusive(provers, 1, stop),
+        jobs,
+        Stop(),
     )
 
 
@@ -110,7 +124,8 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
 
 
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
-    """Projections, the complete model at each level of linearization (no level is best for all), partitions, other engines."""
+    """Projections, the complete model at each level of linearization (no level is best for all), partitions,
+    other engines."""
     most, brief = race.setting.in_flight, race.deferred and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
@@ -143,7 +158,12 @@ def _whole(race: Race, in_flight: int, linearization: Literal[0, 1, 2], shares: 
 
 def _cpsat(race: Race, problem: Problem, in_flight: int, work: float, tactics: Tactics) -> Step:
     return lambda stop: cpsat.attempt(
-        problem, race.interval, in_flight, joint=race.setting.joint, budget=race.setting.budget(work, stop), tactics=tactics
+        problem,
+        race.interval,
+        in_flight,
+        joint=race.setting.joint,
+        budget=race.setting.budget(work, stop),
+        tactics=tactics,
     )
 
 
@@ -159,7 +179,9 @@ def _finding(step: Step) -> Step:
 
 def _split(race: Race, in_flight: int) -> Step:
     """A partition in coarse time, then exact times under it."""
-    return lambda stop: benders.attempt(race.problem, race.interval, in_flight, budget=race.setting.budget(PATIENCE * race.work, stop))
+    return lambda stop: benders.attempt(
+        race.problem, race.interval, in_flight, budget=race.setting.budget(PATIENCE * race.work, stop)
+    )
 
 
 def _projected(race: Race, projection: Projection) -> Step:
@@ -167,8 +189,12 @@ def _projected(race: Race, projection: Projection) -> Step:
 
     def refute(stop: Stop) -> Probe:
         budget = race.setting.budget(WHOLE * race.work, stop)
-        probe = cpsat.attempt(projection.at(race.interval), race.interval, race.setting.in_flight, budget=budget)
-        return replace(probe, engine=f"cpsat on the {projection.name} projection") if probe.refuted else NOTHING
+        probe = cpsat.attempt(
+            projection.at(race.interval), race.interval, race.setting.in_flight, budget=budget
+        )
+        return (
+            replace(probe, engine=f"cpsat on the {projection.name} projection") if probe.refuted else NOTHING
+        )
 
     return refute
 
@@ -179,5 +205,9 @@ def _engines(race: Race) -> Iterator[Step]:
     work = None if setting.options.engine != "auto" else 3 * race.work
     for attempt in complete_engines(race.problem, setting.options, race.interval):
         yield lambda stop, attempt=attempt: attempt(
-            race.problem, race.interval, setting.in_flight, joint=setting.joint, budget=setting.budget(work, stop)
+            race.problem,
+            race.interval,
+            setting.in_flight,
+            joint=setting.joint,
+            budget=setting.budget(work, stop),
         )

@@ -1,8 +1,10 @@
-"""Projections: small problems that every schedule of the whole problem solves too, so that refuting one refutes the interval.
+"""Projections: small problems that every schedule of the whole problem solves too, so that refuting one
+refutes the interval.
 
-A projection keeps a few operations and forgets the others but for the time that paths through them take: at interval I the longest
-path weight W(a, b) = max over paths of (delays - distances * I) still separates a and b. What decides tight loops is often a handful
-of operations (those that live in tensor memory, those with whole tiles in registers), and there the engines are fast.
+A projection keeps a few operations and forgets the others but for the time that paths through them take: at
+interval I the longest path weight W(a, b) = max over paths of (delays - distances * I) still separates a and
+b. What decides tight loops is often a handful of operations (those that live in tensor memory, those with
+whole tiles in registers), and there the engines are fast.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,11 +32,17 @@ def projections(problem: Problem) -> tuple[Projection, ...]:
     found: list[Projection] = []
     tensor = _touched(value for value in problem.values if value.tensor)
     if tensor:
-        found.append(Projection("tensor memory", lambda interval: _tensor_memory(problem, interval, tensor), quick=True))
+        found.append(
+            Projection(
+                "tensor memory", lambda interval: _tensor_memory(problem, interval, tensor), quick=True
+            )
+        )
     tile = max((value.registers for value in problem.values), default=0)
     wide = _touched(value for value in problem.values if 4 * value.registers > tile)
     if tile and wide:
-        found.append(Projection("registers", lambda interval: _registers(problem, interval, wide), quick=False))
+        found.append(
+            Projection("registers", lambda interval: _registers(problem, interval, wide), quick=False)
+        )
     return tuple(found)
 
 
@@ -49,8 +57,12 @@ def _tensor_memory(problem: Problem, interval: Time, kept: frozenset[str]) -> Pr
     return replace(
         small,
         operations=tuple(replace(op, issue=0, warps=1) for op in small.operations),
-        edges=tuple(replace(edge, delay=min(edge.delay, edge.crossing), cross_delay=None) for edge in small.edges),
-        values=tuple(replace(value, registers=0, shared=0, staging=0) for value in small.values if value.tensor),
+        edges=tuple(
+            replace(edge, delay=min(edge.delay, edge.crossing), cross_delay=None) for edge in small.edges
+        ),
+        values=tuple(
+            replace(value, registers=0, shared=0, staging=0) for value in small.values if value.tensor
+        ),
         together=(tuple(op.id for op in small.operations),),
         apart=(),
         limits=replace(small.limits, groups=1, narrow_registers=0),
@@ -60,14 +72,16 @@ def _tensor_memory(problem: Problem, interval: Time, kept: frozenset[str]) -> Pr
 def _registers(problem: Problem, interval: Time, kept: frozenset[str]) -> Problem:
     """Timing, groups and registers of the operations that hold tiles; memories are free.
 
-    No rule of waiting: where a path through a forgotten operation crosses groups, it may be that one which waits. Narrow groups are free
-    too: what is kept of a wide one may look narrow.
+    No rule of waiting: where a path through a forgotten operation crosses groups, it may be that one which
+    waits. Narrow groups are free too: what is kept of a wide one may look narrow.
     """
     small = project(problem, interval, kept)
     return replace(
         small,
         operations=tuple(replace(op, issue=0) for op in small.operations),
-        values=tuple(replace(value, shared=0, staging=0, tensor=0) for value in small.values if value.registers),
+        values=tuple(
+            replace(value, shared=0, staging=0, tensor=0) for value in small.values if value.registers
+        ),
         limits=replace(small.limits, narrow_registers=0),
     )
 
@@ -75,7 +89,8 @@ def _registers(problem: Problem, interval: Time, kept: frozenset[str]) -> Proble
 def project(problem: Problem, interval: Time, kept: frozenset[str]) -> Problem:
     """Only the operations in `kept` (loads never), with paths through the others as edges.
 
-    At this interval every rule of the result but CONCURRENCY, and the registers of narrow groups, follows from the rules of `problem`.
+    At this interval every rule of the result but CONCURRENCY, and the registers of narrow groups, follows
+    from the rules of `problem`.
     """
     operations = tuple(op for op in problem.operations if op.id in kept and not op.variable)
     names = {op.id for op in operations}
@@ -123,7 +138,8 @@ def _paths(problem: Problem, interval: Time, kept: tuple[Operation, ...]) -> lis
 
 
 def longest_paths(problem: Problem, interval: Time) -> list[list[Time]]:
-    """W[a][b]: b starts at least this long after a (Floyd-Warshall); NEVER or less where no path leads from a to b."""
+    """W[a][b]: b starts at least this long after a (Floyd-Warshall); NEVER or less where no path leads from a
+    to b."""
     count = len(problem.operations)
     weight = [[NEVER] * count for _ in range(count)]
     for edge in problem.edges:

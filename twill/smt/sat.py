@@ -1,8 +1,8 @@
 # pyright: basic
 """The SAT engine: the boolean formulation as clauses, decided by Glucose.
 
-Fast at refuting tight loops, on times up to a few thousand units. `decide` takes as long as it takes; `attempt` runs it in a process of
-its own.
+Fast at refuting tight loops, on times up to a few thousand units. `decide` takes as long as it takes;
+`attempt` runs it in a process of its own.
 """
 
 import numpy as np
@@ -21,7 +21,15 @@ CONFLICTS = 4000
 """Conflicts that count as one deterministic second: about what Glucose takes for them on these formulas."""
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0, work: float | None = None) -> Outcome:
+def decide(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool,
+    time_limit: float = 0,
+    work: float | None = None,
+) -> Outcome:
     """The outcome at one interval; a budget of work limits the conflicts."""
     return boolean.decide(lambda formula: satisfy(formula, work), problem, interval, in_flight, joint=joint)
 

@@ -1,8 +1,9 @@
 """The search over intervals: the smallest one that works, with evidence for every smaller one.
 
-Takes a `Problem` and `Options`; gives a `Result`. It starts at the lower bound, finds some interval that works, and closes the gap from
-both sides, each interval decided by a `twill.smt.race`. Where the problem is monotone (`Problem.monotone`), a refutation at I covers all
-below, so projections raise the lower end and the gap is bisected; elsewhere every interval is decided in turn.
+Takes a `Problem` and `Options`; gives a `Result`. It starts at the lower bound, finds some interval that
+works, and closes the gap from both sides, each interval decided by a `twill.smt.race`. Where the problem is
+monotone (`Problem.monotone`), a refutation at I covers all below, so projections raise the lower end and the
+gap is bisected; elsewhere every interval is decided in turn.
 """
 
 import time
@@ -26,8 +27,8 @@ from twill.smt.shifted import shifted_copies
 from twill.smt.symmetry import families
 
 WORK = 0.5
-"""Deterministic seconds of an ordinary probe; doubled each round, and more for more operations than `FEW_OPERATIONS`, in the square of
-their number."""
+"""Deterministic seconds of an ordinary probe; doubled each round, and more for more operations than
+`FEW_OPERATIONS`, in the square of their number."""
 
 FEW_OPERATIONS = 32
 
@@ -43,7 +44,8 @@ MISSES = 4
 def search(problem: Problem, options: Options, report: Report, begin: Start | None = None) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
-    `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for this search.
+    `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
+    this search.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     setting = _setting(problem, options, report, begin.max_in_flight(options))
@@ -63,7 +65,12 @@ def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setti
     deeper = replace(setting, in_flight=2 * setting.in_flight)
     setting.tell("trying", "cpsat", best.interval - 1, f"up to {deeper.in_flight} iterations in flight")
     probe = cpsat.attempt(
-        setting.problem, best.interval - 1, deeper.in_flight, joint=setting.joint, budget=setting.budget(WORK), tactics=FINDING
+        setting.problem,
+        best.interval - 1,
+        deeper.in_flight,
+        joint=setting.joint,
+        budget=setting.budget(WORK),
+        tactics=FINDING,
     )
     setting.tell(probe.what, probe.engine, best.interval - 1)
     refutation = probe.refutation(best.interval - 1, deeper.in_flight, below=True)
@@ -84,7 +91,16 @@ def _setting(problem: Problem, options: Options, report: Report, in_flight: int)
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
     began, analysed = time.monotonic(), len(problem.operations) <= ANALYSED
     candidates = partitions(problem) if joint and analysed else ()
-    return Setting(problem, options, in_flight, report, candidates, families(problem) if analysed else (), WORK * size, began)
+    return Setting(
+        problem,
+        options,
+        in_flight,
+        report,
+        candidates,
+        families(problem) if analysed else (),
+        WORK * size,
+        began,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +114,8 @@ class _Agenda:
     deferred: bool = True
     """Proofs for more than few iterations in flight come last, where one is enough."""
     hope: Time | None = None
-    """The smallest interval that a projection, having refuted others, allowed for few iterations in flight."""
+    """The smallest interval that a projection, having refuted others, allowed for few iterations in
+    flight."""
 
 
 def _decided(setting: Setting, evidence: Evidence) -> Evidence:
@@ -116,14 +133,16 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _raised(setting: Setting, evidence: Evidence, agenda: _Agenda, projection: Projection) -> tuple[Evidence, _Agenda]:
+def _raised(
+    setting: Setting, evidence: Evidence, agenda: _Agenda, projection: Projection
+) -> tuple[Evidence, _Agenda]:
     raised = raise_by(setting, evidence, projection)
     return raised.evidence, replace(agenda, hope=raised.hope or agenda.hope)
 
 
 def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agenda, Time]:
-    """The lowest interval when it is new (or what projections leave of it), then far above until something works, then the middle of
-    the gap."""
+    """The lowest interval when it is new (or what projections leave of it), then far above until something
+    works, then the middle of the gap."""
     low, high = evidence.low, evidence.high
     if evidence.best is None and agenda.hope and agenda.hope not in agenda.tried:
         return agenda, max(low, agenda.hope)
@@ -139,14 +158,17 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
 
 
 def _again(agenda: _Agenda, low: Time, high: Time) -> tuple[_Agenda, Time]:
-    """Every interval between was tried: first the proof that would settle it, then all again with a larger share."""
+    """Every interval between was tried: first the proof that would settle it, then all again with a larger
+    share."""
     fresh = replace(agenda, undecided=frozenset())
     if agenda.deferred:
         return replace(fresh, deferred=False), high - 1
     return replace(fresh, work=2 * agenda.work), (low + high - 1) // 2
 
 
-def _decide(setting: Setting, evidence: Evidence, agenda: _Agenda, interval: Time) -> tuple[Evidence, _Agenda]:
+def _decide(
+    setting: Setting, evidence: Evidence, agenda: _Agenda, interval: Time
+) -> tuple[Evidence, _Agenda]:
     """Decide one interval with the current share."""
     setting.tell("trying", "search", interval)
     agenda = replace(agenda, tried=agenda.tried | {interval})
@@ -161,8 +183,15 @@ def _decide(setting: Setting, evidence: Evidence, agenda: _Agenda, interval: Tim
     if refutation:
         return evidence.excluding(refutation), agenda
     if decision.partly:
-        setting.tell("note", probe.engine, interval, f"none at {interval} with up to {setting.few} iterations in flight")
-    return evidence.partly_excluding(decision.partly), replace(agenda, undecided=agenda.undecided | {interval})
+        setting.tell(
+            "note",
+            probe.engine,
+            interval,
+            f"none at {interval} with up to {setting.few} iterations in flight",
+        )
+    return evidence.partly_excluding(decision.partly), replace(
+        agenda, undecided=agenda.undecided | {interval}
+    )
 
 
 def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
@@ -170,7 +199,9 @@ def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str
     best = evidence.best
     if best is None or setting.remaining <= 0:
         return evidence, ()
-    setting.tell("trying", "cpsat", best.interval, "fewest groups, channels and stages, then the shortest length")
+    setting.tell(
+        "trying", "cpsat", best.interval, "fewest groups, channels and stages, then the shortest length"
+    )
     best, unproven = Polish(setting, best).run()
     setting.tell("improved", "cpsat", best.interval)
     return replace(evidence, best=best), tuple(f"least {goal} not proven" for goal in unproven)
@@ -197,11 +228,17 @@ def _result(setting: Setting, evidence: Evidence, lower: Bounds, notes: tuple[st
 
 
 def _flight_note(setting: Setting, evidence: Evidence, lower: Bounds) -> tuple[str, ...]:
-    """Where the answer has as many iterations in flight as were considered, and more of them are not ruled out."""
+    """Where the answer has as many iterations in flight as were considered, and more of them are not ruled
+    out."""
     best = evidence.best
     if best is None or best.interval <= lower.value or best.in_flight(setting.problem) < setting.in_flight:
         return ()
-    return (f"the answer has all {setting.in_flight} iterations in flight that were considered; more may be faster",)
+    return (
+        (
+            f"the answer has all {setting.in_flight} iterations in flight that were considered; more may be"
+            " faster"
+        ),
+    )
 
 
 def _status(evidence: Evidence) -> Status:
@@ -210,11 +247,12 @@ def _status(evidence: Evidence) -> Status:
     return "infeasible" if evidence.low > evidence.top else "unknown"
 
 
-# --- why the interval is above its bound ------------------------------------------------------------------------------
+# --- why the interval is above its bound ------------------------------------------------------------------
 
 
 def _reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reason, ...]:
-    """What keeps the interval above what timing alone allows: resources that are proven to, else families that do together."""
+    """What keeps the interval above what timing alone allows: resources that are proven to, else families
+    that do together."""
     target, best = result.bounds.value, evidence.best
     above = best is None or best.interval > target
     if not (setting.joint and setting.options.explain and above and setting.remaining > 0):
@@ -227,7 +265,9 @@ def _reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reas
     def quick(problem: Problem, interval: Time) -> Solution | None:
         return _quick(setting, problem, interval)
 
-    proven = tuple(cause(projection, worst, target, setting.in_flight, refutes) for projection, worst in evidence.binding)
+    proven = tuple(
+        cause(projection, worst, target, setting.in_flight, refutes) for projection, worst in evidence.binding
+    )
     if any(worst + 1 >= evidence.low for _, worst in evidence.binding):
         return proven
     below = best.interval - 1 if best else target
@@ -241,7 +281,11 @@ def _reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reas
 def _quick(setting: Setting, problem: Problem, interval: Time) -> Solution | None:
     """A schedule found in a share of work: under natural partitions, then freely."""
     problems = [under(problem, labels) for labels in partitions(problem)]
-    probes = [(one, in_flight, WORK / 8) for in_flight in range(setting.few, setting.in_flight + 1) for one in problems]
+    probes = [
+        (one, in_flight, WORK / 8)
+        for in_flight in range(setting.few, setting.in_flight + 1)
+        for one in problems
+    ]
     for one, in_flight, work in (*probes, (problem, setting.in_flight, WORK)):
         found = cpsat.attempt(one, interval, in_flight, budget=setting.budget(work)).solution
         if found:

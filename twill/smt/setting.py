@@ -47,7 +47,8 @@ class Setting:
 
     @property
     def decomposes(self) -> bool:
-        """Projections and coarse time apply: they rest on monotony, and an engine that was chosen works alone."""
+        """Projections and coarse time apply: they rest on monotony, and an engine that was chosen works
+        alone."""
         return self.options.engine == "auto" and self.joint and self.problem.monotone
 
     def budget(self, work: float | None, stop: Stop | None = None) -> Budget:

@@ -1,7 +1,8 @@
 """An early answer for a loop of sub-tiles: shifted copies of one schedule (`twill.smt.symmetry`).
 
-Two iterations in flight, at intervals that rise from the lowest in growing steps, then nearer to the lowest, to within a small part of it.
-It finds and proves nothing; its probes have budgets of work, and so has the whole.
+Two iterations in flight, at intervals that rise from the lowest in growing steps, then nearer to the lowest,
+to within a small part of it. It finds and proves nothing; its probes have budgets of work, and so has the
+whole.
 """
 
 from dataclasses import dataclass, replace
@@ -54,7 +55,11 @@ def _goes_on(setting: Setting, state: _State) -> bool:
 
 def _interval(state: _State) -> Time:
     evidence = state.evidence
-    return (state.floor + evidence.high - 1) // 2 if evidence.best else min(state.floor + state.step, evidence.top)
+    return (
+        (state.floor + evidence.high - 1) // 2
+        if evidence.best
+        else min(state.floor + state.step, evidence.top)
+    )
 
 
 def _at(setting: Setting, state: _State, interval: Time) -> _State:
@@ -62,21 +67,30 @@ def _at(setting: Setting, state: _State, interval: Time) -> _State:
     found, spent = _probe(setting, state.evidence, interval)
     spent += state.spent
     if found is None:
-        return replace(state, floor=interval + 1, step=max(2 * state.step, _grain(state.evidence)), spent=spent)
+        return replace(
+            state, floor=interval + 1, step=max(2 * state.step, _grain(state.evidence)), spent=spent
+        )
     setting.tell("feasible", "cpsat", interval)
     return replace(state, evidence=state.evidence.found(found), spent=spent)
 
 
 def _probe(setting: Setting, evidence: Evidence, interval: Time) -> tuple[Solution | None, float]:
-    """Under each natural partition; at the lowest interval three in flight too, where the simplest partition allows it."""
-    problems = [under(setting.problem, labels) for labels in setting.candidates] if setting.joint else [setting.problem]
+    """Under each natural partition; at the lowest interval three in flight too, where the simplest partition
+    allows it."""
+    problems = (
+        [under(setting.problem, labels) for labels in setting.candidates]
+        if setting.joint
+        else [setting.problem]
+    )
     probes: list[tuple[Problem, int]] = [(problem, setting.few) for problem in problems]
     if interval == evidence.low and setting.few < setting.in_flight:
         probes += [(problem, setting.few + 1) for problem in problems[:1]]
     spent, tactics = 0.0, Tactics(linearization=0, shifted=setting.alike)
     for problem, in_flight in probes:
         budget = setting.budget(setting.work)
-        probe = cpsat.attempt(problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics)
+        probe = cpsat.attempt(
+            problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics
+        )
         spent += probe.work
         if probe.solution is not None:
             return probe.solution, spent

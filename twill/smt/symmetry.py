@@ -1,8 +1,9 @@
 """Sub-tiles: parts of a loop that do the same work on different data.
 
-Takes a `Problem`; gives its isomorphic parts, found by colour refinement of the dependence graph. Schedules in which they are the same but
-for a shift in time are few and good: they alternate at every unit. Looking for one of those decides one sub-tile instead of k. It finds
-and proves nothing: what has no such schedule may have another.
+Takes a `Problem`; gives its isomorphic parts, found by colour refinement of the dependence graph. Schedules
+in which they are the same but for a shift in time are few and good: they alternate at every unit. Looking for
+one of those decides one sub-tile instead of k. It finds and proves nothing: what has no such schedule may
+have another.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +19,8 @@ Family = tuple[tuple[int, ...], ...]
 
 
 def families(problem: Problem) -> tuple[Family, ...]:
-    """Families of two parts or more, connected once the operations that no other resembles (shared loads, say) are left out."""
+    """Families of two parts or more, connected once the operations that no other resembles (shared loads,
+    say) are left out."""
     colour = _colours(problem)
     count = Counter(colour)
     graph: nx.Graph[int] = nx.Graph()
@@ -33,12 +35,14 @@ def families(problem: Problem) -> tuple[Family, ...]:
 
 
 def shifts(family: Family, interval: Time) -> list[Time]:
-    """How much later each part's operations start than those of the first: evenly spread over the interval."""
+    """How much later each part's operations start than those of the first: evenly spread over the
+    interval."""
     return [k * interval // len(family) for k in range(len(family))]
 
 
 def mirrors(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Permutations of the operations, each exchanging two sub-tiles, that leave the problem as it is (not only their colours)."""
+    """Permutations of the operations, each exchanging two sub-tiles, that leave the problem as it is (not
+    only their colours)."""
     known = families(problem)
     pairs = combinations(range(max((len(family) for family in known), default=0)), 2)
     images = [_exchanged(problem, known, a, b) for a, b in pairs]
@@ -78,14 +82,28 @@ def _colours(problem: Problem) -> list[int]:
             _join(links, problem, value.src, use.op, (_size(value), use.distance, use.hold))
     colour = _ranks([repr(_work(problem, op)) for op in problem.operations])
     while True:
-        finer = _ranks([repr((mine, sorted((kind, colour[i]) for kind, i in links[op]))) for op, mine in enumerate(colour)])
+        finer = _ranks(
+            [
+                repr((mine, sorted((kind, colour[i]) for kind, i in links[op])))
+                for op, mine in enumerate(colour)
+            ]
+        )
         if len(set(finer)) == len(set(colour)):
             return finer
         colour = finer
 
 
 def _work(problem: Problem, op: Operation) -> tuple[object, ...]:
-    return op.name, op.reservations, op.latency, op.issue, op.warps, op.variable, op.streaming, dict(problem.starts).get(op.id)
+    return (
+        op.name,
+        op.reservations,
+        op.latency,
+        op.issue,
+        op.warps,
+        op.variable,
+        op.streaming,
+        dict(problem.starts).get(op.id),
+    )
 
 
 def _link(edge: Edge) -> tuple[object, ...]:

@@ -1,8 +1,9 @@
 # pyright: basic
 """The Yices engine: the paper's SMT solver on the modular, order-encoded formulation.
 
-The formula has no arithmetic left, so Yices runs as a propositional solver; the printed encoding, with arithmetic, is in
-`benchmarks/paper_encoding.py`. `decide` takes as long as it takes; `attempt` runs it in a process of its own.
+The formula has no arithmetic left, so Yices runs as a propositional solver; the printed encoding, with
+arithmetic, is in `benchmarks/paper_encoding.py`. `decide` takes as long as it takes; `attempt` runs it in a
+process of its own.
 """
 
 import ctypes
@@ -17,7 +18,15 @@ from twill.ir.problem import Problem, Time
 from twill.smt.yices_library import library
 
 
-def decide(problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float = 0, work: float | None = None) -> Outcome:
+def decide(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool,
+    time_limit: float = 0,
+    work: float | None = None,
+) -> Outcome:
     """The outcome at one interval; only memory limits it."""
     return boolean.decide(satisfy, problem, interval, in_flight, joint=joint)
 
@@ -34,9 +43,15 @@ def satisfy(formula: boolean.Formula) -> np.ndarray | Refuted:
 
 def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Refuted:
     boolean = yices.yices_bool_type()
-    terms = np.zeros(2 * formula.variables + 1, np.int32)  # indexed by literal: negative ones count from the end
-    terms[1 : formula.variables + 1] = [yices.libyices.yices_new_uninterpreted_term(boolean) for _ in range(formula.variables)]
-    terms[: formula.variables : -1] = [yices.libyices.yices_not(int(term)) for term in terms[1 : formula.variables + 1]]
+    terms = np.zeros(
+        2 * formula.variables + 1, np.int32
+    )  # indexed by literal: negative ones count from the end
+    terms[1 : formula.variables + 1] = [
+        yices.libyices.yices_new_uninterpreted_term(boolean) for _ in range(formula.variables)
+    ]
+    terms[: formula.variables : -1] = [
+        yices.libyices.yices_not(int(term)) for term in terms[1 : formula.variables + 1]
+    ]
     for block in formula.clauses:
         _assert(yices, context, terms[block])
     match yices.yices_check_context(context, None):
@@ -63,7 +78,9 @@ def _assert(yices, context: int, clauses: np.ndarray) -> None:
     count, width = rows.shape
     disjunction, base, step = yices.libyices.yices_or, rows.ctypes.data, rows.strides[0]
     term = ctypes.POINTER(ctypes.c_int32)
-    formulas = np.array([disjunction(width, ctypes.cast(base + i * step, term)) for i in range(count)], np.int32)
+    formulas = np.array(
+        [disjunction(width, ctypes.cast(base + i * step, term)) for i in range(count)], np.int32
+    )
     yices.libyices.yices_assert_formulas(context, count, formulas.ctypes.data_as(term))
 
 

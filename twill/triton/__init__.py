@@ -4,8 +4,8 @@
 
     import twill.triton
 
-    twill.triton.install()                 # every launch of a @triton.jit kernel: Twill's kernel if there is one, else Triton's
-    print(twill.triton.report())           # which, and why
+    twill.triton.install()           # from now on a launch runs Twill's kernel if there is one, else Triton's
+    print(twill.triton.report())     # which, and why
 
 `@twill.jit` does the same for one kernel. See docs/triton.md.
 """
@@ -29,14 +29,20 @@ _marked: WeakSet[Any] = WeakSet()
 
 
 def install(
-    *, compile: Compile = "now", verify: bool = False, measure: bool = True, machine: str | None = None, time_limit: float = 60.0
+    *,
+    compile: Compile = "now",
+    verify: bool = False,
+    measure: bool = True,
+    machine: str | None = None,
+    time_limit: float = 60.0,
 ) -> None:
     """Send every launch of a Triton kernel to Twill's kernel where there is one.
 
-    `compile`: schedule and build a new kernel at its first launch (`now`), beside the program while Triton's runs (`background`), or not at
-    all (`cached`: only what was built before). `verify`: use no kernel whose first launch was not compared with Triton's. `measure`: time
-    both at the first launch and keep the faster one. `machine`, `time_limit`: as in `twill schedule`. Called again, it replaces the
-    settings; kernels that are decided already stay so. Raises ImportError where Triton is missing.
+    `compile`: schedule and build a new kernel at its first launch (`now`), beside the program while Triton's
+    runs (`background`), or not at all (`cached`: only what was built before). `verify`: use no kernel whose
+    first launch was not compared with Triton's. `measure`: time both at the first launch and keep the faster
+    one. `machine`, `time_limit`: as in `twill schedule`. Called again, it replaces the settings; kernels that
+    are decided already stay so. Raises ImportError where Triton is missing.
     """
     install_with(Settings(compile, verify, measure, machine, time_limit))
 
@@ -75,12 +81,14 @@ def uninstall() -> None:
 
 
 def report() -> Report:
-    """Every kernel launched since `install`: whose runs, why, its interval, its speed where it was measured."""
+    """Every kernel launched since `install`: whose runs, why, its interval, its speed where it was
+    measured."""
     return _session.report() if _session is not None else Report(())
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """`@triton.jit` for a kernel whose launches go to Twill's kernel where there is one; `options` are those of `triton.jit`.
+    """`@triton.jit` for a kernel whose launches go to Twill's kernel where there is one; `options` are those
+    of `triton.jit`.
 
     Takes a Python function, or a kernel under `@triton.jit`, `@triton.autotune` or `@triton.heuristics`.
     """
@@ -88,7 +96,9 @@ def jit(function: Any = None, **options: Any) -> Any:
 
     if function is None:
         return lambda function: jit(function, **options)
-    kernel = function if hasattr(function, "fn") and hasattr(function, "run") else triton.jit(function, **options)
+    kernel = (
+        function if hasattr(function, "fn") and hasattr(function, "run") else triton.jit(function, **options)
+    )
     inner = kernel
     while not hasattr(inner, "params"):
         inner = inner.fn

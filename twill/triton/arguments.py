@@ -1,9 +1,10 @@
 # pyright: basic
 """From what Triton passes to its launcher to what Twill's launcher takes.
 
-Triton passes one value for each parameter of the kernel, in order. The signature gives each a type: `constexpr` (compiled in), `*fp16` (a
-pointer), `i32` (a scalar), `tensordesc<fp16[128, 64]>` (a descriptor made by the host), or a tuple of types. `plan` compares the types
-with the kernel's manifest and raises TwillError where they differ.
+Triton passes one value for each parameter of the kernel, in order. The signature gives each a type:
+`constexpr` (compiled in), `*fp16` (a pointer), `i32` (a scalar), `tensordesc<fp16[128, 64]>` (a descriptor
+made by the host), or a tuple of types. `plan` compares the types with the kernel's manifest and raises
+TwillError where they differ.
 """
 
 import ctypes
@@ -43,14 +44,16 @@ class Leaf:
 
     path: tuple[int, ...]
     type: str
-    """In TTGIR; `*` before that of a pointer's elements. Of a descriptor: `tensordesc<...>` as Triton writes it."""
+    """In TTGIR; `*` before that of a pointer's elements. Of a descriptor: `tensordesc<...>` as Triton writes
+    it."""
 
     @property
     def descriptor(self) -> bool:
         return self.type.startswith("tensordesc")
 
     def types(self) -> tuple[str, ...]:
-        """Of its C arguments, as the manifest names them: of a descriptor its address, its shape and its strides."""
+        """Of its C arguments, as the manifest names them: of a descriptor its address, its shape and its
+        strides."""
         found = match(r"tensordesc<(\w+)\[([^\]]*)\]", self.type)
         if found is None:
             return (self.type,)
@@ -77,12 +80,15 @@ def ttgir_type(kind: str) -> str:
 
 
 def plan(signature: Sequence[Any], manifest: Manifest) -> Getter:
-    """What makes the C arguments of `manifest` from the values of a launch. Raises TwillError where they do not fit together."""
+    """What makes the C arguments of `manifest` from the values of a launch. Raises TwillError where they do
+    not fit together."""
     found = tuple(leaves(signature))
     passed = [kind for leaf in found for kind in leaf.types()]
     wanted = [argument.type for argument in manifest.arguments]
     if passed != wanted:
-        raise TwillError(f"its launch passes ({', '.join(passed)}), and the kernel takes ({', '.join(wanted)})")
+        raise TwillError(
+            f"its launch passes ({', '.join(passed)}), and the kernel takes ({', '.join(wanted)})"
+        )
     if all(not leaf.descriptor and len(leaf.path) == 1 for leaf in found):
         return _flat([(leaf.path[0], leaf.type.startswith("*")) for leaf in found])
     getters = [_getter(leaf) for leaf in found]
@@ -90,8 +96,9 @@ def plan(signature: Sequence[Any], manifest: Manifest) -> Getter:
 
 
 def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
-    """The usual case, on the path of every launch: pointers and scalars alone. One expression that is compiled once takes a third of the
-    time of a loop over the positions; addresses that are no arrays take the loop."""
+    """The usual case, on the path of every launch: pointers and scalars alone. One expression that is
+    compiled once takes a third of the time of a loop over the positions; addresses that are no arrays take
+    the loop."""
     parts = [f"values[{i}].data_ptr()" if pointer else f"values[{i}]" for i, pointer in positions]
     quick: Getter = eval(f"lambda values: ({' '.join(f'{part},' for part in parts)})")
 
@@ -112,7 +119,11 @@ def _getter(leaf: Leaf) -> Getter:
 
     if leaf.descriptor:
         return lambda values: descriptor(value(values))
-    return (lambda values: (address(value(values)),)) if leaf.type.startswith("*") else lambda values: (value(values),)
+    return (
+        (lambda values: (address(value(values)),))
+        if leaf.type.startswith("*")
+        else lambda values: (value(values),)
+    )
 
 
 def address(value: Any) -> int | None:
@@ -128,10 +139,13 @@ def descriptor(value: Any) -> tuple[Any, ...]:
 
 
 def c_types(arguments: Sequence[Argument]) -> list[Any]:
-    """ctypes of a launcher: its arguments, three extents of the grid and a stream. Raises TwillError for a scalar that C lacks."""
+    """ctypes of a launcher: its arguments, three extents of the grid and a stream. Raises TwillError for a
+    scalar that C lacks."""
     unknown = [one for one in arguments if not _pointer(one) and one.type not in C_TYPES]
     if unknown:
-        raise TwillError(f"`{unknown[0].name}` is a number of type {unknown[0].type}, which Twill cannot pass")
+        raise TwillError(
+            f"`{unknown[0].name}` is a number of type {unknown[0].type}, which Twill cannot pass"
+        )
     own = [ctypes.c_void_p if _pointer(one) else C_TYPES[one.type] for one in arguments]
     return [*own, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 

@@ -1,9 +1,10 @@
 # pyright: basic
 """Records every kernel that a program launches: `twill.capture/1`.
 
-Takes launches as Triton makes them; gives a JSON file with each kernel's TTIR, types, constants and options, and the grids and arguments of
-its launches, each different one once with a count. Arrays are recorded by type, shape and strides; their contents are not. Each process
-writes a part, beside the file that `merge` makes of all.
+Takes launches as Triton makes them; gives a JSON file with each kernel's TTIR, types, constants and options,
+and the grids and arguments of its launches, each different one once with a count. Arrays are recorded by
+type, shape and strides; their contents are not. Each process writes a part, beside the file that `merge`
+makes of all.
 """
 
 import json
@@ -46,7 +47,8 @@ class Kernel:
 
 
 class Recorder:
-    """Stands in front of Triton's launchers; the file is written anew at each different launch, so that a killed process leaves it."""
+    """Stands in front of Triton's launchers; the file is written anew at each different launch, so that a
+    killed process leaves it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,7 +75,10 @@ class Recorder:
             self.save()
 
     def save(self) -> None:
-        write(self.path, json.dumps({"schema": SCHEMA, "kernels": [_record(kernel) for kernel in self.kernels.values()]}))
+        write(
+            self.path,
+            json.dumps({"schema": SCHEMA, "kernels": [_record(kernel) for kernel in self.kernels.values()]}),
+        )
 
     def stop(self) -> None:
         self.hooks.remove()
@@ -97,7 +102,9 @@ def described(value: Any) -> Any:
     if hasattr(value, "data_ptr"):
         shape = list(getattr(value, "shape", ()))
         strides = list(value.stride()) if hasattr(value, "stride") else []
-        return {"array": {"type": str(value.dtype).removeprefix("torch."), "shape": shape, "strides": strides}}
+        return {
+            "array": {"type": str(value.dtype).removeprefix("torch."), "shape": shape, "strides": strides}
+        }
     return {"value": value if isinstance(value, bool | int | float | str | None) else str(value)}
 
 
@@ -107,7 +114,7 @@ def _record(kernel: Kernel) -> dict[str, Any]:
     return {**found, "launches": launches, "more": kernel.more}
 
 
-# --- several processes ------------------------------------------------------------------------------------------------
+# --- several processes ------------------------------------------------------------------------------------
 
 
 def part(path: Path) -> Path:
@@ -120,13 +127,16 @@ def parts(path: Path) -> list[Path]:
 
 
 def merge(path: Path) -> list[dict[str, Any]]:
-    """Writes what all processes recorded to `path`, and removes the parts; gives the kernels. Kernels get distinct names (`id`)."""
+    """Writes what all processes recorded to `path`, and removes the parts; gives the kernels. Kernels get
+    distinct names (`id`)."""
     found: dict[str, dict[str, Any]] = {}
     for place in parts(path):
         for kernel in json.loads(place.read_text())["kernels"]:
             _add(found.setdefault(kernel["metadata"]["hash"], {**kernel, "launches": []}), kernel)
         place.unlink()
-    kernels = [{"id": name, **kernel} for name, kernel in zip(_distinct(found.values()), found.values(), strict=True)]
+    kernels = [
+        {"id": name, **kernel} for name, kernel in zip(_distinct(found.values()), found.values(), strict=True)
+    ]
     write(path, json.dumps({"schema": SCHEMA, "kernels": kernels}, indent=1))
     return kernels
 
@@ -134,7 +144,11 @@ def merge(path: Path) -> list[dict[str, Any]]:
 def _add(kernel: dict[str, Any], other: Mapping[str, Any]) -> None:
     """The launches of another process."""
     for launch in other["launches"]:
-        same = [one for one in kernel["launches"] if (one["grid"], one["arguments"]) == (launch["grid"], launch["arguments"])]
+        same = [
+            one
+            for one in kernel["launches"]
+            if (one["grid"], one["arguments"]) == (launch["grid"], launch["arguments"])
+        ]
         if same:
             same[0]["count"] += launch["count"]
         else:
@@ -144,4 +158,6 @@ def _add(kernel: dict[str, Any], other: Mapping[str, Any]) -> None:
 def _distinct(kernels: Iterable[Mapping[str, Any]]) -> list[str]:
     """Names, numbered where several kernels share one."""
     names = [kernel["name"] for kernel in kernels]
-    return [f"{name}.{names[:i].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+    return [
+        f"{name}.{names[:i].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)
+    ]

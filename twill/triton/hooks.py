@@ -2,9 +2,10 @@
 # pyright: reportMissingImports=false
 """Where Twill stands between a program and Triton's launchers.
 
-Triton makes the launcher of a `CompiledKernel` when the kernel is loaded (`_init_handles`), for `@triton.jit` functions, autotuned ones and
-Inductor's kernels alike, in Triton 3.5 to 3.9. That method is wrapped: after it, the session may put a route in the launcher's place.
-Inductor's own static launcher, which goes past Triton's, is switched off meanwhile. `remove` undoes all of it.
+Triton makes the launcher of a `CompiledKernel` when the kernel is loaded (`_init_handles`), for `@triton.jit`
+functions, autotuned ones and Inductor's kernels alike, in Triton 3.5 to 3.9. That method is wrapped: after
+it, the session may put a route in the launcher's place. Inductor's own static launcher, which goes past
+Triton's, is switched off meanwhile. `remove` undoes all of it.
 """
 
 import gc
@@ -50,7 +51,8 @@ class Hooks:
         self._undo.append(undo)
 
     def _static_launcher_off(self) -> None:
-        """Both for an Inductor that is imported already, and for one that is imported later or in a worker process."""
+        """Both for an Inductor that is imported already, and for one that is imported later or in a worker
+        process."""
         before = os.environ.get(STATIC)
         os.environ[STATIC] = "0"
         self._undo.append(lambda: _set_environment(STATIC, before))
@@ -69,7 +71,9 @@ class Hooks:
 def loaded(kind: type) -> Iterator[Any]:
     """Kernels that have been launched before."""
     found = (thing for thing in gc.get_objects() if type(thing) is kind)
-    return (kernel for kernel in found if getattr(kernel, "_run", None) is not None and kernel.module is not None)
+    return (
+        kernel for kernel in found if getattr(kernel, "_run", None) is not None and kernel.module is not None
+    )
 
 
 def _set_environment(name: str, value: str | None) -> None:

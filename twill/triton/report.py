@@ -23,7 +23,11 @@ class Row:
 
     def line(self) -> str:
         """For the log."""
-        chosen = {"twill": "Twill's kernel", "triton": "Triton's kernel", "pending": "Triton's kernel for now"}[self.choice]
+        chosen = {
+            "twill": "Twill's kernel",
+            "triton": "Triton's kernel",
+            "pending": "Triton's kernel for now",
+        }[self.choice]
         interval = f", {self.interval} cycles per iteration" if self.interval else ""
         speed = f", {self.speed:.2f} times as fast as Triton's" if self.speed else ""
         return f"{self.kernel} ({self.configuration}): {chosen}: {self.reason}{interval}{speed}"

@@ -1,7 +1,8 @@
 # pyright: basic
 """One kernel that Triton has compiled, as a request to Twill.
 
-Takes Triton's `CompiledKernel`; gives a `Request`, which names the kernel on disk (`key`) and says at once where Twill has nothing for it.
+Takes Triton's `CompiledKernel`; gives a `Request`, which names the kernel on disk (`key`) and says at once
+where Twill has nothing for it.
 """
 
 import hashlib
@@ -50,9 +51,11 @@ class Request:
         return "it is launched cooperatively" if self.metadata.get("launch_cooperative_grid") else None
 
     def key(self, settings: Settings) -> str:
-        """Names all that the generated kernel depends on: Triton's hash (source, types, constants, options, Triton itself), the machine,
-        Twill itself, and how long may be searched."""
-        text = f"{self.metadata['hash']}{_machine(settings.machine, self.arch)}{settings.time_limit}{sources()}"
+        """Names all that the generated kernel depends on: Triton's hash (source, types, constants, options,
+        Triton itself), the machine, Twill itself, and how long may be searched."""
+        text = (
+            f"{self.metadata['hash']}{_machine(settings.machine, self.arch)}{settings.time_limit}{sources()}"
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:40]
 
     def save(self, key: str) -> Path:
@@ -95,8 +98,13 @@ def request(kernel: Any) -> Request | None:
 
 
 def configuration(names: Sequence[Any], constants: Mapping[Any, Any], metadata: Mapping[str, Any]) -> str:
-    """Constants by the names of their parameters, then the warps and stages. Left out are absent arguments (None)."""
-    shown = [f"{_named(names, path)}={value}" for path, value in constants.items() if isinstance(value, int | float | str)]
+    """Constants by the names of their parameters, then the warps and stages. Left out are absent arguments
+    (None)."""
+    shown = [
+        f"{_named(names, path)}={value}"
+        for path, value in constants.items()
+        if isinstance(value, int | float | str)
+    ]
     return ", ".join([*shown, f"num_warps={metadata['num_warps']}", f"num_stages={metadata['num_stages']}"])
 
 

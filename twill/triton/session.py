@@ -1,9 +1,9 @@
 # pyright: basic
 """Which kernel a launch goes to, decided at the first launch of each kernel that Triton has compiled.
 
-A `Route` stands where Triton's launcher stood. Its first call decides: Twill's kernel, Triton's, or Triton's until Twill's is built. Then
-the route puts what was decided in its own place, so that later launches pay for no decision: Triton finds the launcher by its own look-up
-of the specialization.
+A `Route` stands where Triton's launcher stood. Its first call decides: Twill's kernel, Triton's, or Triton's
+until Twill's is built. Then the route puts what was decided in its own place, so that later launches pay for
+no decision: Triton finds the launcher by its own look-up of the specialization.
 """
 
 import ctypes
@@ -25,7 +25,8 @@ from twill.triton.store import Outcome, Trial
 from twill.triton.trial import NoTrialError, gpu, torch_trial
 
 Launch = Callable[..., None]
-"""As Triton calls its launchers: three extents, stream, function, packed metadata, launch metadata, two hooks, then the arguments."""
+"""As Triton calls its launchers: three extents, stream, function, packed metadata, launch metadata, two
+hooks, then the arguments."""
 
 BEFORE_ARGUMENTS = 9
 STREAM = 3
@@ -41,7 +42,8 @@ class Route:
         self._kernel = ref(kernel)
 
     def __call__(self, *values: Any) -> None:
-        """Launchers that Inductor makes keep the route; Triton's own path reads the kernel's launcher anew each time."""
+        """Launchers that Inductor makes keep the route; Triton's own path reads the kernel's launcher anew
+        each time."""
         self.target(*values)
 
     def settle(self, target: Launch) -> None:
@@ -64,11 +66,14 @@ class Session:
     closed: bool = False
 
     def adopt(self, kernel: Any) -> None:
-        """Puts a route in the place of a loaded kernel's launcher. Never raises: whatever is wrong, Triton's launcher stays."""
+        """Puts a route in the place of a loaded kernel's launcher. Never raises: whatever is wrong, Triton's
+        launcher stays."""
         try:
             asked = None if isinstance(kernel._run, Route) else request(kernel)
         except Exception as error:
-            log.warning("%s stays Triton's: %s: %s", getattr(kernel, "name", "a kernel"), type(error).__name__, error)
+            log.warning(
+                "%s stays Triton's: %s: %s", getattr(kernel, "name", "a kernel"), type(error).__name__, error
+            )
             return
         if asked is None:
             return
@@ -79,7 +84,14 @@ class Session:
     def first(self, route: Route, *values: Any) -> None:
         """Decides, and launches once."""
         if capturing(values[STREAM]):
-            self._record(route, Row(*_named(route), "triton", "its first launch is captured in a CUDA graph; launch it once before"))
+            self._record(
+                route,
+                Row(
+                    *_named(route),
+                    "triton",
+                    "its first launch is captured in a CUDA graph; launch it once before",
+                ),
+            )
             return route.triton(*values)
         with self.lock:
             decided = route.target
@@ -98,7 +110,9 @@ class Session:
             return self._postpone(route, key, values)
         return self._arrive(route, key, known or workers.outcome(route.request, key, self.settings), *values)
 
-    def _stay(self, route: Route, values: Sequence[Any], reason: str, interval: str = "", speed: float | None = None) -> None:
+    def _stay(
+        self, route: Route, values: Sequence[Any], reason: str, interval: str = "", speed: float | None = None
+    ) -> None:
         self._record(route, Row(*_named(route), "triton", reason, interval, speed))
         route.settle(route.triton)
         route.triton(*values)
@@ -155,7 +169,9 @@ class Session:
         return self._judge(route, found or Trial(), () if launched else values, twill, interval)
 
     def _enough(self, found: Trial | None) -> bool:
-        return found is not None and (found.wrong is not None or found.speed is not None or not self.settings.measure)
+        return found is not None and (
+            found.wrong is not None or found.speed is not None or not self.settings.measure
+        )
 
     def _judge(self, route: Route, found: Trial, values: Sequence[Any], twill: Launch, interval: str) -> None:
         """`values` is empty where the trial has launched already."""
@@ -190,12 +206,21 @@ class Session:
         """Raises TwillError where the kernel does not take what Triton passes."""
         function = kernel.launch
         function.argtypes = c_types(kernel.manifest.arguments)  # pyright: ignore[reportFunctionMemberAccess]
-        return launcher(function, plan(route.request.signature, kernel.manifest), route.triton, partial(self._failed, route, kernel))
+        return launcher(
+            function,
+            plan(route.request.signature, kernel.manifest),
+            route.triton,
+            partial(self._failed, route, kernel),
+        )
 
     def _failed(self, route: Route, kernel: Kernel, status: int) -> None:
         """Nothing was launched: Triton's kernel takes over for good."""
         text = kernel.runtime.text(status) if kernel.runtime else f"CUDA error {status}"
-        self._settle(route, route.triton, Row(*_named(route), "triton", f"the launch of Twill's kernel failed with {text}"))
+        self._settle(
+            route,
+            route.triton,
+            Row(*_named(route), "triton", f"the launch of Twill's kernel failed with {text}"),
+        )
 
     def report(self) -> Report:
         return Report(tuple(self.rows.values()))
@@ -208,10 +233,24 @@ class Session:
             route.settle(route.triton)
 
 
-def launcher(function: Callable[..., int], arguments: Getter, triton: Launch, failed: Callable[[int], None]) -> Launch:
-    """Twill's kernel as Triton launches kernels; no allocation, no synchronization. A launch that does not fit goes to Triton's."""
+def launcher(
+    function: Callable[..., int], arguments: Getter, triton: Launch, failed: Callable[[int], None]
+) -> Launch:
+    """Twill's kernel as Triton launches kernels; no allocation, no synchronization. A launch that does not
+    fit goes to Triton's."""
 
-    def launch(x: int, y: int, z: int, stream: int, handle: Any, packed: Any, metadata: Any, enter: Any, leave: Any, *values: Any) -> None:
+    def launch(
+        x: int,
+        y: int,
+        z: int,
+        stream: int,
+        handle: Any,
+        packed: Any,
+        metadata: Any,
+        enter: Any,
+        leave: Any,
+        *values: Any,
+    ) -> None:
         if x * y * z == 0:
             return None
         try:
@@ -251,7 +290,8 @@ def _driver() -> Any:
 
 
 def capturing(stream: int) -> bool:
-    """Whether launches on a stream are recorded into a CUDA graph (CUDA driver API, cuStreamIsCapturing: 0 is no)."""
+    """Whether launches on a stream are recorded into a CUDA graph (CUDA driver API, cuStreamIsCapturing: 0 is
+    no)."""
     driver, status = _driver(), ctypes.c_int(0)
     if driver is None:
         return False

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Compile = Literal["now", "background", "cached"]
-"""When a new kernel is scheduled and built: at its first launch, beside the program, or never (only what is on disk is used)."""
+"""When a new kernel is scheduled and built: at its first launch, beside the program, or never (only what is
+on disk is used)."""
 
 log = logging.getLogger("twill.triton")
 
@@ -19,7 +20,8 @@ class Settings:
     verify: bool = False
     """Use no kernel whose first launch was not compared with Triton's."""
     measure: bool = True
-    """Time both kernels at the first launch, and keep Triton's where it is faster. Compares their results too."""
+    """Time both kernels at the first launch, and keep Triton's where it is faster. Compares their results
+    too."""
     machine: str | None = None
     """To schedule for; None for the default machine of the architecture."""
     time_limit: float = 60.0

@@ -1,8 +1,9 @@
 """Twill switched on by the environment: TWILL=1, TWILL=background,verify and so on, or
 TWILL_CAPTURE=FILE.
 
-`arm` runs when `twill` is imported with one of these variables set. It waits until the program imports Triton, if it ever does, so that
-nothing is imported for it. `environment` makes a child process, and its children, import `twill` at start.
+`arm` runs when `twill` is imported with one of these variables set. It waits until the program imports
+Triton, if it ever does, so that nothing is imported for it. `environment` makes a child process, and its
+children, import `twill` at start.
 """
 
 import atexit
@@ -57,13 +58,19 @@ def _record(path: Path) -> None:
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """The environment of a child process in which Twill is switched on by `variables`."""
     before = os.environ.get("PYTHONPATH")
-    return {**os.environ, **variables, "PYTHONPATH": os.pathsep.join([str(BOOTSTRAP), *([before] if before else [])])}
+    return {
+        **os.environ,
+        **variables,
+        "PYTHONPATH": os.pathsep.join([str(BOOTSTRAP), *([before] if before else [])]),
+    }
 
 
 class _Finder(MetaPathFinder):
     """Waits for one module, and then is gone."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != AFTER:
             return None
         sys.meta_path.remove(self)

@@ -1,8 +1,9 @@
 """What was found out about Triton's kernels, kept on disk for all processes of a user.
 
-A folder for each key, `~/.cache/twill/triton/KEY/`: the request (NAME.ttir, NAME.json), `outcome.json` (where the built kernel lies, or why
-there is none) and `trial.GPU.json` (how it did beside Triton's). Files are replaced atomically; a lock lets one process at a time build a
-kernel. A file that cannot be read counts as missing.
+A folder for each key, `~/.cache/twill/triton/KEY/`: the request (NAME.ttir, NAME.json), `outcome.json` (where
+the built kernel lies, or why there is none) and `trial.GPU.json` (how it did beside Triton's). Files are
+replaced atomically; a lock lets one process at a time build a kernel. A file that cannot be read counts as
+missing.
 """
 
 import fcntl

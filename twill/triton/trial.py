@@ -2,9 +2,10 @@
 # pyright: reportMissingImports=false
 """The first launch of a kernel, by Triton and by Twill on the same arguments.
 
-Takes two functions that launch, and the values of the launch; gives a `Trial`. The memory behind every array is saved, both kernels run on
-it, and what Triton's wrote is there at the end: the program sees one launch. Memory is compared whole, inputs too, so that a store that
-goes astray inside these allocations is found. Needs PyTorch.
+Takes two functions that launch, and the values of the launch; gives a `Trial`. The memory behind every array
+is saved, both kernels run on it, and what Triton's wrote is there at the end: the program sees one launch.
+Memory is compared whole, inputs too, so that a store that goes astray inside these allocations is found.
+Needs PyTorch.
 """
 
 import sys
@@ -22,11 +23,13 @@ ROUNDS = 7
 CHUNK = 2**24
 """Elements that are compared at a time."""
 OUTLIER = 32
-"""How many times the tolerance a single element may be off, relative to itself plus the root mean square of all."""
+"""How many times the tolerance a single element may be off, relative to itself plus the root mean square of
+all."""
 
 
 Measure = Callable[[Mapping[str, Run], Run], Mapping[str, float]]
-"""Milliseconds of runs by name; the second function puts the memory back, which each run wants: a kernel may count in it, or lock."""
+"""Milliseconds of runs by name; the second function puts the memory back, which each run wants: a kernel may
+count in it, or lock."""
 
 
 class NoTrialError(Exception):
@@ -42,12 +45,14 @@ class Memory(Protocol):
     def save(self) -> Any: ...
     def restore(self, saved: Any) -> None: ...
     def difference(self, right: Any, before: Any) -> str | None:
-        """What is wrong with the bytes as they are; None where they agree with `right`. `before`: as they were before both launches."""
+        """What is wrong with the bytes as they are; None where they agree with `right`. `before`: as they
+        were before both launches."""
         ...
 
 
 def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure | None) -> Trial:
-    """Raises whatever the launches raise, and what saving raises (then nothing has been launched, as far as memory tells)."""
+    """Raises whatever the launches raise, and what saving raises (then nothing has been launched, as far as
+    memory tells)."""
     before = [memory.save() for memory in memories]
     triton()
     try:
@@ -73,7 +78,7 @@ def _restore(memories: Sequence[Memory], saved: Sequence[Any]) -> None:
         memory.restore(content)
 
 
-# --- with PyTorch -----------------------------------------------------------------------------------------------------
+# --- with PyTorch -----------------------------------------------------------------------------------------
 
 
 def torch_trial(triton: Run, twill: Run, values: Sequence[Any], measure: bool) -> Trial:
@@ -94,7 +99,8 @@ def gpu() -> str | None:
 
 
 def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
-    """Medians. The copies that put the memory back leave the same in the L2 for both; a sleeping kernel lets the host run ahead."""
+    """Medians. The copies that put the memory back leave the same in the L2 for both; a sleeping kernel lets
+    the host run ahead."""
     import torch
 
     from twill.bench.measure import SLEEP
@@ -171,8 +177,9 @@ WORDS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def _floats(found: Any, expected: Any, before: Any, tolerance: float, name: str) -> str | None:
-    """Of the elements that either kernel wrote: by the norm of the difference, and by the largest single one; NaN and infinity must stand
-    in the same places. Elements that both left alone say nothing: memory that nobody has set may hold any number.
+    """Of the elements that either kernel wrote: by the norm of the difference, and by the largest single one;
+    NaN and infinity must stand in the same places. Elements that both left alone say nothing: memory that
+    nobody has set may hold any number.
     """
     total, count = 0.0, 0
     for _, right in _written(found, expected, before):
@@ -198,7 +205,8 @@ def _same(one: Any, right: Any) -> bool:
 
 
 def _written(found: Any, expected: Any, before: Any) -> Iterator[tuple[Any, Any]]:
-    """What was found and what is right, in double precision, a part at a time: whole arrays may not fit four times."""
+    """What was found and what is right, in double precision, a part at a time: whole arrays may not fit four
+    times."""
     import torch
 
     word = getattr(torch, WORDS[found.dtype.itemsize])

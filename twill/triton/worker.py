@@ -1,7 +1,8 @@
-"""Schedules, generates and builds one kernel, in a process of its own: `python -m twill.triton.worker KEY NAME.ttir MACHINE SECONDS`.
+"""Schedules, generates and builds one kernel, in a process of its own: `python -m twill.triton.worker KEY
+NAME.ttir MACHINE SECONDS`.
 
-Takes TTIR with Triton's metadata beside it (`Request.save`); prints an `Outcome` as JSON, which it keeps on disk as well. One process at a
-time works on a key; others wait and take what it found.
+Takes TTIR with Triton's metadata beside it (`Request.save`); prints an `Outcome` as JSON, which it keeps on
+disk as well. One process at a time works on a key; others wait and take what it found.
 """
 
 import json
@@ -31,7 +32,9 @@ def made(path: Path, machine: str | None, seconds: float) -> Outcome:
     except TwillError as error:
         return Outcome(refused=error.message, lasting=False)
     try:
-        return Outcome(folder=str(built(Inputs(str(path), machine=machine), GenerateOptions(time_limit=seconds))))
+        return Outcome(
+            folder=str(built(Inputs(str(path), machine=machine), GenerateOptions(time_limit=seconds)))
+        )
     except TwillError as error:
         return Outcome(refused=error.message.splitlines()[0])
     except OSError as error:

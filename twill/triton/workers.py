@@ -1,6 +1,7 @@
 """Runs `twill.triton.worker` for a request, at once or beside the program.
 
-A process of its own keeps the search from the interpreter that launches kernels, and a crash of a solver from the program.
+A process of its own keeps the search from the interpreter that launches kernels, and a crash of a solver from
+the program.
 """
 
 import json
@@ -54,9 +55,20 @@ def _started(key: str, path: Path, settings: Settings) -> subprocess.Popen[str]:
     """The worker sees the same packages; Twill is switched off in it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TWILL")}
     environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if os.path.isabs(place))
-    command = [sys.executable, "-P", "-m", "twill.triton.worker", key, str(path), settings.machine or "", str(settings.time_limit)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "twill.triton.worker",
+        key,
+        str(path),
+        settings.machine or "",
+        str(settings.time_limit),
+    ]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
+    )
     _running.add(process)
     return process
 
@@ -73,7 +85,10 @@ def _answer(process: subprocess.Popen[str]) -> Outcome:
         return Outcome(**json.loads(said.splitlines()[-1]))
     except (IndexError, ValueError, TypeError):
         last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
-        return Outcome(refused=f"the process that builds it ended with status {process.returncode}: {last}", lasting=False)
+        return Outcome(
+            refused=f"the process that builds it ended with status {process.returncode}: {last}",
+            lasting=False,
+        )
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -1,6 +1,8 @@
-"""CAPACITY: what a refutation "capacity of ..." claims, counted again from the definitions in `twill.ir.problem`.
+"""CAPACITY: what a refutation "capacity of ..." claims, counted again from the definitions in
+`twill.ir.problem`.
 
-`excludes` says whether the named limit alone excludes an interval, and every smaller one, for schedules of any length.
+`excludes` says whether the named limit alone excludes an interval, and every smaller one, for schedules of
+any length.
 """
 
 from twill.ir.problem import Operation, Problem, Time, Value
@@ -16,9 +18,13 @@ def excludes(problem: Problem, limit: str, interval: Time, *, joint: bool) -> bo
         return False
     match limit:
         case "shared memory":
-            return _overflows(problem, {v.id: v.shared for v in problem.values}, problem.limits.shared, interval)
+            return _overflows(
+                problem, {v.id: v.shared for v in problem.values}, problem.limits.shared, interval
+            )
         case "tensor memory":
-            return _overflows(problem, {v.id: v.tensor for v in problem.values}, problem.limits.tensor, interval)
+            return _overflows(
+                problem, {v.id: v.tensor for v in problem.values}, problem.limits.tensor, interval
+            )
         case "registers":
             return any(_too_greedy(problem, op) for op in problem.operations if op.warps > 1)
         case "groups":
@@ -31,11 +37,16 @@ def excludes(problem: Problem, limit: str, interval: Time, *, joint: bool) -> bo
 
 def _overbooked(problem: Problem, name: str) -> bool:
     capacity = next(unit.capacity for unit in problem.units if unit.name == name and not unit.aggregate)
-    return any(r.unit == name and r.cycles > 0 and r.amount > capacity for op in problem.operations for r in op.reservations)
+    return any(
+        r.unit == name and r.cycles > 0 and r.amount > capacity
+        for op in problem.operations
+        for r in op.reservations
+    )
 
 
 def _overflows(problem: Problem, size: dict[str, int], capacity: int, interval: Time) -> bool:
-    """At the fullest residue there is at least the average of an iteration; a value that lives at all needs one slot."""
+    """At the fullest residue there is at least the average of an iteration; a value that lives at all needs
+    one slot."""
     constant = sum(size[v.id] * (v.slots + (1 if v.resident else 0)) for v in problem.values)
     passing = [(size[v.id], _lifetime(problem, v)) for v in problem.values if size[v.id] and not v.resident]
     single = max((bytes_ for bytes_, time in passing if time > 0), default=0)
@@ -46,7 +57,9 @@ def _lifetime(problem: Problem, value: Value) -> Time:
     """Cycles for which every schedule keeps an instance."""
     found = 0
     for use in value.uses:
-        for edge in (e for e in problem.edges if (e.src, e.dst) == (value.src, use.op) and e.distance <= use.distance):
+        for edge in (
+            e for e in problem.edges if (e.src, e.dst) == (value.src, use.op) and e.distance <= use.distance
+        ):
             found = max(found, min(edge.delay, edge.crossing) + use.hold)
     return found
 
@@ -54,7 +67,9 @@ def _lifetime(problem: Problem, value: Value) -> Time:
 def _too_greedy(problem: Problem, op: Operation) -> bool:
     """The group of `op` needs more registers than a thread, or an SM, has, whatever else it runs."""
     limits, own = problem.limits, [v for v in problem.values if v.src == op.id]
-    kept = max((v.registers for v in own if v.resident or (op.latency > 0 and _lifetime(problem, v) > 0)), default=0)
+    kept = max(
+        (v.registers for v in own if v.resident or (op.latency > 0 and _lifetime(problem, v) > 0)), default=0
+    )
     grant = next(r for r in range(limits.register_base + kept, 1 << 60) if r % limits.register_step == 0)
     loads = 128 * limits.narrow_registers if _loads_are_narrow(problem) else 0
     return grant > limits.registers_per_thread or 32 * op.warps * grant + loads > limits.registers_total

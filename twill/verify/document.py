@@ -1,7 +1,8 @@
 """Schedule files against a problem built afresh: what `twill check` runs.
 
-Takes a `ScheduleDocument` and the `Problem` that it claims to answer; gives every `Violation`: members that contradict each other
-(DOCUMENT), operations, edges, costs or limits that are not the problem's (PROBLEM), broken rules, and a status without its evidence.
+Takes a `ScheduleDocument` and the `Problem` that it claims to answer; gives every `Violation`: members that
+contradict each other (DOCUMENT), operations, edges, costs or limits that are not the problem's (PROBLEM),
+broken rules, and a status without its evidence.
 """
 
 import json
@@ -25,14 +26,21 @@ def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violat
     """All violations; rules are judged with the problem's numbers, not the document's."""
     stated, derived = document.raw, schedule_document(document.result, document.options)
     own = islice(differences(stated, _plain(derived)), SHOWN)
-    found = [Violation("DOCUMENT", f"{path} is {a}; the rest of the document makes it {b}") for path, a, b in own]
+    found = [
+        Violation("DOCUMENT", f"{path} is {a}; the rest of the document makes it {b}") for path, a, b in own
+    ]
     other = islice(differences(_comparable(document.result.problem), _comparable(problem)), SHOWN)
-    found += [Violation("PROBLEM", f"{path} is {a} in the schedule and {b} in the problem") for path, a, b in other]
+    found += [
+        Violation("PROBLEM", f"{path} is {a} in the schedule and {b} in the problem") for path, a, b in other
+    ]
     if [op.id for op in problem.operations] != [op.id for op in document.result.problem.operations]:
         return tuple(found)
     options = document.options
     fresh = replace(document.result, problem=problem)
-    return (*found, *check_result(fresh, joint=not options.modulo_only, in_flight=document.result.max_in_flight))
+    return (
+        *found,
+        *check_result(fresh, joint=not options.modulo_only, in_flight=document.result.max_in_flight),
+    )
 
 
 def differences(a: Json, b: Json, path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -49,7 +57,9 @@ def differences(a: Json, b: Json, path: str = "") -> Iterator[tuple[str, str, st
             pass
 
 
-def _members(a: Mapping[str, Json], b: Mapping[str, Json], name: str, path: str) -> Iterator[tuple[str, str, str]]:
+def _members(
+    a: Mapping[str, Json], b: Mapping[str, Json], name: str, path: str
+) -> Iterator[tuple[str, str, str]]:
     if name in a and name in b:
         yield from differences(a[name], b[name], path)
     else:
@@ -83,7 +93,10 @@ def _short(value: Json) -> str:
 def _comparable(problem: Problem) -> Json:
     """A problem as plain members, without the names of files, which depend on where it was read from."""
     source = replace(problem.source, file="-") if problem.source else None
-    operations = tuple(replace(op, location=replace(op.location, file="-") if op.location else None) for op in problem.operations)
+    operations = tuple(
+        replace(op, location=replace(op.location, file="-") if op.location else None)
+        for op in problem.operations
+    )
     return _plain(graph_document(replace(problem, source=source, operations=operations, name="-")))
 
 

@@ -1,7 +1,8 @@
 """The evidence of a `Result`: bounds computed again, and a status that its refutations carry.
 
-Takes a `Result`; yields BOUNDS and STATUS violations. A refutation itself is an engine's claim; what is checked is that the claims cover
-every interval that the status speaks of, for schedules at least as long as the answer.
+Takes a `Result`; yields BOUNDS and STATUS violations. A refutation itself is an engine's claim; what is
+checked is that the claims cover every interval that the status speaks of, for schedules at least as long as
+the answer.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,14 +19,18 @@ ENGINES = ("cpsat", "sat", "yices", "cbc", "scip", "benders")
 PROJECTIONS = ("cpsat on the tensor memory projection", "cpsat on the registers projection")
 
 
-def check_result(result: Result, *, joint: bool = True, in_flight: int | None = None) -> tuple[Violation, ...]:
-    """The solution by `check`, the bounds and the status; `in_flight` is how long the search promised to look (default: the answer's)."""
+def check_result(
+    result: Result, *, joint: bool = True, in_flight: int | None = None
+) -> tuple[Violation, ...]:
+    """The solution by `check`, the bounds and the status; `in_flight` is how long the search promised to look
+    (default: the answer's)."""
     answer = () if result.solution is None else check(result.problem, result.solution, joint=joint)
     return (*answer, *bounds(result, joint=joint), *status(result, in_flight))
 
 
 def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
-    """BOUNDS: each bound is what its unit or its circuit forces, and no less than the plain definition gives."""
+    """BOUNDS: each bound is what its unit or its circuit forces, and no less than the plain definition
+    gives."""
     problem, resource, recurrence = result.problem, result.bounds.resource, result.bounds.recurrence
     named = {unit.name: unit for unit in problem.units}
     if resource.unit is not None and resource.unit not in named:
@@ -33,7 +38,9 @@ def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
         return
     forced = 0 if resource.unit is None else _need(problem, named[resource.unit])
     if resource.value > forced:
-        yield Violation("BOUNDS", f"{resource.unit} does not force that interval", needs=resource.value, has=forced)
+        yield Violation(
+            "BOUNDS", f"{resource.unit} does not force that interval", needs=resource.value, has=forced
+        )
     least = max((_average(problem, unit) for unit in problem.units), default=0)
     if resource.value < least:
         yield Violation("BOUNDS", "a unit forces a larger interval", needs=least, has=resource.value)
@@ -43,7 +50,10 @@ def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:
         has = {"ResMII": resource.value, "RecMII": recurrence.value}.get(refutation.by.split(" ")[0])
         if has is not None and refutation.interval >= has:
             yield Violation(
-                "BOUNDS", f"{refutation.by} refutes no interval of {refutation.interval}", needs=refutation.interval + 1, has=has
+                "BOUNDS",
+                f"{refutation.by} refutes no interval of {refutation.interval}",
+                needs=refutation.interval + 1,
+                has=has,
             )
 
 
@@ -79,9 +89,13 @@ def _recurrence(problem: Problem, value: Time, circuit: tuple[str, ...], joint: 
     elif value > 0 and not _refutes(_along(problem, circuit, joint), circuit, value - 1):
         text = f"the circuit {' -> '.join(circuit)} does not force that interval"
         yield Violation("BOUNDS", text, circuit, needs=value)
-    weak = [_Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=False), e.distance) for e in problem.edges]
+    weak = [
+        _Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=False), e.distance) for e in problem.edges
+    ]
     if not _feasible([op.id for op in problem.operations], weak, value):
-        yield Violation("BOUNDS", "some circuit forces a larger interval than the recurrence bound", has=value)
+        yield Violation(
+            "BOUNDS", "some circuit forces a larger interval than the recurrence bound", has=value
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +136,8 @@ def _refutes(arcs: Sequence[_Arc], circuit: Sequence[str], interval: Time) -> bo
 
 
 def _feasible(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> bool:
-    """Starts that satisfy all arcs exist: relaxation settles within as many rounds as there are operations (Bellman-Ford)."""
+    """Starts that satisfy all arcs exist: relaxation settles within as many rounds as there are operations
+    (Bellman-Ford)."""
     start = dict.fromkeys(ops, 0)
     for _ in range(len(ops) + 1):
         late = [(arc.dst, start[arc.src] + arc.delay - arc.distance * interval) for arc in arcs]
@@ -143,7 +158,10 @@ def status(result: Result, in_flight: int | None = None) -> Iterator[Violation]:
     long = in_flight or (1 if solution is None else solution.in_flight(result.problem))
     if solution is not None and result.proved > solution.interval:
         yield Violation(
-            "STATUS", "smaller intervals than the answer's own are called impossible", needs=result.proved, has=solution.interval
+            "STATUS",
+            "smaller intervals than the answer's own are called impossible",
+            needs=result.proved,
+            has=solution.interval,
         )
     if solution is not None and (result.status == "optimal") != (result.proved >= solution.interval):
         text = f"{result.status}, with every interval below {result.proved} refuted"
@@ -158,13 +176,16 @@ def status(result: Result, in_flight: int | None = None) -> Iterator[Violation]:
     yield from _unknown_engines(result)
     gap = _uncovered(result, long)
     if gap is not None:
-        text = f"interval {gap} is below the proved {result.proved} and nothing refutes it for {long} iterations in flight"
+        text = (
+            f"interval {gap} is below the proved {result.proved} and nothing refutes it for {long} iterations"
+            " in flight"
+        )
         yield Violation("STATUS", text, needs=result.proved, has=gap)
 
 
 def _last_interval(result: Result) -> Time:
-    """An interval that works if any larger one does: beyond the sum of all that keeps operations apart, and the last pin, an idle unit of
-    time can be cut out of the period (docs/formulation.md)."""
+    """An interval that works if any larger one does: beyond the sum of all that keeps operations apart, and
+    the last pin, an idle unit of time can be cut out of the period (docs/formulation.md)."""
     problem = result.problem
     spans = [op.duration for op in problem.operations] + [op.issue for op in problem.operations]
     spans += [max(edge.delay, edge.crossing) for edge in problem.edges]
@@ -176,7 +197,12 @@ def _unknown_engines(result: Result) -> Iterator[Violation]:
     """Every refutation names an engine or a bound that there is."""
     for refutation in result.refuted:
         if not known(refutation.by):
-            yield Violation("STATUS", f"{refutation.by!r} is no engine and no bound of Twill's", needs=0, has=refutation.interval)
+            yield Violation(
+                "STATUS",
+                f"{refutation.by!r} is no engine and no bound of Twill's",
+                needs=0,
+                has=refutation.interval,
+            )
 
 
 def known(by: str) -> bool:
@@ -194,6 +220,7 @@ def _uncovered(result: Result, in_flight: int) -> Time | None:
 
 
 def _below(result: Result, refuted: Iterable[Refutation]) -> Time:
-    """All intervals below this one are excluded by refutations that reach down: by capacity, or where the problem is monotone."""
+    """All intervals below this one are excluded by refutations that reach down: by capacity, or where the
+    problem is monotone."""
     reaching = (r for r in refuted if r.below and (result.problem.monotone or r.by.startswith(PREFIX)))
     return max((r.interval + 1 for r in reaching), default=1)

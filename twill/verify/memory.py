@@ -1,7 +1,7 @@
 """SHARED and TENSOR: the allocations of a solution, checked by simulating the addresses for a few periods.
 
-Takes `Numbers` and the `Allocation`s that a solution claims; yields a `Violation` for a missing allocation, one that is wrong or
-outside the memory, a multi-buffered channel that anything else overlaps, and any two
+Takes `Numbers` and the `Allocation`s that a solution claims; yields a `Violation` for a missing allocation,
+one that is wrong or outside the memory, a multi-buffered channel that anything else overlaps, and any two
 instances that would lie on one address at the same time.
 """
 
@@ -22,7 +22,8 @@ PERIODS = 3
 
 
 def allocations(n: Numbers, claimed: Sequence[Allocation]) -> Iterator[Violation]:
-    """SHARED and TENSOR: capacity, an allocation for everything that needs one, and no address used twice at once."""
+    """SHARED and TENSOR: capacity, an allocation for everything that needs one, and no address used twice at
+    once."""
     for memory, capacity in (("shared", n.problem.limits.shared), ("tensor", n.problem.limits.tensor)):
         needed = [buffer for buffer in buffers(n) if buffer.memory == memory]
         stated = [allocation for allocation in claimed if allocation.memory == memory]
@@ -35,11 +36,15 @@ def _capacity(memory: str, needed: Sequence[Buffer], capacity: int, interval: Ti
     """At no residue the live bytes exceed the memory, whatever the addresses."""
     top = peak([span for buffer in needed for span in buffer.spans(interval)], interval)
     if top.amount > capacity:
-        text = f"{memory} memory overflows at residue {top.residue} with {', '.join(dict.fromkeys(top.owners))}"
+        text = (
+            f"{memory} memory overflows at residue {top.residue} with {', '.join(dict.fromkeys(top.owners))}"
+        )
         yield Violation(memory.upper(), text, values=top.owners, needs=top.amount, has=capacity)
 
 
-def _laid(needed: Sequence[Buffer], stated: Sequence[Allocation], capacity: int, interval: Time) -> Iterator[Violation]:
+def _laid(
+    needed: Sequence[Buffer], stated: Sequence[Allocation], capacity: int, interval: Time
+) -> Iterator[Violation]:
     """Every buffer at its address."""
     by_key = {_key(allocation): allocation for allocation in stated}
     laid = [(buffer, by_key[buffer.value, buffer.memory, buffer.staging]) for buffer in needed]
@@ -59,9 +64,16 @@ def _accounts(needed: Sequence[Buffer], claimed: Sequence[Allocation]) -> Iterat
     for allocation in claimed:
         buffer = buffer_of.get(_key(allocation))
         if buffer is None:
-            yield Violation(allocation.memory.upper(), f"{allocation.value} is allocated and takes no storage", values=(allocation.value,))
+            yield Violation(
+                allocation.memory.upper(),
+                f"{allocation.value} is allocated and takes no storage",
+                values=(allocation.value,),
+            )
         elif (buffer.size, buffer.slots) != (allocation.size, allocation.slots):
-            text = f"{buffer.name} needs {buffer.slots} x {buffer.size} and has {allocation.slots} x {allocation.size}"
+            text = (
+                f"{buffer.name} needs {buffer.slots} x {buffer.size} and has {allocation.slots} x"
+                f" {allocation.size}"
+            )
             yield Violation(
                 allocation.memory.upper(),
                 text,
@@ -74,8 +86,16 @@ def _accounts(needed: Sequence[Buffer], claimed: Sequence[Allocation]) -> Iterat
 def _bounds(stated: Sequence[Allocation], capacity: int) -> Iterator[Violation]:
     for allocation in stated:
         if allocation.address < 0 or _top(allocation) > capacity:
-            text = f"{allocation.value} lies at [{allocation.address}, {_top(allocation)}), outside the memory"
-            yield Violation(allocation.memory.upper(), text, values=(allocation.value,), needs=_top(allocation), has=capacity)
+            text = (
+                f"{allocation.value} lies at [{allocation.address}, {_top(allocation)}), outside the memory"
+            )
+            yield Violation(
+                allocation.memory.upper(),
+                text,
+                values=(allocation.value,),
+                needs=_top(allocation),
+                has=capacity,
+            )
 
 
 def _owned(laid: Sequence[tuple[Buffer, Allocation]]) -> Iterator[Violation]:
@@ -105,9 +125,12 @@ class _Instance:
 def _collisions(laid: Sequence[tuple[Buffer, Allocation]], interval: Time) -> Iterator[Violation]:
     """Runs the loop for a few periods: nothing may begin where something else is still live.
 
-    Values of several slots are left out: nothing overlaps them, and one slot per period begun separates their instances.
+    Values of several slots are left out: nothing overlaps them, and one slot per period begun separates their
+    instances.
     """
-    instances = [x for buffer, allocation in laid if not buffer.own for x in _instances(buffer, allocation, interval)]
+    instances = [
+        x for buffer, allocation in laid if not buffer.own for x in _instances(buffer, allocation, interval)
+    ]
     alive: list[_Instance] = []
     seen: set[tuple[str, str]] = set()
     for new in sorted(instances, key=lambda x: (x.start, x.name, x.number)):
@@ -115,7 +138,10 @@ def _collisions(laid: Sequence[tuple[Buffer, Allocation]], interval: Time) -> It
         for old in alive:
             if old.low < new.high and new.low < old.high and (old.name, new.name) not in seen:
                 seen.add((old.name, new.name))
-                text = f"{new.name} (iteration {new.number}) overwrites {old.name} (iteration {old.number}) at time {new.start}"
+                text = (
+                    f"{new.name} (iteration {new.number}) overwrites {old.name} (iteration {old.number}) at"
+                    f" time {new.start}"
+                )
                 yield Violation(laid[0][0].memory.upper(), text, values=(old.value, new.value))
         alive.append(new)
 
@@ -126,7 +152,13 @@ def _instances(buffer: Buffer, allocation: Allocation, interval: Time) -> Iterat
     last = (PERIODS * interval - buffer.start - 1) // interval
     for k in range(first, last + 1):
         yield _Instance(
-            buffer.value, buffer.name, k, buffer.start + k * interval, buffer.end + k * interval, allocation.address, _top(allocation)
+            buffer.value,
+            buffer.name,
+            k,
+            buffer.start + k * interval,
+            buffer.end + k * interval,
+            allocation.address,
+            _top(allocation),
         )
 
 

@@ -1,7 +1,8 @@
 """The numbers that the rules are judged on, and the arithmetic of what repeats every interval.
 
-Takes a `Problem` and a `Solution`; gives start times and groups by name, and live ranges as concrete spans of time. Everything is
-computed from the definitions in `twill.ir.problem`, with the infinite repetition counted, never sampled on an unrolled program.
+Takes a `Problem` and a `Solution`; gives start times and groups by name, and live ranges as concrete spans of
+time. Everything is computed from the definitions in `twill.ir.problem`, with the infinite repetition counted,
+never sampled on an unrolled program.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,7 +61,9 @@ def peak(spans: Sequence[LiveSpan], interval: Time) -> Peak:
     if not level:
         return Peak()
     top = max(level, key=lambda residue: level[residue])
-    return Peak(level[top], top, tuple(span.owner for span in spans if span.amount and span.alive(top, interval)))
+    return Peak(
+        level[top], top, tuple(span.owner for span in spans if span.amount and span.alive(top, interval))
+    )
 
 
 def live(numbers: Numbers, value: Value) -> tuple[Time, Time]:
@@ -93,7 +96,8 @@ def held(numbers: Numbers, value: Value) -> Iterator[tuple[int, Time, Time]]:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """The storage of a value in shared or tensor memory: `slots` slots of `size`; nothing else may use those of an `own` one."""
+    """The storage of a value in shared or tensor memory: `slots` slots of `size`; nothing else may use those
+    of an `own` one."""
 
     value: str
     memory: Literal["shared", "tensor"]
@@ -117,7 +121,8 @@ class Buffer:
 
 
 def buffers(numbers: Numbers) -> tuple[Buffer, ...]:
-    """All that has to lie somewhere in shared or tensor memory; empty ranges and sizes of 0 take no buffer."""
+    """All that has to lie somewhere in shared or tensor memory; empty ranges and sizes of 0 take no
+    buffer."""
     every = (buffer for value in numbers.problem.values for buffer in _buffers_of(numbers, value))
     return tuple(buffer for buffer in every if buffer.size > 0 and buffer.slots > 0)
 

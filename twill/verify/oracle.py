@@ -1,9 +1,11 @@
-"""The reference of the property tests: an exhaustive search over partitions, start times and addresses, for tiny problems.
+"""The reference of the property tests: an exhaustive search over partitions, start times and addresses, for
+tiny problems.
 
-Takes a `Problem`; gives the best answer in the stated order: smallest interval, then fewest groups, fewest cross-group channels, fewest
-stages, shortest length. Nothing is encoded and nothing is shared with the engines or the verifier: every rule is counted out, one unit of
-time at a time, on each candidate. A partial schedule that breaks a rule is dropped, which is safe because no rule is mended by adding an
-operation; and where no start is pinned, some operation may as well start at 0. Clear and slow: up to about six operations.
+Takes a `Problem`; gives the best answer in the stated order: smallest interval, then fewest groups, fewest
+cross-group channels, fewest stages, shortest length. Nothing is encoded and nothing is shared with the
+engines or the verifier: every rule is counted out, one unit of time at a time, on each candidate. A partial
+schedule that breaks a rule is dropped, which is safe because no rule is mended by adding an operation; and
+where no start is pinned, some operation may as well start at 0. Clear and slow: up to about six operations.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +38,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One interval, one partition, schedules of at most `stages` stages and length `length`; `visits` counts partial schedules down."""
+    """One interval, one partition, schedules of at most `stages` stages and length `length`; `visits` counts
+    partial schedules down."""
 
     problem: Problem
     interval: Time
@@ -50,19 +53,28 @@ class _Case:
     widths: Mapping[int, int]
 
 
-def search(problem: Problem, in_flight: int, last: Time, *, joint: bool = True, visits: int = 10**7) -> Answer | None:
-    """The best answer of length <= in_flight * I at the smallest interval up to `last` that has one; raises `TooLargeError`."""
+def search(
+    problem: Problem, in_flight: int, last: Time, *, joint: bool = True, visits: int = 10**7
+) -> Answer | None:
+    """The best answer of length <= in_flight * I at the smallest interval up to `last` that has one; raises
+    `TooLargeError`."""
     left = [visits]
     found = (best(problem, interval, in_flight, joint=joint, left=left) for interval in range(1, last + 1))
     return next((answer for answer in found if answer is not None), None)
 
 
-def best(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, left: list[int] | None = None) -> Answer | None:
+def best(
+    problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, left: list[int] | None = None
+) -> Answer | None:
     """The best answer at one interval; `left` counts the partial schedules still allowed."""
     visits = left if left is not None else [10**7]
     if not _whole_iteration_fits(problem, interval):
         return None
-    ranked = sorted(partitions(problem), key=lambda group: _rank(problem, group)) if joint else [dict.fromkeys(_ids(problem), 0)]
+    ranked = (
+        sorted(partitions(problem), key=lambda group: _rank(problem, group))
+        if joint
+        else [dict.fromkeys(_ids(problem), 0)]
+    )
     champion: Answer | None = None
     for group in ranked:
         rank = _rank(problem, group)
@@ -90,7 +102,8 @@ def _shortest(case: _Case) -> Solution | None:
 
 
 def partitions(problem: Problem) -> Iterator[dict[str, int]]:
-    """Every assignment to groups that keeps VARIABLE, TOGETHER, APART, GROUPS and THREADS, each up to renaming of groups once."""
+    """Every assignment to groups that keeps VARIABLE, TOGETHER, APART, GROUPS and THREADS, each up to
+    renaming of groups once."""
     fixed = {op.id: 0 for op in problem.operations if op.variable}
     free = [op.id for op in problem.operations if not op.variable]
     for labels in _growth(len(free), problem.limits.groups):
@@ -130,8 +143,13 @@ def _narrow(widths: Mapping[int, int]) -> int:
 
 
 def _rank(problem: Problem, group: Mapping[str, int]) -> tuple[int, int]:
-    """Groups used, and the distinct pairs of a source and another group that reads it, streaming sources left out."""
-    pairs = {(e.src, group[e.dst]) for e in problem.edges if group[e.src] != group[e.dst] and not problem.operation(e.src).streaming}
+    """Groups used, and the distinct pairs of a source and another group that reads it, streaming sources left
+    out."""
+    pairs = {
+        (e.src, group[e.dst])
+        for e in problem.edges
+        if group[e.src] != group[e.dst] and not problem.operation(e.src).streaming
+    }
     return len(set(group.values())), len(pairs)
 
 
@@ -147,7 +165,9 @@ def _whole_iteration_fits(problem: Problem, interval: Time) -> bool:
     return all(need[unit.name] <= unit.capacity * interval for unit in problem.units)
 
 
-def _case(problem: Problem, interval: Time, group: Mapping[str, int], joint: bool, visits: list[int]) -> _Case | None:
+def _case(
+    problem: Problem, interval: Time, group: Mapping[str, int], joint: bool, visits: list[int]
+) -> _Case | None:
     """No stage and no length yet; None where the dependences alone refute the interval."""
     gaps = _gaps(problem, interval, group)
     if any(gaps.get((op, op), 0) > 0 for op in _ids(problem)):
@@ -160,7 +180,9 @@ def _gaps(problem: Problem, interval: Time, group: Mapping[str, int]) -> dict[tu
     gaps: dict[tuple[str, str], Time] = {}
     for e in problem.edges:
         delay = e.delay if group[e.src] == group[e.dst] else e.crossing
-        gaps[e.src, e.dst] = max(gaps.get((e.src, e.dst), delay - e.distance * interval), delay - e.distance * interval)
+        gaps[e.src, e.dst] = max(
+            gaps.get((e.src, e.dst), delay - e.distance * interval), delay - e.distance * interval
+        )
     for via in _ids(problem):
         before = [(a, gap) for (a, b), gap in gaps.items() if b == via]
         after = [(b, gap) for (a, b), gap in gaps.items() if a == via]
@@ -172,7 +194,10 @@ def _gaps(problem: Problem, interval: Time, group: Mapping[str, int]) -> dict[tu
 
 def _solutions(case: _Case) -> Iterator[Solution]:
     """All solutions whose first start is 0, or whose pinned starts are as they must be."""
-    windows = {op.id: (0, min(case.length - op.duration, case.stages * case.interval - 1)) for op in case.problem.operations}
+    windows = {
+        op.id: (0, min(case.length - op.duration, case.stages * case.interval - 1))
+        for op in case.problem.operations
+    }
     if case.problem.starts or not windows:
         for op, time in case.problem.starts:
             low, high = windows[op]
@@ -184,7 +209,8 @@ def _solutions(case: _Case) -> Iterator[Solution]:
 
 
 def _anchored(windows: Mapping[str, Span], anchor: str) -> dict[str, Span]:
-    """The anchor at 0, and whatever stands before it in the order later than that, so that every schedule is met once."""
+    """The anchor at 0, and whatever stands before it in the order later than that, so that every schedule is
+    met once."""
     earlier = takewhile(lambda op: op != anchor, windows)
     return {**windows, **{op: (1, windows[op][1]) for op in earlier}, anchor: (0, min(0, windows[anchor][1]))}
 
@@ -202,7 +228,11 @@ def _extend(case: _Case, start: Starts, windows: Mapping[str, Span]) -> Iterator
     op = min(windows, key=lambda o: windows[o][1] - windows[o][0])
     low, high = windows[op]
     for time in range(low, high + 1):
-        rest = {other: _narrowed(case, op, time, other, window) for other, window in windows.items() if other != op}
+        rest = {
+            other: _narrowed(case, op, time, other, window)
+            for other, window in windows.items()
+            if other != op
+        }
         if all(a <= b for a, b in rest.values()):
             yield from _extend(case, {**start, op: time}, rest)
 
@@ -210,13 +240,18 @@ def _extend(case: _Case, start: Starts, windows: Mapping[str, Span]) -> Iterator
 def _narrowed(case: _Case, op: str, time: Time, other: str, window: Span) -> Span:
     low, high = window
     after, before = case.gaps.get((op, other)), case.gaps.get((other, op))
-    return (low if after is None else max(low, time + after)), (high if before is None else min(high, time - before))
+    return (low if after is None else max(low, time + after)), (
+        high if before is None else min(high, time - before)
+    )
 
 
 def _allowed(case: _Case, start: Starts) -> bool:
     """No rule is broken among the operations that have a start."""
     return _units_fit(case, start) and (
-        not case.joint or (_issue_free(case, start) and _registers_fit(case, start) is not None and _memory_fits(case, start))
+        not case.joint
+        or (
+            _issue_free(case, start) and _registers_fit(case, start) is not None and _memory_fits(case, start)
+        )
     )
 
 
@@ -237,7 +272,8 @@ def _count(level: list[int], span: Span, amount: int) -> None:
 
 
 def _issue_free(case: _Case, start: Starts) -> bool:
-    """CONCURRENCY, one unit of time at a time: a waiting operation does not start while its group is issuing another."""
+    """CONCURRENCY, one unit of time at a time: a waiting operation does not start while its group is issuing
+    another."""
     waiting = {e.dst for e in case.problem.edges if e.dst in start and _waits(case, e)}
     return not any(
         (start[other] + tick - start[v]) % case.interval == 0
@@ -260,9 +296,14 @@ def _registers_fit(case: _Case, start: Starts) -> tuple[Group, ...] | None:
     for value in (v for v in case.problem.values if v.registers and v.src in start):
         for group, span in _holders(case, start, value):
             _count(levels[group], span, value.registers)
-    groups = tuple(Group(g, w, _grant(limits, max(levels[g])) if w > 1 else limits.narrow_registers) for g, w in case.widths.items())
+    groups = tuple(
+        Group(g, w, _grant(limits, max(levels[g])) if w > 1 else limits.narrow_registers)
+        for g, w in case.widths.items()
+    )
     wide = [g for g in groups if g.warps > 1]
-    total = sum(32 * g.warps * g.registers for g in wide) + 128 * limits.narrow_registers * _narrow(case.widths)
+    total = sum(32 * g.warps * g.registers for g in wide) + 128 * limits.narrow_registers * _narrow(
+        case.widths
+    )
     fits = total <= limits.registers_total and all(g.registers <= limits.registers_per_thread for g in wide)
     return groups if fits else None
 
@@ -275,7 +316,11 @@ def _grant(limits: Limits, peak: int) -> int:
 def _holders(case: _Case, start: Starts, value: Value) -> Iterator[tuple[int, Span]]:
     """Who keeps the value in registers and when, as far as its readers have starts."""
     home, born = case.group[value.src], start[value.src]
-    reads = [(case.group[u.op], start[u.op] + u.distance * case.interval, u.hold) for u in value.uses if u.op in start]
+    reads = [
+        (case.group[u.op], start[u.op] + u.distance * case.interval, u.hold)
+        for u in value.uses
+        if u.op in start
+    ]
     away = any(case.group[u.op] != home for u in value.uses)
     ends = [begin + hold for group, begin, hold in reads if group == home]
     transfer = born + case.problem.operation(value.src).latency if away else born
@@ -309,7 +354,11 @@ def _boxes(case: _Case, start: Starts) -> dict[Key, "Box"]:
     boxes: dict[Key, Box] = {}
     for value in (v for v in case.problem.values if v.src in start):
         born = start[value.src]
-        reads = [(case.group[u.op], start[u.op] + u.distance * case.interval + u.hold) for u in value.uses if u.op in start]
+        reads = [
+            (case.group[u.op], start[u.op] + u.distance * case.interval + u.hold)
+            for u in value.uses
+            if u.op in start
+        ]
         dies = born + case.interval if value.resident else max([born, *(end for _, end in reads)])
         given = max([born, *(end for group, end in reads if group != case.group[value.src])])
         boxes[value.id, "shared", False] = _box(case, value.shared, (born, dies), value.slots)
@@ -319,7 +368,8 @@ def _boxes(case: _Case, start: Starts) -> dict[Key, "Box"]:
 
 
 def _box(case: _Case, size: int, span: Span, slots: int) -> Box:
-    """One slot shared where it is dead; or as many as iterations meet, plus its extra slots, at all residues."""
+    """One slot shared where it is dead; or as many as iterations meet, plus its extra slots, at all
+    residues."""
     iterations = -(-(span[1] - span[0]) // case.interval) + slots
     if iterations == 1 and not slots:
         return Box(size, 1, frozenset(time % case.interval for time in range(*span)))
@@ -337,7 +387,9 @@ def _complete(case: _Case, start: Starts) -> Iterator[Solution]:
     placed = [_lay(boxes, memory, capacity) for memory, capacity in _capacities(case.problem)]
     groups = _registers_fit(case, start)
     if groups is not None and all(p is not None for p in placed):
-        yield replace(solution, groups=groups, allocations=tuple(chain(*(p for p in placed if p is not None))))
+        yield replace(
+            solution, groups=groups, allocations=tuple(chain(*(p for p in placed if p is not None)))
+        )
 
 
 def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Allocation, ...] | None:
@@ -346,6 +398,13 @@ def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Allocati
     if addresses is None:
         return None
     return tuple(
-        Allocation(key[0], "shared" if memory == "shared" else "tensor", address, box.size // box.slots, box.slots, key[2])
+        Allocation(
+            key[0],
+            "shared" if memory == "shared" else "tensor",
+            address,
+            box.size // box.slots,
+            box.slots,
+            key[2],
+        )
         for (key, box), address in zip(mine, addresses, strict=True)
     )

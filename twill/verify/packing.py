@@ -1,8 +1,9 @@
 """Exhaustive packing of tiny memories: whether boxes that must not overlap while alive fit, and where.
 
-Takes boxes (a size, and the residues at which each is alive) and a capacity; gives an address for each, or None where no packing
-exists. In any packing every box can be pushed down until it touches the bottom or the top of a box that it conflicts with, so placing
-boxes in order of address, each at one of those heights, meets every packing that matters.
+Takes boxes (a size, and the residues at which each is alive) and a capacity; gives an address for each, or
+None where no packing exists. In any packing every box can be pushed down until it touches the bottom or the
+top of a box that it conflicts with, so placing boxes in order of address, each at one of those heights, meets
+every packing that matters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,5 +40,7 @@ def _pack(boxes: Sequence[Box], capacity: int, placed: Mapping[int, int]) -> Ite
                 yield from _pack(boxes, capacity, {**placed, i: address})
 
 
-def _free(boxes: Sequence[Box], placed: Mapping[int, int], rivals: Sequence[int], address: int, size: int) -> bool:
+def _free(
+    boxes: Sequence[Box], placed: Mapping[int, int], rivals: Sequence[int], address: int, size: int
+) -> bool:
     return all(address >= placed[j] + boxes[j].size or address + size <= placed[j] for j in rivals)

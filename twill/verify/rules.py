@@ -1,7 +1,7 @@
 """The rules of `twill.ir.problem`, one function each, on concrete numbers.
 
-Each takes `Numbers` and yields a `Violation` for every place where its rule is broken. `SINGLE` hold for any schedule, `JOINT` for one
-with warp groups; memory, which also judges addresses, has a module of its own.
+Each takes `Numbers` and yields a `Violation` for every place where its rule is broken. `SINGLE` hold for any
+schedule, `JOINT` for one with warp groups; memory, which also judges addresses, has a module of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,10 @@ def dependences(n: Numbers) -> Iterator[Violation]:
         gap = n.start[edge.dst] + edge.distance * n.interval - n.start[edge.src]
         if gap < delay:
             where = "between groups" if crosses else "in one group"
-            text = f"{edge.dst} starts too early after {edge.src} ({edge.kind}, distance {edge.distance}, {where})"
+            text = (
+                f"{edge.dst} starts too early after {edge.src} ({edge.kind}, distance {edge.distance},"
+                f" {where})"
+            )
             yield Violation("DEPENDENCE", text, (edge.src, edge.dst), needs=delay, has=gap)
 
 
@@ -53,7 +56,9 @@ def _span(op: Operation, reservation: Reservation, start: Time) -> LiveSpan:
 def _total(unit: Unit, taken: list[LiveSpan], interval: Time) -> Iterator[Violation]:
     total = sum(span.amount * (span.end - span.start) for span in taken)
     if total > unit.capacity * interval:
-        yield Violation("UNITS", f"{unit.name} is overbooked over an iteration", needs=total, has=unit.capacity * interval)
+        yield Violation(
+            "UNITS", f"{unit.name} is overbooked over an iteration", needs=total, has=unit.capacity * interval
+        )
 
 
 def _busiest(unit: Unit, taken: list[LiveSpan], interval: Time) -> Iterator[Violation]:
@@ -67,14 +72,20 @@ def pinned(n: Numbers) -> Iterator[Violation]:
     """PINNED: these operations start exactly then."""
     for op, start in n.problem.starts:
         if n.start[op] != start:
-            yield Violation("PINNED", f"{op} does not start when it must", (op,), needs=start, has=n.start[op])
+            yield Violation(
+                "PINNED", f"{op} does not start when it must", (op,), needs=start, has=n.start[op]
+            )
 
 
 def variable(n: Numbers) -> Iterator[Violation]:
     """VARIABLE: variable latency, and nothing else, in group 0."""
     for op in n.problem.operations:
         if op.variable != (n.group[op.id] == 0):
-            what = "has variable latency and is not in group 0" if op.variable else "is in group 0 without variable latency"
+            what = (
+                "has variable latency and is not in group 0"
+                if op.variable
+                else "is in group 0 without variable latency"
+            )
             yield Violation("VARIABLE", f"{op.id} {what}", (op.id,))
 
 
@@ -83,7 +94,9 @@ def together(n: Numbers) -> Iterator[Violation]:
     for ops in n.problem.together:
         for a, b in pairwise(ops):
             if n.group[a] != n.group[b]:
-                yield Violation("TOGETHER", f"{a} is in group {n.group[a]}, {b} in group {n.group[b]}", (a, b))
+                yield Violation(
+                    "TOGETHER", f"{a} is in group {n.group[a]}, {b} in group {n.group[b]}", (a, b)
+                )
 
 
 def apart(n: Numbers) -> Iterator[Violation]:
@@ -161,7 +174,11 @@ def granted(n: Numbers) -> dict[int, int]:
     limits, top = n.problem.limits, peaks(n)
     step = limits.register_step
     return {
-        group: limits.narrow_registers if width == 1 else -(-(limits.register_base + top[group].amount) // step) * step
+        group: (
+            limits.narrow_registers
+            if width == 1
+            else -(-(limits.register_base + top[group].amount) // step) * step
+        )
         for group, width in widths(n).items()
     }
 
@@ -174,10 +191,16 @@ def registers(n: Numbers) -> Iterator[Violation]:
         if grant[group] > limits.registers_per_thread:
             owners = top[group].owners
             text = f"group {group} holds {', '.join(owners) or 'nothing'} at residue {top[group].residue}"
-            yield Violation("REGISTERS", text, values=owners, needs=grant[group], has=limits.registers_per_thread)
-    total = sum(32 * width * grant[group] for group, width in wide.items()) + 32 * 4 * limits.narrow_registers * narrow_warpgroups(n)
+            yield Violation(
+                "REGISTERS", text, values=owners, needs=grant[group], has=limits.registers_per_thread
+            )
+    total = sum(
+        32 * width * grant[group] for group, width in wide.items()
+    ) + 32 * 4 * limits.narrow_registers * narrow_warpgroups(n)
     if total > limits.registers_total:
-        yield Violation("REGISTERS", "all groups together take too many", needs=total, has=limits.registers_total)
+        yield Violation(
+            "REGISTERS", "all groups together take too many", needs=total, has=limits.registers_total
+        )
 
 
 SINGLE: tuple[Rule, ...] = (starts, dependences, units, pinned)
@@ -185,7 +208,10 @@ JOINT: tuple[Rule, ...] = (variable, groups, threads, together, apart, concurren
 
 
 def channels(problem: Problem, group: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Cross-group channels: the distinct (source, group of the reader) over edges between groups, streaming sources left out."""
+    """Cross-group channels: the distinct (source, group of the reader) over edges between groups, streaming
+    sources left out."""
     of = dict(zip((op.id for op in problem.operations), group, strict=True))
     crossing = (edge for edge in problem.edges if of[edge.src] != of[edge.dst])
-    return tuple(sorted({(edge.src, of[edge.dst]) for edge in crossing if not problem.operation(edge.src).streaming}))
+    return tuple(
+        sorted({(edge.src, of[edge.dst]) for edge in crossing if not problem.operation(edge.src).streaming})
+    )

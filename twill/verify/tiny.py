@@ -1,6 +1,7 @@
 """Random tiny problems, small enough for the oracle and drawn so that every rule decides some of them.
 
-Takes a `random.Random`; gives a `Problem` of two to five operations. The same generator state gives the same problem.
+Takes a `random.Random`; gives a `Problem` of two to five operations. The same generator state gives the same
+problem.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,26 @@ T = TypeVar("T")
 
 def tiny_problem(random: Random, most: int = 5) -> Problem:
     """A loop of two to `most` operations with a random choice of all the features of a problem."""
-    units = (Unit("TC"), Unit("SFU"), Unit("ALU", 2), Unit("ISSUE", random.randint(1, 3), aggregate=True))[: random.randint(1, 4)]
+    units = (Unit("TC"), Unit("SFU"), Unit("ALU", 2), Unit("ISSUE", random.randint(1, 3), aggregate=True))[
+        : random.randint(1, 4)
+    ]
     ops = tuple(_operation(random, i, units) for i in range(random.randint(2, most)))
     edges = tuple(_edges(random, ops))
     values = tuple(value for op in ops if random.random() < 0.7 for value in [_value(random, op, ops, edges)])
     together, apart = _ties(random, ops)
     starts = ((ops[-1].id, random.randint(0, 4)),) if random.random() < 0.08 else ()
-    return Problem("tiny", "toy", units, ops, edges, values, _limits(random, ops, values), together=together, apart=apart, starts=starts)
+    return Problem(
+        "tiny",
+        "toy",
+        units,
+        ops,
+        edges,
+        values,
+        _limits(random, ops, values),
+        together=together,
+        apart=apart,
+        starts=starts,
+    )
 
 
 def _chance(random: Random, probability: float, yes: T, no: T) -> T:
@@ -45,7 +59,9 @@ def _operation(random: Random, index: int, units: Sequence[Unit]) -> Operation:
 
 def _reservation(random: Random, unit: Unit) -> Reservation:
     offset = _chance(random, 0.1, random.randint(1, 2), 0)
-    return Reservation(unit.name, random.choice((1, 1, 1, 2, 3)), offset, _chance(random, 0.3, unit.capacity, 1))
+    return Reservation(
+        unit.name, random.choice((1, 1, 1, 2, 3)), offset, _chance(random, 0.3, unit.capacity, 1)
+    )
 
 
 def _edges(random: Random, ops: Sequence[Operation]) -> list[Edge]:
@@ -63,14 +79,24 @@ def _edges(random: Random, ops: Sequence[Operation]) -> list[Edge]:
 def _edge(random: Random, src: Operation, dst: Operation, distance: int) -> Edge:
     delay = 0 if src.streaming else random.randint(0, max(1, src.latency))
     cross = random.choice((None, None, delay, delay + 1, delay + 2, max(0, delay - 1)))
-    return Edge(src.id, dst.id, delay, distance, None if src.streaming else cross, random.random() < 0.3, "carried" if distance else "data")
+    return Edge(
+        src.id,
+        dst.id,
+        delay,
+        distance,
+        None if src.streaming else cross,
+        random.random() < 0.3,
+        "carried" if distance else "data",
+    )
 
 
 def _value(random: Random, op: Operation, ops: Sequence[Operation], edges: Sequence[Edge]) -> Value:
     readers = [(edge.dst, edge.distance) for edge in edges if edge.src == op.id and random.random() < 0.85]
     if random.random() < 0.03:
         readers.append((random.choice(ops).id, 1))
-    uses = tuple(Use(reader, distance, random.choice((0, 0, 1, 2))) for reader, distance in dict.fromkeys(readers))
+    uses = tuple(
+        Use(reader, distance, random.choice((0, 0, 1, 2))) for reader, distance in dict.fromkeys(readers)
+    )
     resident = random.random() < 0.1
     return Value(
         f"v{op.id}",
@@ -98,7 +124,9 @@ def _limits(random: Random, ops: Sequence[Operation], values: Sequence[Value]) -
         register_step=random.choice((1, 1, 4, 8)),
         register_base=base,
         narrow_registers=random.choice((0, 1, 8)),
-        shared=_between(random, [size for value in values for size in (value.shared * (1 + value.slots), value.staging)]),
+        shared=_between(
+            random, [size for value in values for size in (value.shared * (1 + value.slots), value.staging)]
+        ),
         tensor=_between(random, [value.tensor * (1 + value.slots) for value in values]),
     )
 
@@ -108,6 +136,8 @@ def _between(random: Random, sizes: Sequence[int]) -> int:
     return random.randint(max(sizes, default=0), sum(sizes) + 1)
 
 
-def _ties(random: Random, ops: Sequence[Operation]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, str], ...]]:
+def _ties(
+    random: Random, ops: Sequence[Operation]
+) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, str], ...]]:
     a, b = sorted(random.sample([op.id for op in ops], 2))
     return _chance(random, 0.1, ((a, b),), ()), _chance(random, 0.1, ((a, b),), ())

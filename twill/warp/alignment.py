@@ -45,11 +45,25 @@ def _split(code: Code, one: Scheduled, name: str) -> CarriedSplitError:
 
 def carried(code: Code, one: Scheduled, names: Mapping[int, str]) -> dict[str, int]:
     """The group of every variable that the loop carries."""
-    writers = {value.id: node.id for node in one.graph.nodes for index in node.ops for value in code.ops[index].results}
-    return {names[c.arg.id]: one.group(writers[c.yielded.id]) for c in one.loop.carried if c.yielded.id in writers}
+    writers = {
+        value.id: node.id
+        for node in one.graph.nodes
+        for index in node.ops
+        for value in code.ops[index].results
+    }
+    return {
+        names[c.arg.id]: one.group(writers[c.yielded.id]) for c in one.loop.carried if c.yielded.id in writers
+    }
 
 
 def _renumbered(one: Scheduled, mapping: Mapping[int, int]) -> Scheduled:
     solution = one.solution
-    groups = tuple(sorted((replace(group, id=mapping[group.id]) for group in solution.groups), key=lambda group: group.id))
-    return replace(one, solution=replace(solution, group=tuple(mapping[group] for group in solution.group), groups=groups))
+    groups = tuple(
+        sorted(
+            (replace(group, id=mapping[group.id]) for group in solution.groups), key=lambda group: group.id
+        )
+    )
+    return replace(
+        one,
+        solution=replace(solution, group=tuple(mapping[group] for group in solution.group), groups=groups),
+    )

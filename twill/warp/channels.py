@@ -13,7 +13,18 @@ from math import prod
 from re import search
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, Type, Value
+from twill.ir.loop import (
+    DotOperand,
+    Encoding,
+    MemDesc,
+    NvmmaShared,
+    Pointer,
+    Scalar,
+    Tensor,
+    TensorDesc,
+    Type,
+    Value,
+)
 from twill.ir.program import Filling, SlotTensor
 from twill.ops.table import role
 from twill.warp.dataflow import ALLOC, DOT, LOAD, Code
@@ -78,7 +89,11 @@ def tensors(code: Code, values: Sequence[Value]) -> tuple[SlotTensor, ...]:
     offset, found = 0, list[SlotTensor]()
     for value in values:
         shape, dtype = _tile(value)
-        found.append(SlotTensor(value.name.lstrip("%"), shape, dtype, _encoding(code, value), offset, tile_bytes(shape, dtype)))
+        found.append(
+            SlotTensor(
+                value.name.lstrip("%"), shape, dtype, _encoding(code, value), offset, tile_bytes(shape, dtype)
+            )
+        )
         offset = _aligned(offset + found[-1].bytes)
     return tuple(found)
 
@@ -118,7 +133,7 @@ def _transposed(code: Code, value: Value) -> bool:
     return transposed
 
 
-# --- channels of one loop ------------------------------------------------------------------------------------------------
+# --- channels of one loop ---------------------------------------------------------------------------------
 
 
 def of_loop(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> tuple[ChannelPlan, ...]:
@@ -143,10 +158,14 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
         depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
         name = "_".join(code.names[value.id] for value in values)
         filled_by = "cp_async" if values[0].producer in code.copies else "tma"
-        yield ChannelPlan(name, first.group, consumers, tensors(code, values), filled_by, depth, (tuple(values),))
+        yield ChannelPlan(
+            name, first.group, consumers, tensors(code, values), filled_by, depth, (tuple(values),)
+        )
 
 
-def _load_facts(code: Code, load: Task, tasks: tuple[Task, ...]) -> tuple[Value, frozenset[int], frozenset[str]]:
+def _load_facts(
+    code: Code, load: Task, tasks: tuple[Task, ...]
+) -> tuple[Value, frozenset[int], frozenset[str]]:
     """The tile, the groups that read it, the MMAs that read it."""
     value = next(code.ops[index].result for index in load.ops if code.loads(code.ops[index]))
     readers = _readers(tasks, value)
@@ -158,7 +177,11 @@ def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str], bool]]) -> li
     """Loads of one kind read by the same groups, of which each feeds an MMA that another one feeds too."""
     sets: list[list[int]] = []
     for i, (groups, mmas, kind) in enumerate(facts):
-        friends = [s for s in sets if any(facts[j][0] == groups and facts[j][1] & mmas and facts[j][2] == kind for j in s)]
+        friends = [
+            s
+            for s in sets
+            if any(facts[j][0] == groups and facts[j][1] & mmas and facts[j][2] == kind for j in s)
+        ]
         sets = [s for s in sets if s not in friends] + [sorted([i, *(j for s in friends for j in s)])]
     return sorted(sets)
 
@@ -167,7 +190,9 @@ def _slots_needed(scheduled: Scheduled, node: str) -> int:
     """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
     held = [value for value in scheduled.problem.values if value.src == node]
     interval, begin = scheduled.solution.interval, scheduled.start(node)
-    ends = [scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses]
+    ends = [
+        scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses
+    ]
     given = [p.slots for p in scheduled.solution.allocations if p.value in {value.id for value in held}]
     return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
 
@@ -176,17 +201,32 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
     shared = staged(code, scheduled.graph)
     for task in tasks:
         for value in task.writes:
-            readers = [(reader, leaf) for reader, leaf in _readers(tasks, value) if reader.group != task.group or value.id in shared]
+            readers = [
+                (reader, leaf)
+                for reader, leaf in _readers(tasks, value)
+                if reader.group != task.group or value.id in shared
+            ]
             if not readers:
                 continue
             if any(leaf.distance for _, leaf in readers):
-                raise code.refuse(f"{value.name}, carried around the loop, would pass from group to group", code.ops[task.ops[-1]])
+                raise code.refuse(
+                    f"{value.name}, carried around the loop, would pass from group to group",
+                    code.ops[task.ops[-1]],
+                )
             groups = tuple(sorted({reader.group for reader, _ in readers}))
             depth = _slots_needed(scheduled, task.id)
-            yield ChannelPlan(code.names[value.id], task.group, groups, tensors(code, [value]), "threads", depth, ((value,),))
+            yield ChannelPlan(
+                code.names[value.id],
+                task.group,
+                groups,
+                tensors(code, [value]),
+                "threads",
+                depth,
+                ((value,),),
+            )
 
 
-# --- channels of a kernel ------------------------------------------------------------------------------------------------
+# --- channels of a kernel ---------------------------------------------------------------------------------
 
 
 def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
@@ -202,7 +242,9 @@ def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
             else:
                 free.remove(match)
                 other = found[match]
-                found[match] = replace(other, depth=max(other.depth, channel.depth), sources=(*other.sources, *channel.sources))
+                found[match] = replace(
+                    other, depth=max(other.depth, channel.depth), sources=(*other.sources, *channel.sources)
+                )
     return tuple(found)
 
 
@@ -227,22 +269,38 @@ def _kind(channel: ChannelPlan) -> tuple[object, ...]:
     )
 
 
-def deepen(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int) -> tuple[ChannelPlan, ...]:
+def deepen(
+    channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int
+) -> tuple[ChannelPlan, ...]:
     """Slots for every channel used in a loop, one after the other while `available` bytes last, up to `most`;
-    or as many as given. Channels of small slots (vectors) have no more than those that the loads run ahead in.
+    or as many as given. Channels of small slots (vectors) have no more than those that the loads run ahead
+    in.
 
     Raises TwillError where not even the slots that the schedule needs fit.
     """
     for name in given:
         if name not in {channel.id for channel in channels}:
-            raise TwillError(f"there is no channel {name!r}", help=f"the channels: {', '.join(channel.id for channel in channels)}")
+            raise TwillError(
+                f"there is no channel {name!r}",
+                help=f"the channels: {', '.join(channel.id for channel in channels)}",
+            )
     depths = {channel.id: given.get(channel.id, channel.depth) for channel in channels}
     strides = {channel.id: channel.stride for channel in channels}
     used = sum(depths[name] * strides[name] for name in depths)
     if used > available:
-        raise TwillError(f"the channels need {used} bytes of shared memory, {available} are left", help="smaller tiles, or fewer slots")
-    loaded = [channel.id for channel in channels if channel.id not in given and channel.filled_by in LOADED and not channel.once]
-    growing, small = [name for name in loaded if strides[name] > SMALL], [name for name in loaded if strides[name] <= SMALL]
+        raise TwillError(
+            f"the channels need {used} bytes of shared memory, {available} are left",
+            help="smaller tiles, or fewer slots",
+        )
+    loaded = [
+        channel.id
+        for channel in channels
+        if channel.id not in given and channel.filled_by in LOADED and not channel.once
+    ]
+    growing, small = (
+        [name for name in loaded if strides[name] > SMALL],
+        [name for name in loaded if strides[name] <= SMALL],
+    )
     while growing:
         for name in tuple(growing):
             if used + strides[name] > available or depths[name] >= most:

@@ -1,9 +1,11 @@
-"""Which pointer loads of a loop are executed by asynchronous copies (cp.async) into a channel, and which by every reader.
+"""Which pointer loads of a loop are executed by asynchronous copies (cp.async) into a channel, and which by
+every reader.
 
-Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which addresses follow, are loaded
-again by whoever reads them, unless the kernel writes memory of their type. A load qualifies if its tile lies in shared memory
-as the tensor core or plain rows have it, if 4 bytes or more are known to be copied together, and if what its mask leaves out is zero or
-arbitrary. Every other pointer load is executed element by element.
+Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which
+addresses follow, are loaded again by whoever reads them, unless the kernel writes memory of their type. A
+load qualifies if its tile lies in shared memory as the tensor core or plain rows have it, if 4 bytes or more
+are known to be copied together, and if what its mask leaves out is zero or arbitrary. Every other pointer
+load is executed element by element.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,18 +22,31 @@ from twill.warp.tasks import Scheduled, root
 def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
     """The code with the loads that asynchronous copies, and those that all readers execute."""
     analysis = AxisAnalysis(code.function)
-    found = {op.index: vector for op in loaded_by_pointer(code, loops) if (vector := copy_bytes(analysis, op))}
+    found = {
+        op.index: vector for op in loaded_by_pointer(code, loops) if (vector := copy_bytes(analysis, op))
+    }
     return replace(code, copies=found, reloaded=frozenset(op.index for op in _index_tiles(code, loops)))
 
 
 def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
     analysis = AxisAnalysis(code.function)
     inside = {op.index for one in loops for op in one.loop.body.walk()}
-    written = {_pointee(op.operands[0].type) for op in code.ops.values() if role(op) in ("pointer_store", "atomic")}
+    written = {
+        _pointee(op.operands[0].type) for op in code.ops.values() if role(op) in ("pointer_store", "atomic")
+    }
     for op in code.ops.values():
         tile = op.result.type if role(op) == "pointer_load" else None
-        index = isinstance(tile, Tensor) and bool(tile.shape) and isinstance(tile.dtype, Scalar) and tile.dtype.name.startswith("i")
-        if index and _pointee(op.operands[0].type) not in written and (op.index not in inside or feeds_address(analysis, op, inside)):
+        index = (
+            isinstance(tile, Tensor)
+            and bool(tile.shape)
+            and isinstance(tile.dtype, Scalar)
+            and tile.dtype.name.startswith("i")
+        )
+        if (
+            index
+            and _pointee(op.operands[0].type) not in written
+            and (op.index not in inside or feeds_address(analysis, op, inside))
+        ):
             yield op
 
 
@@ -42,7 +57,8 @@ def _pointee(type: Type) -> Type:
 
 
 def loaded_by_pointer(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:
-    """The pointer loads of tiles in loops that the group which loads executes, and nobody needs for an address."""
+    """The pointer loads of tiles in loops that the group which loads executes, and nobody needs for an
+    address."""
     analysis = AxisAnalysis(code.function)
     for one in loops:
         inside = {op.index for op in one.loop.body.walk()}

@@ -43,7 +43,8 @@ class Code:
     """Loads of index tiles, by the index of the operation, which every reader executes again."""
 
     def rematerialized(self, op: Op) -> bool:
-        """Tiles of indices, conditions and pointers: each reader computes, or loads, the few that its threads need."""
+        """Tiles of indices, conditions and pointers: each reader computes, or loads, the few that its threads
+        need."""
         return addressing(op) or op.index in self.reloaded
 
     def loads(self, op: Op) -> bool:
@@ -56,7 +57,9 @@ class Code:
 
     def refuse(self, what: str, op: Op, help: str | None = None) -> TwillError:
         """An error that shows the operation's line."""
-        return TwillError(what, op.location, text=self.module.text.splitlines()[op.location.line - 1], help=help)
+        return TwillError(
+            what, op.location, text=self.module.text.splitlines()[op.location.line - 1], help=help
+        )
 
 
 def read(module: Module, function: Function) -> Code:
@@ -66,18 +69,27 @@ def read(module: Module, function: Function) -> Code:
     for op in ops.values():
         for operand in op.operands:
             users.setdefault(operand.id, []).append(op)
-    return Code(module, function, ops, {value: tuple(found) for value, found in users.items()}, value_names(function))
+    return Code(
+        module, function, ops, {value: tuple(found) for value, found in users.items()}, value_names(function)
+    )
 
 
 def pure(op: Op) -> bool:
     """It may be executed anywhere, and more than once."""
     found = lookup(op.name)
-    return found is not None and repeatable(found, op) and not any(inner.name in EFFECTS for inner in op.inner())
+    return (
+        found is not None and repeatable(found, op) and not any(inner.name in EFFECTS for inner in op.inner())
+    )
 
 
 def cheap(op: Op) -> bool:
     """It moves nothing, or computes scalars: a reader rematerializes its result."""
-    scalar = pure(op) and not op.regions and role(op) != "pointer_load" and all(not _tile(value) for value in op.results)
+    scalar = (
+        pure(op)
+        and not op.regions
+        and role(op) != "pointer_load"
+        and all(not _tile(value) for value in op.results)
+    )
     return role(op) in _FREE or scalar
 
 
@@ -101,12 +113,20 @@ def captured(op: Op) -> tuple[Value, ...]:
     """Its operands, and the values that its regions use from outside."""
     inside = {result.id for inner in op.inner() for result in inner.results}
     inside |= {arg.id for region in op.regions for block in region.blocks for arg in block.args}
-    inside |= {arg.id for inner in op.inner() for region in inner.regions for block in region.blocks for arg in block.args}
+    inside |= {
+        arg.id
+        for inner in op.inner()
+        for region in inner.regions
+        for block in region.blocks
+        for arg in block.args
+    }
     used = [*op.operands, *(operand for inner in op.inner() for operand in inner.operands)]
     return tuple({value.id: value for value in used if value.id not in inside}.values())
 
 
-def cone(code: Code, roots: Iterable[Op], located: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+def cone(
+    code: Code, roots: Iterable[Op], located: Callable[[Value], bool]
+) -> tuple[tuple[int, ...], tuple[Value, ...]]:
     """Everything to execute, in the order of the text, for `roots`, and the values with a location of their
     own that it reads.
 
@@ -130,8 +150,8 @@ def cone(code: Code, roots: Iterable[Op], located: Callable[[Value], bool]) -> t
 
 
 def loaded(code: Code, value: Value) -> Op | None:
-    """The load that brings a value to shared memory asynchronously: of a tile as loaded, or the buffer it was to
-    be copied to."""
+    """The load that brings a value to shared memory asynchronously: of a tile as loaded, or the buffer it was
+    to be copied to."""
     maker = code.maker(value)
     if maker is not None and maker.name == ALLOC and maker.operands:
         maker = code.maker(maker.operands[0])
@@ -145,7 +165,8 @@ def zero(code: Code, value: Value) -> bool:
 
 
 def invariant(code: Code, loop: Loop, value: Value) -> bool:
-    """The same in every iteration: a constant, or computed before the loop. An MMA that adds to it needs a copy each time."""
+    """The same in every iteration: a constant, or computed before the loop. An MMA that adds to it needs a
+    copy each time."""
     maker = code.maker(value)
     if maker is None:
         return all(carried.arg.id != value.id for carried in loop.carried)
@@ -172,13 +193,17 @@ def blocks(function: Function) -> Mapping[int, Block]:
     return found
 
 
-# --- names of registers -----------------------------------------------------------------------------------------------
+# --- names of registers -----------------------------------------------------------------------------------
 
 
 def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
     """The variable that keeps each value, by value id: values updated in place and carried around a loop
     share one."""
-    values = [value for op in code.ops.values() for value in (*op.results, *(arg for r in op.regions for b in r.blocks for arg in b.args))]
+    values = [
+        value
+        for op in code.ops.values()
+        for value in (*op.results, *(arg for r in op.regions for b in r.blocks for arg in b.args))
+    ]
     values += code.function.args
     leader = {value.id: value.id for value in values}
 
@@ -204,10 +229,17 @@ def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Valu
             if carried.init.id in results and len(code.users.get(carried.init.id, ())) == 1:
                 yield carried.arg, carried.init
         for op in loop.ops:
-            if op.name == DOT and not zero(code, op.operands[2]) and not invariant(code, loop, op.operands[2]):
+            if (
+                op.name == DOT
+                and not zero(code, op.operands[2])
+                and not invariant(code, loop, op.operands[2])
+            ):
                 yield op.operands[2], op.result
 
 
 def _named(code: Code, classes: Iterable[list[Value]]) -> Mapping[int, str]:
-    firsts = ((members, min(members, key=lambda value: (value.producer is not None, value.id))) for members in classes)
+    firsts = (
+        (members, min(members, key=lambda value: (value.producer is not None, value.id)))
+        for members in classes
+    )
     return {value.id: code.names[first.id] for members, first in firsts for value in members}

@@ -1,7 +1,7 @@
 """Results that a group computes outside of loops and never reads: they are not computed.
 
-Takes the statements of one group; gives them without such writes, and without the operations and statements that only
-served them.
+Takes the statements of one group; gives them without such writes, and without the operations and statements
+that only served them.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,11 @@ def without_dead_code(code: Code, body: Statements) -> Statements:
 def _read(body: Statements) -> frozenset[str]:
     """The variables that any statement reads."""
     found = [register for statement in walk(body) for register in registers(effects(statement).reads)]
-    found += [one.accumulator for one in walk(body) if isinstance(one, MmaIssue) and isinstance(one.accumulator, Register)]
+    found += [
+        one.accumulator
+        for one in walk(body)
+        if isinstance(one, MmaIssue) and isinstance(one.accumulator, Register)
+    ]
     return frozenset(register.variable for register in found)
 
 

@@ -25,15 +25,25 @@ class DeferredReductions:
     """By the id of a result of the loop that is finalized after it: the reduction's operation."""
 
 
-def deferred_reductions(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> tuple[DeferredReductions, ...]:
+def deferred_reductions(
+    code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]
+) -> tuple[DeferredReductions, ...]:
     """For each loop."""
     found = list[DeferredReductions]()
     for one, tasks in loops:
         found.append(_begun(code, one, tasks, [value for other in found for value in other.finalized]))
     inits = {
-        carry.init.id for (one, _), own in zip(loops, found, strict=True) for carry in one.loop.carried if carry.result.id in own.finalized
+        carry.init.id
+        for (one, _), own in zip(loops, found, strict=True)
+        for carry in one.loop.carried
+        if carry.result.id in own.finalized
     }
-    return tuple(DeferredReductions(own.tasks, {value: op for value, op in own.finalized.items() if value not in inits}) for own in found)
+    return tuple(
+        DeferredReductions(
+            own.tasks, {value: op for value, op in own.finalized.items() if value not in inits}
+        )
+        for own in found
+    )
 
 
 def _begun(code: Code, one: Scheduled, tasks: tuple[Task, ...], before: Sequence[int]) -> DeferredReductions:
@@ -43,9 +53,13 @@ def _begun(code: Code, one: Scheduled, tasks: tuple[Task, ...], before: Sequence
             continue
         (total,) = (other for other in tasks if any(leaf.source in task.writes for leaf in other.leaves))
         for carry in one.loop.carried:
-            if carry.yielded in total.writes and (zero(code, carry.init) or _handed_on(code, carry.init, before)):
+            if carry.yielded in total.writes and (
+                zero(code, carry.init) or _handed_on(code, carry.init, before)
+            ):
                 chosen.add(task.id)
-                finalized[carry.result.id] = next(index for index in reversed(task.ops) if role(code.ops[index]) == "reduce")
+                finalized[carry.result.id] = next(
+                    index for index in reversed(task.ops) if role(code.ops[index]) == "reduce"
+                )
     return DeferredReductions(frozenset(chosen), finalized)
 
 

@@ -1,7 +1,7 @@
 """Drafts between the passes of lowering as text, for `twill codegen --dump`.
 
-Takes a `Draft`; gives one line per event or statement of each loop in each group, and the listing of the program once there
-is one.
+Takes a `Draft`; gives one line per event or statement of each loop in each group, and the listing of the
+program once there is one.
 """
 
 from collections.abc import Iterable
@@ -25,15 +25,28 @@ def _loop(draft: LoopDraft) -> Iterable[str]:
     group, made = draft.group, draft.statements
     yield f"{group.scheduled.loop.path}, group {group.id}: interval begins at {group.shift}"
     if made is not None:
-        parts = {"prologue": made.prologue, "steady": made.steady, "epilogue": made.epilogue, "short": made.short}
+        parts = {
+            "prologue": made.prologue,
+            "steady": made.steady,
+            "epilogue": made.epilogue,
+            "short": made.short,
+        }
     elif draft.parts is not None:
-        steps = {"prologue": draft.parts.prologue, "steady": draft.parts.steady, "epilogue": draft.parts.epilogue}
+        steps = {
+            "prologue": draft.parts.prologue,
+            "steady": draft.parts.steady,
+            "epilogue": draft.parts.epilogue,
+        }
         parts = {name: tuple(step.statement for step in found) for name, found in steps.items()}
     else:
         yield from (f"  {_event(group, event)}" for event in draft.events)
         return
     for name, statements in parts.items():
-        yield from [f"  {name}", *(line for statement in statements for line in lines(statement, 2))] if statements else []
+        yield from (
+            [f"  {name}", *(line for statement in statements for line in lines(statement, 2))]
+            if statements
+            else []
+        )
 
 
 def _event(group: Group, event: Event) -> str:

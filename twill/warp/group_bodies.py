@@ -66,7 +66,8 @@ class Body:
         return self.non_loop.needs[self.group]
 
     def kept(self, value: Value) -> bool:
-        """Computed once and kept for later statements; tiles that readers rematerialize are not, except to begin a loop with."""
+        """Computed once and kept for later statements; tiles that readers rematerialize are not, except to
+        begin a loop with."""
         maker = self.code.maker(value)
         again = maker is not None and self.code.rematerialized(maker)
         return value.id in self.needs and (not again or value.id in self.initial)
@@ -102,11 +103,15 @@ def _without_unread(found: tuple[Statement, ...], read: Collection[str]) -> tupl
     def one(statement: Statement) -> Statement:
         match statement:
             case Compute(writes=writes):
-                return replace(statement, writes=tuple(write for write in writes if write.register.variable in read))
+                return replace(
+                    statement, writes=tuple(write for write in writes if write.register.variable in read)
+                )
             case For(body=body):
                 return replace(statement, body=_without_unread(body, read))
             case If(then=then, otherwise=otherwise):
-                return replace(statement, then=_without_unread(then, read), otherwise=_without_unread(otherwise, read))
+                return replace(
+                    statement, then=_without_unread(then, read), otherwise=_without_unread(otherwise, read)
+                )
             case _:
                 return statement
 
@@ -138,7 +143,8 @@ def _arithmetic(body: Body, op: Op) -> bool:
 
 
 def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
-    """One statement for consecutive arithmetic. A task in a loop may compute a user of a value again, and then reads the value itself."""
+    """One statement for consecutive arithmetic. A task in a loop may compute a user of a value again, and
+    then reads the value itself."""
     if not run:
         return
     leaves = body.non_loop.leaves[body.group]
@@ -148,8 +154,14 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
     results = [value for op in run for value in op.results]
     again = {op.index for op in run if body.code.rematerialized(op)}
     users = body.code.users
-    kept = [v for v in results if v.id in leaves or any(user.index not in executed - again for user in users.get(v.id, ()))]
-    writes = tuple(Write(value.id, Register(body.kernel.names[value.id])) for value in kept if body.kept(value))
+    kept = [
+        v
+        for v in results
+        if v.id in leaves or any(user.index not in executed - again for user in users.get(v.id, ()))
+    ]
+    writes = tuple(
+        Write(value.id, Register(body.kernel.names[value.id])) for value in kept if body.kept(value)
+    )
     reads = tuple(Read(value.id, body.location(value)) for value in read)
     yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
 
@@ -162,7 +174,9 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
     elif op.name in EFFECTS and body.non_loop.owner[op.index] == body.group:
         yield _effect(body, op)
     elif role(op) == "for":
-        yield For(op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3]))
+        yield For(
+            op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3])
+        )
     elif role(op) == "if":
         yield from _branch(body, op, repeated=repeated)
 
@@ -215,17 +229,27 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
     for carried in loop.carried:
         register = Register(body.kernel.names[carried.arg.id])
         same = body.kernel.names[carried.init.id] == register.variable
-        if body.non_loop.holders[carried.result.id] == body.group and register.variable not in unread and not same:
+        if (
+            body.non_loop.holders[carried.result.id] == body.group
+            and register.variable not in unread
+            and not same
+        ):
             maker = body.code.maker(carried.init)
             constant = maker is None or maker.name in IMPLICIT or zero(body.code, carried.init)
-            yield InitializeCarried(carried.init.id, None if constant else body.location(carried.init), register)
+            yield InitializeCarried(
+                carried.init.id, None if constant else body.location(carried.init), register
+            )
     yield pipelined
     for carried in loop.carried:
         if carried.result.id in body.finalizers and body.non_loop.holders[carried.result.id] == body.group:
-            yield FinalizeReduction(Register(body.kernel.names[carried.result.id]), body.finalizers[carried.result.id])
+            yield FinalizeReduction(
+                Register(body.kernel.names[carried.result.id]), body.finalizers[carried.result.id]
+            )
     values = {value.id for inner in loop.body.walk() for value in inner.results}
     for channel in body.channels:
-        if body.group in (channel.producer, *channel.consumers) and any(v.id in values for use in channel.sources for v in use):
+        if body.group in (channel.producer, *channel.consumers) and any(
+            v.id in values for use in channel.sources for v in use
+        ):
             yield Advance(channel.id, op.index)
 
 

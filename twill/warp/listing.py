@@ -46,11 +46,20 @@ _BASES = {"first": "{}", "newest": "i-{}", "last": "N-1-{}", "once": ""}
 def text(program: Program) -> str:
     """The whole program."""
     shared = program.shared
-    found = [f"# {program.function.name}: {program.launch.threads} threads, {shared.bytes} of {shared.limit} bytes of shared memory"]
+    found = [
+        f"# {program.function.name}: {program.launch.threads} threads, {shared.bytes} of {shared.limit} bytes"
+        " of shared memory"
+    ]
     found += [f"# {note}" for note in program.notes]
     for group in program.groups:
         variables = ", ".join(f"{v.id}{f' x{v.ages}' if v.ages > 1 else ''}" for v in group.variables)
-        found += ["", f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers: {variables}"]
+        found += [
+            "",
+            (
+                f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers:"
+                f" {variables}"
+            ),
+        ]
         found += [line for statement in group.body for line in lines(statement, 1)]
     return "\n".join([*found, ""])
 
@@ -87,9 +96,17 @@ def _what(statement: Statement) -> str:
     match statement:
         case Compute(node=node, reads=reads, writes=writes, begin=begin, end=end):
             slices = "" if end - begin == SLICES else f" slices {begin}..{end}"
-            return f"{node}{slices} {_sources(reads)} -> {' '.join(_location(write.register) for write in writes)}"
-        case MmaIssue(node=node, reads=reads, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator):
-            return f"{node} k {begin}..{end} accumulate {accumulate} {_sources(reads)} -> {_location(accumulator)}"
+            return (
+                f"{node}{slices} {_sources(reads)} ->"
+                f" {' '.join(_location(write.register) for write in writes)}"
+            )
+        case MmaIssue(
+            node=node, reads=reads, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator
+        ):
+            return (
+                f"{node} k {begin}..{end} accumulate {accumulate} {_sources(reads)} ->"
+                f" {_location(accumulator)}"
+            )
         case SchedulingFence(registers):
             return " ".join(map(_location, registers))
         case ProducerLoad(channel=channel, bytes=size):

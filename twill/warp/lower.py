@@ -1,9 +1,10 @@
 """From loops with their joint schedules to a program for every group of warps.
 
-Takes a module and its scheduled loops (of one function); gives a `Program` (`ir.program` says what it means). Everything
-follows from the schedules: the order of statements from the start times, channels from the groups, waits from the
-dependences. `plan` decides what all groups share; then the `PASSES`, in order, make the program, each a function from `Draft`
-to `Draft`. Raises TwillError, with the operation and its line, for what can not be lowered.
+Takes a module and its scheduled loops (of one function); gives a `Program` (`ir.program` says what it means).
+Everything follows from the schedules: the order of statements from the start times, channels from the groups,
+waits from the dependences. `plan` decides what all groups share; then the `PASSES`, in order, make the
+program, each a function from `Draft` to `Draft`. Raises TwillError, with the operation and its line, for what
+can not be lowered.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +32,8 @@ from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task, tasks
 
 COPYING = 56
-"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under way (estimate)."""
+"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
+way (estimate)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,12 @@ def lower(
     options: Options | None = None,
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
 ) -> Program:
-    """The program of the function that the loops are in; `observe` is called after each pass with its name."""
+    """The program of the function that the loops are in; `observe` is called after each pass with its
+    name."""
     plan = _plan(module, loops, target, options or Options())
-    draft = Draft(plan, tuple(_groups(plan, part, own) for part, own in zip(plan.loops, plan.deferred, strict=True)))
+    draft = Draft(
+        plan, tuple(_groups(plan, part, own) for part, own in zip(plan.loops, plan.deferred, strict=True))
+    )
     for one in PASSES:
         draft = one.run(draft)
         observe(one.name, draft)
@@ -104,7 +109,7 @@ def lower(
     return draft.program
 
 
-# --- what the groups share --------------------------------------------------------------------------------------------
+# --- what the groups share --------------------------------------------------------------------------------
 
 
 def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: Options) -> Plan:
@@ -115,10 +120,17 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     inside = [(part.scheduled, part.tasks) for part in parts]
     non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts))
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
-    stored = {task.ops[-1]: task.group for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES}
+    stored = {
+        task.ops[-1]: task.group
+        for part in parts
+        for task in part.tasks
+        if code.ops[task.ops[-1]].name in STORES
+    }
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
     limit = _limit(loops[0])
-    memory = layout(Demand(code, target.tiles, channels, non_loop, stored, scratch, limit, options.depths, options.most))
+    memory = layout(
+        Demand(code, target.tiles, channels, non_loop, stored, scratch, limit, options.depths, options.most)
+    )
     kernel = Kernel(code, target, memory.plans, names, memory.stores, options.settings)
     launch = thread_block.launch(granted, loops[0])
     return Plan(module, kernel, parts, granted, non_loop, memory, deferred_reductions(code, inside), launch)
@@ -130,7 +142,9 @@ def _loops(code: Code, loops: Sequence[Scheduled]) -> tuple[_Loop, ...]:
         made = tasks(code, one)
         passed = hand_offs(one, tuple(task for task in made if is_mma(code, task)))
         begin = sum(len(other.hand_offs) for other in found)
-        found.append(_Loop(one, made, tuple((f"hand_off{begin + i}", hand_off) for i, hand_off in enumerate(passed))))
+        found.append(
+            _Loop(one, made, tuple((f"hand_off{begin + i}", hand_off) for i, hand_off in enumerate(passed)))
+        )
     return tuple(found)
 
 
@@ -139,7 +153,9 @@ def _granted(parts: Sequence[_Loop]) -> tuple[Granted, ...]:
     found = dict[int, Granted]()
     for group in (group for part in parts for group in part.scheduled.solution.groups):
         old = found.get(group.id, group)
-        found[group.id] = replace(old, warps=max(old.warps, group.warps), registers=max(old.registers, group.registers))
+        found[group.id] = replace(
+            old, warps=max(old.warps, group.warps), registers=max(old.registers, group.registers)
+        )
     return tuple(found[key] for key in sorted(found))
 
 
@@ -147,11 +163,26 @@ def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLo
     """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that
     is only changed on the way to shared memory or into it costs nothing."""
     inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
-    tasks = [task for part in parts for task in part.tasks if task.group == group and task.node.kind != "shared_store"]
+    tasks = [
+        task
+        for part in parts
+        for task in part.tasks
+        if task.group == group and task.node.kind != "shared_store"
+    ]
     ops = [code.ops[index] for task in tasks for index in task.ops]
-    ops += [op for op in code.ops.values() if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)]
+    ops += [
+        op
+        for op in code.ops.values()
+        if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)
+    ]
     ops += [inner for op in ops if role(op) != "for" for inner in op.inner()]
-    leaving = {maker.index for op in code.ops.values() if op.name in STORES for value in op.operands if (maker := code.maker(value))}
+    leaving = {
+        maker.index
+        for op in code.ops.values()
+        if op.name in STORES
+        for value in op.operands
+        if (maker := code.maker(value))
+    }
     return max((target.tiles.scratch(op) for op in ops if op.index not in leaving), default=0)
 
 
@@ -163,17 +194,20 @@ def _loader(parts: Sequence[_Loop]) -> int:
 def _limit(one: Scheduled) -> int:
     """Bytes of shared memory that a thread block may have; the problem's limit is without the tiles that stay
     during the loop."""
-    resident = sum(invariant.tile.bytes for invariant in one.graph.invariants if invariant.tile.place == "shared")
+    resident = sum(
+        invariant.tile.bytes for invariant in one.graph.invariants if invariant.tile.place == "shared"
+    )
     return one.problem.limits.shared + resident
 
 
 def _groups(plan: Plan, part: _Loop, deferred: DeferredReductions) -> tuple[LoopDraft, ...]:
     return tuple(
-        LoopDraft(Group(plan.kernel, part.scheduled, part.tasks, group.id, part.hand_offs, deferred.tasks)) for group in plan.granted
+        LoopDraft(Group(plan.kernel, part.scheduled, part.tasks, group.id, part.hand_offs, deferred.tasks))
+        for group in plan.granted
     )
 
 
-# --- passes -----------------------------------------------------------------------------------------------------------
+# --- passes -----------------------------------------------------------------------------------------------
 
 
 def _each_loop(run: Callable[[tuple[LoopDraft, ...]], tuple[LoopDraft, ...]]) -> Callable[[Draft], Draft]:
@@ -195,13 +229,18 @@ def _assembled(draft: Draft) -> Draft:
             plan.kernel,
             group.id,
             plan.non_loop,
-            {part.scheduled.loop.op.index: (part.scheduled.loop, made[i]) for part, made in zip(plan.loops, lowered, strict=True)},
+            {
+                part.scheduled.loop.op.index: (part.scheduled.loop, made[i])
+                for part, made in zip(plan.loops, lowered, strict=True)
+            },
             plan.memory.overlaid,
             finalizers,
         )
         for i, group in enumerate(plan.granted)
     ]
-    programs = tuple(_warp_program(plan, group, body) for group, body in zip(plan.granted, bodies, strict=True))
+    programs = tuple(
+        _warp_program(plan, group, body) for group, body in zip(plan.granted, bodies, strict=True)
+    )
     code, memory = plan.kernel.code, plan.memory
     made = Program(
         module=plan.module,
@@ -236,7 +275,9 @@ def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
 def _with_registers(draft: Draft) -> Draft:
     """All registers of the thread block granted."""
     assert draft.program is not None
-    granted = thread_block.with_registers(draft.program.groups, draft.plan.launch, draft.plan.loops[0].scheduled)
+    granted = thread_block.with_registers(
+        draft.program.groups, draft.plan.launch, draft.plan.loops[0].scheduled
+    )
     return replace(draft, program=replace(draft.program, groups=granted))
 
 
@@ -259,7 +300,11 @@ def _orders(draft: Draft) -> tuple[OrderBarrier, ...]:
     for part, own in zip(draft.plan.loops, draft.loops, strict=True):
         shifts = {one.group.id: one.group.shift for one in own}
         for order, h in part.hand_offs:
-            found.append(OrderBarrier(order, len(found) + 1, h.signaller, h.waiter, ahead(part.scheduled, h, shifts) == 1))
+            found.append(
+                OrderBarrier(
+                    order, len(found) + 1, h.signaller, h.waiter, ahead(part.scheduled, h, shifts) == 1
+                )
+            )
     return tuple(found)
 
 
@@ -282,10 +327,16 @@ def _slow_loads(code: Code, parts: Sequence[_Loop]) -> Iterable[str]:
 
 def _notes(parts: Sequence[_Loop], memory: SharedMemoryPlan) -> Iterable[str]:
     for channel in memory.channels:
-        yield f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, group {channel.producer} to {channel.consumers}"
+        yield (
+            f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, group {channel.producer}"
+            f" to {channel.consumers}"
+        )
     for buffer in memory.buffers:
         where = f"in the slots of {buffer.overlays}: {buffer.reason}" if buffer.overlays else "of its own"
         yield f"buffer {buffer.id}: {buffer.bytes} bytes, {where}"
     for part in parts:
         for order, hand_off in part.hand_offs:
-            yield f"{order}: {hand_off.before} of group {hand_off.waiter} after {hand_off.after} of group {hand_off.signaller}"
+            yield (
+                f"{order}: {hand_off.before} of group {hand_off.waiter} after {hand_off.after} of group"
+                f" {hand_off.signaller}"
+            )

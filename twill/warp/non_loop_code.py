@@ -34,7 +34,9 @@ class NonLoopCode:
     """By group: ids of the values from outside of the loops that its tasks read in them."""
 
 
-def plan_non_loop_code(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int) -> NonLoopCode:
+def plan_non_loop_code(
+    code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int
+) -> NonLoopCode:
     """Raises TwillError where what is stored is spread over several groups, or something can not be
     generated."""
     scheduled = {one.loop.op.index for one, _ in loops}
@@ -50,7 +52,9 @@ def plan_non_loop_code(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, 
     loads = [op for op in plain if op.name == LOAD]
     channels = tuple(channel for op in loads for channel in _channel(code, op, loader, needs))
     feeding = {op.index for op in loads}
-    addresses = _closed(code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders)
+    addresses = _closed(
+        code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders
+    )
     leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
     return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders, leaves)
 
@@ -65,15 +69,20 @@ _STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "if", "combin
 
 
 def refusals(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> Iterator[TwillError]:
-    """What of the operations outside of the scheduled loops can not be generated, however these are scheduled."""
-    containing = {op.index for op in plain if op.regions and any(inner.index in around for inner in op.inner())}
+    """What of the operations outside of the scheduled loops can not be generated, however these are
+    scheduled."""
+    containing = {
+        op.index for op in plain if op.regions and any(inner.index in around for inner in op.inner())
+    }
     apart = [op for op in plain if role(op) == "for" and op.index not in containing]
     within = {inner.index for op in apart for inner in op.inner()}
     for op in plain:
         if op.index in within:
             continue
         if op in apart:
-            yield code.refuse("a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)")
+            yield code.refuse(
+                "a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)"
+            )
         elif role(op) == "for" and op.results:
             yield code.refuse("values carried round an outer loop can not be generated yet", op)
         structure = role(op) in _STRUCTURE or op.name in {LOAD, *IMPLICIT, *EFFECTS, *NOTHING}
@@ -92,7 +101,9 @@ def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) ->
         for carried in one.loop.carried:
             if carried.yielded.id not in writers:
                 raise code.refuse(
-                    f"{carried.yielded.name} is carried to the next iteration without being computed in the loop", one.loop.op
+                    f"{carried.yielded.name} is carried to the next iteration without being computed in the"
+                    " loop",
+                    one.loop.op,
                 )
             found[carried.result.id] = writers[carried.yielded.id]
     return found
@@ -116,7 +127,9 @@ def _owner(code: Code, op: Op, holders: Mapping[int, int], otherwise: int) -> in
     held = {holders[value] for value in _closed(code, op.operands, holders) if value in holders}
     if len(held) > 1:
         raise code.refuse(
-            f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold", op, "schedule with --no-cross-group"
+            f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold",
+            op,
+            "schedule with --no-cross-group",
         )
     return held.pop() if held else otherwise
 
@@ -133,26 +146,45 @@ def _needs(
     around = {one.loop.op.index for one, _ in loops}
     for one, _ in loops:
         roots += one.loop.op.operands[:3]
-        roots += [carry.init for carry in one.loop.carried if holders[carry.result.id] == group and not zero(code, carry.init)]
+        roots += [
+            carry.init
+            for carry in one.loop.carried
+            if holders[carry.result.id] == group and not zero(code, carry.init)
+        ]
     for op in plain:
         if owner.get(op.index) == group:
             roots += op.operands
         if role(op) == "for":
             roots += op.operands[:3]
-        if role(op) == "if" and any(owner.get(inner.index) == group or inner.index in around for inner in op.inner()):
+        if role(op) == "if" and any(
+            owner.get(inner.index) == group or inner.index in around for inner in op.inner()
+        ):
             roots.append(op.operands[0])
     return _closed(code, roots, holders)
 
 
 def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:
-    buffers = [user.result for user in code.users.get(load.result.id, ()) if loaded(code, user.results[0] if user.results else load.result)]
+    buffers = [
+        user.result
+        for user in code.users.get(load.result.id, ())
+        if loaded(code, user.results[0] if user.results else load.result)
+    ]
     named = {load.result.id, *(value.id for value in buffers)}
     consumers = tuple(sorted(group for group, values in needs.items() if values & named))
     if not consumers:
         return
     if loader in consumers:
         raise code.refuse("a tile is used by the group that loads it", load)
-    yield ChannelPlan(code.names[load.result.id], loader, consumers, tensors(code, [load.result]), "tma", 1, ((load.result,),), once=True)
+    yield ChannelPlan(
+        code.names[load.result.id],
+        loader,
+        consumers,
+        tensors(code, [load.result]),
+        "tma",
+        1,
+        ((load.result,),),
+        once=True,
+    )
 
 
 def home(code: Code) -> Mapping[int, int | None]:

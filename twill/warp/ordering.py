@@ -69,7 +69,11 @@ def _forced(scheduled: Scheduled, hand_off: HandOff) -> bool:
     """A path of dependences leads from the one to the other, of no more iterations than lie between them in
     the schedule."""
     interval = scheduled.solution.interval
-    apart = scheduled.start(hand_off.after) // interval - scheduled.start(hand_off.before) // interval + hand_off.wraps
+    apart = (
+        scheduled.start(hand_off.after) // interval
+        - scheduled.start(hand_off.before) // interval
+        + hand_off.wraps
+    )
     todo, seen = deque([(hand_off.after, 0)]), {(hand_off.after, 0)}
     while todo:
         node, distance = todo.popleft()

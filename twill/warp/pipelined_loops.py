@@ -39,7 +39,8 @@ class LoopStatements:
     steady: Statements
     epilogue: Statements
     short: Statements
-    """One iteration on its own, for fewer iterations than stages; empty where a loop has at most two stages."""
+    """One iteration on its own, for fewer iterations than stages; empty where a loop has at most two
+    stages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +55,7 @@ class LoopDraft:
     statements: LoopStatements | None = None
 
 
-# --- passes over the groups of one loop -------------------------------------------------------------------------------
+# --- passes over the groups of one loop -------------------------------------------------------------------
 
 
 def shifted(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
@@ -62,7 +63,11 @@ def shifted(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
     found = [_shifted(draft.group) for draft in groups]
     shifts, scheduled = {group.id: group.shift for group in found}, groups[0].group.scheduled
     allowed = all(ahead(scheduled, hand_off, shifts) in (0, 1) for _, hand_off in groups[0].group.hand_offs)
-    return tuple(replace(draft, group=group) for draft, group in zip(groups, found, strict=True)) if allowed else groups
+    return (
+        tuple(replace(draft, group=group) for draft, group in zip(groups, found, strict=True))
+        if allowed
+        else groups
+    )
 
 
 def in_schedule_order(draft: LoopDraft) -> LoopDraft:
@@ -81,10 +86,14 @@ def released(draft: LoopDraft) -> LoopDraft:
 
 
 def staged(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
-    """Prologue, steady state and epilogue, with the number of stages that the group with most of them needs."""
+    """Prologue, steady state and epilogue, with the number of stages that the group with most of them
+    needs."""
     sequences = [_flat(steps(draft.group, draft.events)) for draft in groups]
     stages = max(_stages(sequence) for sequence in sequences)
-    return tuple(replace(draft, parts=_parts(draft.group, own, stages)) for draft, own in zip(groups, sequences, strict=True))
+    return tuple(
+        replace(draft, parts=_parts(draft.group, own, stages))
+        for draft, own in zip(groups, sequences, strict=True)
+    )
 
 
 def awaited(draft: LoopDraft) -> LoopDraft:
@@ -109,15 +118,20 @@ def pipelined(draft: LoopDraft) -> Pipelined:
     assert made is not None
     loop, interval = group.scheduled.loop, round(group.scheduled.solution.interval * group.scale)
     text = (made.prologue, made.steady, made.epilogue, made.short)
-    return Pipelined(loop.op.index, loop.path, draft.parts.stages, interval, *text, bounds(group), zeroed(group))
+    return Pipelined(
+        loop.op.index, loop.path, draft.parts.stages, interval, *text, bounds(group), zeroed(group)
+    )
 
 
-# --- intervals and stages ---------------------------------------------------------------------------------------------
+# --- intervals and stages ---------------------------------------------------------------------------------
 
 
 def _shifted(group: Group) -> Group:
-    """The group with its interval begun at the first of its MMAs where the target lets the back edge be, if there is one."""
-    mmas = sorted({task.start % group.scheduled.solution.interval for task in group.own if is_mma(group.code, task)})
+    """The group with its interval begun at the first of its MMAs where the target lets the back edge be, if
+    there is one."""
+    mmas = sorted(
+        {task.start % group.scheduled.solution.interval for task in group.own if is_mma(group.code, task)}
+    )
     earliest = min((event.time for event in (*events(group), *releases(group))), default=0)
     for shift in (0, *(time for time in mmas if 0 < time <= earliest)):
         found = replace(group, shift=shift)
@@ -140,7 +154,9 @@ def _flat(parts: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 def _stages(sequence: Sequence[Step]) -> int:
     """How many intervals an iteration takes to start everything. Releases do not count, except that one after
     the only interval peels the first iteration, whose MMAs then know that they are the first."""
-    started = 1 + max((step.stage for step in sequence if not isinstance(step.statement, ConsumerRelease)), default=0)
+    started = 1 + max(
+        (step.stage for step in sequence if not isinstance(step.statement, ConsumerRelease)), default=0
+    )
     return max(started, min(2, 1 + max((step.stage for step in sequence), default=0)))
 
 
@@ -165,7 +181,11 @@ def bounds(group: Group) -> tuple[Read, ...]:
     code, loop = group.code, group.scheduled.loop
     values = [value for value in (loop.lower, loop.upper, loop.step) if value is not None]
     makers = [(value, code.maker(value)) for value in values]
-    return tuple(Read(value.id, Register(group.names[value.id])) for value, maker in makers if maker and role(maker) != "constant")
+    return tuple(
+        Read(value.id, Register(group.names[value.id]))
+        for value, maker in makers
+        if maker and role(maker) != "constant"
+    )
 
 
 def zeroed(group: Group) -> tuple[InitializeCarried, ...]:
@@ -174,7 +194,7 @@ def zeroed(group: Group) -> tuple[InitializeCarried, ...]:
     return tuple(InitializeCarried(one.init.id, None, Register(group.names[one.arg.id])) for one in found)
 
 
-# --- releases ---------------------------------------------------------------------------------------------------------
+# --- releases ---------------------------------------------------------------------------------------------
 
 
 def _with_releases(group: Group, found: Sequence[Event]) -> list[Event]:
@@ -190,13 +210,22 @@ def _with_releases(group: Group, found: Sequence[Event]) -> list[Event]:
 
 
 def _release(
-    group: Group, event: Event, found: Sequence[Event], flat: Sequence[Step], owner: Sequence[int], waits: Mapping[int, int]
+    group: Group,
+    event: Event,
+    found: Sequence[Event],
+    flat: Sequence[Step],
+    owner: Sequence[int],
+    waits: Mapping[int, int],
 ) -> Event:
     task = group.tasks[event.index]
     if not is_mma(group.code, task):
         return event
     interval = group.scheduled.solution.interval
-    issued = max(i for i, step in enumerate(flat) if isinstance(step.statement, MmaIssue) and step.statement.node == task.id)
+    issued = max(
+        i
+        for i, step in enumerate(flat)
+        if isinstance(step.statement, MmaIssue) and step.statement.node == task.id
+    )
     began = found[owner[issued]].time
     for later in range(1, len(flat) + 1):
         position = (issued + later) % len(flat)
@@ -213,7 +242,11 @@ def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], bega
     """A release with a wait of its own comes after the group's next MMA, which keeps the tensor core busy
     meanwhile."""
     interval = group.scheduled.solution.interval
-    mmas = [(began + ((other.time - began) % interval or interval)) for other in found if other.span is not None and not other.span[0]]
+    mmas = [
+        (began + ((other.time - began) % interval or interval))
+        for other in found
+        if other.span is not None and not other.span[0]
+    ]
     after = min(mmas) + 1
     return replace(event, time=after) if event.time <= after <= _latest(group, event, task) else event
 
@@ -225,8 +258,16 @@ def _latest(group: Group, event: Event, task: Task) -> Time:
     """
     assert event.channel is not None
     readers = [
-        other.start for other in group.own for leaf in other.leaves if (location := group.channel(leaf)) and location[0] == event.channel
+        other.start
+        for other in group.own
+        for leaf in other.leaves
+        if (location := group.channel(leaf)) and location[0] == event.channel
     ]
     fills = [other.start for other in group.tasks if filled(group, other) == event.channel]
     again = event.channel.depth * group.scheduled.solution.interval
-    return min([min(readers) + again - int(group.scheduled.machine.loads.arrival / group.scale), *(fill + again for fill in fills)])
+    return min(
+        [
+            min(readers) + again - int(group.scheduled.machine.loads.arrival / group.scale),
+            *(fill + again for fill in fills),
+        ]
+    )

@@ -101,7 +101,9 @@ def layout(demand: Demand) -> SharedMemoryPlan:
             best = (deep, sizes, parts)
     assert best is not None
     deep, sizes, parts = best
-    return _laid_out(deep, sizes, {request: _split(request, parts) for request in own}, requests, demand.limit)
+    return _laid_out(
+        deep, sizes, {request: _split(request, parts) for request in own}, requests, demand.limit
+    )
 
 
 def _split(request: _StagingRequest, parts: int) -> int:
@@ -135,7 +137,11 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
     plain = _StagingRequest(op, group, demand.tiles.across(_tile(op)), looped)
     for plan in () if looped else demand.plans:
-        if plan.consumers == (group,) and plan.filled_by == "tma" and (reason := _dead(demand.code, plan, op)):
+        if (
+            plan.consumers == (group,)
+            and plan.filled_by == "tma"
+            and (reason := _dead(demand.code, plan, op))
+        ):
             request = replace(plain, plan=plan, reason=reason)
             if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
                 return request
@@ -158,7 +164,11 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
         return "loaded once, read by this group alone, whose loops are over" if same and not later else ""
     above = {homes[load.index] for load in loads}
     over = all(loop is not None and loop < op.index and homes[loop] is None for loop in above)
-    return "read by this group alone, and nothing is loaded after its loop" if over and homes[op.index] is None else ""
+    return (
+        "read by this group alone, and nothing is loaded after its loop"
+        if over and homes[op.index] is None
+        else ""
+    )
 
 
 def _laid_out(
@@ -171,7 +181,18 @@ def _laid_out(
     """Addresses; `own`: the parts of each store with a buffer of its own."""
     offset, channels = 0, list[Channel]()
     for plan in plans:
-        channels.append(Channel(plan.id, plan.producer, plan.consumers, plan.depth, plan.tensors, plan.filled_by, offset, plan.stride))
+        channels.append(
+            Channel(
+                plan.id,
+                plan.producer,
+                plan.consumers,
+                plan.depth,
+                plan.tensors,
+                plan.filled_by,
+                offset,
+                plan.stride,
+            )
+        )
         offset += plan.stride * plan.depth
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):
@@ -188,8 +209,15 @@ def _laid_out(
         if request.plan.id not in overlaid:
             buffers.append(Buffer(name, channel.offset, 0, channel.id, request.reason))
             overlaid[request.plan.id] = (name,)
-        buffers = [replace(b, bytes=max(b.bytes, request.bytes // fitting)) if b.id == name else b for b in buffers]
+        buffers = [
+            replace(b, bytes=max(b.bytes, request.bytes // fitting)) if b.id == name else b for b in buffers
+        ]
     total = offset + 16 * sum(channel.depth for channel in channels)
     if total > limit - ALIGNMENT:
-        raise TwillError(f"the kernel needs {total} bytes of shared memory of {limit - ALIGNMENT}", help="smaller tiles, or fewer slots")
-    return SharedMemoryPlan(plans, tuple(channels), tuple(buffers), stores, overlaid, SharedMemory(total, offset, limit))
+        raise TwillError(
+            f"the kernel needs {total} bytes of shared memory of {limit - ALIGNMENT}",
+            help="smaller tiles, or fewer slots",
+        )
+    return SharedMemoryPlan(
+        plans, tuple(channels), tuple(buffers), stores, overlaid, SharedMemory(total, offset, limit)
+    )

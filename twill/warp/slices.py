@@ -22,11 +22,20 @@ def divided(group: Group, found: Sequence[Event]) -> list[Event]:
     if group.flat or not group.kernel.settings.split:
         return list(found)
     waiting = {task.id for task in first_readers(group).values()}
-    cuts = [event.time for event in found if event.task and event.channel is None and (event.span is not None or event.task.id in waiting)]
+    cuts = [
+        event.time
+        for event in found
+        if event.task and event.channel is None and (event.span is not None or event.task.id in waiting)
+    ]
     done = dict[str, dict[Time, int]]()
     parts = list[Event]()
     for event in sorted(found, key=lambda event: event.time):
-        if event.task is None or event.span is not None or event.channel is not None or not _divisible(group, event.task):
+        if (
+            event.task is None
+            or event.span is not None
+            or event.channel is not None
+            or not _divisible(group, event.task)
+        ):
             parts.append(event)
             continue
         done[event.task.id] = _slices(group, event.task, cuts, done)
@@ -41,7 +50,9 @@ def _divisible(group: Group, task: Task) -> bool:
         return False
     *rest, last = computed
     reduced = role(last) == "reduce"
-    tiles = [op.results[0].type for op in (rest if reduced else computed)] + ([last.operands[0].type] if reduced else [])
+    tiles = [op.results[0].type for op in (rest if reduced else computed)] + (
+        [last.operands[0].type] if reduced else []
+    )
     plain = (
         reduced
         and last.attributes["axis"] == 1
@@ -55,20 +66,38 @@ def _divisible(group: Group, task: Task) -> bool:
 def _tile(group: Group, op: Op) -> bool:
     """Elementwise, on a tile that can be divided among a thread's registers in whole words of each slice."""
     kind = op.results[0].type if len(op.results) == 1 else None
-    if not is_elementwise(op) and (role(op) != "layout" or group.kernel.target.tiles.moves(op.operands[0].type, op.results[0].type)):
+    if not is_elementwise(op) and (
+        role(op) != "layout" or group.kernel.target.tiles.moves(op.operands[0].type, op.results[0].type)
+    ):
         return False
-    return not op.regions and isinstance(kind, Tensor) and len(kind.shape) == 2 and kind.shape[1] % (8 * SLICES) == 0
+    return (
+        not op.regions
+        and isinstance(kind, Tensor)
+        and len(kind.shape) == 2
+        and kind.shape[1] % (8 * SLICES) == 0
+    )
 
 
-def _slices(group: Group, task: Task, cuts: Sequence[Time], done: Mapping[str, Mapping[Time, int]]) -> dict[Time, int]:
+def _slices(
+    group: Group, task: Task, cuts: Sequence[Time], done: Mapping[str, Mapping[Time, int]]
+) -> dict[Time, int]:
     """How much is done at each cut."""
     interval, length = group.scheduled.solution.interval, group.scheduled.problem.operation(task.id).issue
-    before = [done[e.src] for e in group.scheduled.problem.edges if e.dst == task.id and not e.distance and e.src in done]
-    times = {time for cut in cuts if (time := task.start + (cut - task.start) % interval) < task.start + length}
+    before = [
+        done[e.src]
+        for e in group.scheduled.problem.edges
+        if e.dst == task.id and not e.distance and e.src in done
+    ]
+    times = {
+        time for cut in cuts if (time := task.start + (cut - task.start) % interval) < task.start + length
+    }
     times |= {time for made in before for time in made if time >= task.start}
     times = {time for time in times if time < _overwritten(group, task)}
     limits = {time: min([_at(made, time) for made in before], default=SLICES) for time in times}
-    slices = {time: min(limits[time], SLICES * (time - task.start) // length if length else SLICES) for time in sorted(times)}
+    slices = {
+        time: min(limits[time], SLICES * (time - task.start) // length if length else SLICES)
+        for time in sorted(times)
+    }
     return {time: done_slices for time, done_slices in slices.items() if done_slices < SLICES}
 
 
@@ -77,7 +106,9 @@ def _overwritten(group: Group, task: Task) -> Time:
     interval = group.scheduled.solution.interval
     writers = {value.id: other for other in group.own for value in other.writes}
     starts = [writers[leaf.source.id].start for leaf in task.leaves if leaf.source.id in writers]
-    return task.start + min([(start - task.start) % interval or interval for start in starts], default=interval)
+    return task.start + min(
+        [(start - task.start) % interval or interval for start in starts], default=interval
+    )
 
 
 def _at(slices: Mapping[Time, int], time: Time) -> int:

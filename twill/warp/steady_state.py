@@ -135,12 +135,28 @@ def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
     """By time in the interval; of what happens at once, MMAs first, then older iterations, then the order of
     the text."""
     events = list(events)
-    busy = {(group.when(event.time)[1], name) for event in events if event.task and event.span is None for name in _uses(group, event.task)}
+    busy = {
+        (group.when(event.time)[1], name)
+        for event in events
+        if event.task and event.span is None
+        for name in _uses(group, event.task)
+    }
 
     def key(event: Event) -> tuple[int, int, int, int, int, int]:
         stage, cycle = group.when(event.time)
-        issued = event.span is not None and event.task is not None and not any((cycle, name) in busy for name in _uses(group, event.task))
-        return cycle, 2 * event.late - issued, -stage, event.rank, event.index, event.span[0] if event.span else event.slices[0]
+        issued = (
+            event.span is not None
+            and event.task is not None
+            and not any((cycle, name) in busy for name in _uses(group, event.task))
+        )
+        return (
+            cycle,
+            2 * event.late - issued,
+            -stage,
+            event.rank,
+            event.index,
+            event.span[0] if event.span else event.slices[0],
+        )
 
     return sorted(events, key=key)
 
@@ -151,12 +167,17 @@ def _uses(group: Group, task: Task) -> set[str]:
     return {group.names[value.id] for value in (*written, *(leaf.source for leaf in task.leaves))}
 
 
-# --- events -----------------------------------------------------------------------------------------------------------
+# --- events -----------------------------------------------------------------------------------------------
 
 
 def events(group: Group) -> list[Event]:
     """Everything that the group does but releases, in the order of the steady state."""
-    found = [event for index, task in enumerate(group.tasks) if task.group == group.id for event in _events(group, index, task)]
+    found = [
+        event
+        for index, task in enumerate(group.tasks)
+        if task.group == group.id
+        for event in _events(group, index, task)
+    ]
     return ordered(group, found)
 
 
@@ -187,7 +208,11 @@ def filled(group: Group, task: Task) -> ChannelPlan | None:
     """The channel in which a task's result goes to other groups."""
     made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
     for channel in group.kernel.channels:
-        if not channel.once and channel.producer == task.group and any(value.id in made for use in channel.sources for value in use):
+        if (
+            not channel.once
+            and channel.producer == task.group
+            and any(value.id in made for use in channel.sources for value in use)
+        ):
             return channel
     return None
 
@@ -197,14 +222,22 @@ def stores_at_once(group: Group, task: Task) -> bool:
     values = {value.id for value in task.writes}
     kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
     readers = [leaf for other in group.own for leaf in other.leaves if leaf.source.id in values]
-    return not is_mma(group.code, task) and not values & kept and all(group.channel(leaf) is not None for leaf in readers)
+    return (
+        not is_mma(group.code, task)
+        and not values & kept
+        and all(group.channel(leaf) is not None for leaf in readers)
+    )
 
 
 def depth_of(group: Group, task: Task) -> tuple[int, int]:
     """K of an MMA, and of one instruction of it."""
     (_, _, k) = task.node.work[-1].mnk or (0, 0, 16)
     result = root(group.code, task.node).result.type
-    step = result.encoding.instr_shape[2] if isinstance(result, Tensor) and isinstance(result.encoding, NvidiaMma) else 16
+    step = (
+        result.encoding.instr_shape[2]
+        if isinstance(result, Tensor) and isinstance(result.encoding, NvidiaMma)
+        else 16
+    )
     return k, step
 
 
@@ -217,7 +250,11 @@ def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
     taken = max((r.cycles for r in operation.reservations if r.unit == unit), default=0)
     steps, ahead = k // step, taken - operation.issue
     cuts = [(task.start, 0)]
-    for offset in _waiting(group, task, taken) if group.kernel.settings.split and not group.flat and steps > 1 and taken else ():
+    for offset in (
+        _waiting(group, task, taken)
+        if group.kernel.settings.split and not group.flat and steps > 1 and taken
+        else ()
+    ):
         issued = -int(-(offset + ahead) * steps // taken)
         if cuts[-1][1] < issued < steps:
             cuts.append((task.start + max(offset, issued * taken // steps - ahead), issued))
@@ -229,7 +266,9 @@ def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
     """How long after an MMA starts others of the group start that are the first to wait for another MMA,
     while it is under way."""
     interval = group.scheduled.solution.interval
-    offsets = {(other.start - task.start) % interval for mma, other in first_readers(group).items() if mma != task.id}
+    offsets = {
+        (other.start - task.start) % interval for mma, other in first_readers(group).items() if mma != task.id
+    }
     return sorted(offset for offset in offsets if 0 < offset < taken)
 
 
@@ -238,7 +277,11 @@ def first_readers(group: Group) -> Mapping[str, Task]:
     interval, found = group.scheduled.solution.interval, dict[str, Task]()
     tasks = {task.id: task for task in group.own if not is_mma(group.code, task)}
     for mma in (task for task in group.own if is_mma(group.code, task)):
-        edges = [edge for edge in group.scheduled.problem.edges if edge.src == mma.id and edge.blocking and edge.dst in tasks]
+        edges = [
+            edge
+            for edge in group.scheduled.problem.edges
+            if edge.src == mma.id and edge.blocking and edge.dst in tasks
+        ]
         for edge in sorted(edges, key=lambda edge: tasks[edge.dst].start + edge.distance * interval)[:1]:
             found[mma.id] = tasks[edge.dst]
     return found
@@ -247,20 +290,28 @@ def first_readers(group: Group) -> Mapping[str, Task]:
 def releases(group: Group) -> list[Event]:
     """When the group needs a slot of each channel of the loop no more."""
     holds = {(use.op, value.src): use.hold for value in group.scheduled.problem.values for use in value.uses}
-    sources = {value.id: task for task in group.tasks for index in task.node.ops for value in group.code.ops[index].results}
+    sources = {
+        value.id: task
+        for task in group.tasks
+        for index in task.node.ops
+        for value in group.code.ops[index].results
+    }
     found: dict[str, Event] = {}
     for index, task in enumerate(group.tasks):
         for leaf in task.leaves if task.group == group.id else ():
             location = group.channel(leaf)
             if location is None or leaf.distance is None:
                 continue
-            end = task.start + max(holds.get((task.id, sources[leaf.source.id].id), 0), group.scheduled.problem.operation(task.id).issue)
+            end = task.start + max(
+                holds.get((task.id, sources[leaf.source.id].id), 0),
+                group.scheduled.problem.operation(task.id).issue,
+            )
             if location[0].id not in found or found[location[0].id].time < end:
                 found[location[0].id] = Event(end, 2, index, channel=location[0])
     return [found[channel] for channel in sorted(found)]
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- steps ------------------------------------------------------------------------------------------------
 
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
@@ -293,7 +344,10 @@ def _steps(interval: _Interval, i: int) -> Iterable[Step]:
         if event.task is None:
             yield replace(step, time=time, done=time, through=time)
             continue
-        operation, issued = group.scheduled.problem.operation(event.task.id), time + event.task.start - event.time
+        operation, issued = (
+            group.scheduled.problem.operation(event.task.id),
+            time + event.task.start - event.time,
+        )
         taken = max((r.offset + r.cycles for r in operation.reservations), default=0)
         yield replace(step, time=time, done=issued + operation.latency, through=issued + taken)
 
@@ -331,10 +385,16 @@ def _acquired(group: Group, event: Event) -> set[str]:
     """The channels of which an event reads a slot, except for tiles from outside of the loop."""
     if not event.computes or event.task is None:
         return set()
-    return {location[0].id for leaf in event.task.leaves if leaf.distance is not None and (location := group.channel(leaf))}
+    return {
+        location[0].id
+        for leaf in event.task.leaves
+        if leaf.distance is not None and (location := group.channel(leaf))
+    }
 
 
-def _location(interval: _Interval, position: int, leaf: Leaf, stage: int) -> tuple[OperandLocation, tuple[int, int | None]]:
+def _location(
+    interval: _Interval, position: int, leaf: Leaf, stage: int
+) -> tuple[OperandLocation, tuple[int, int | None]]:
     """Where an event of `stage` at `position` reads a leaf, and where it comes from."""
     group = interval.group
     channel = group.channel(leaf)
@@ -349,7 +409,9 @@ def _location(interval: _Interval, position: int, leaf: Leaf, stage: int) -> tup
     made, _ = group.when(interval.sequence[defined].time)
     age = back - made - (0 if defined < position else 1)
     if age < 0:
-        raise group.code.refuse(f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]])
+        raise group.code.refuse(
+            f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]]
+        )
     return Register(group.names[leaf.source.id], age), (leaf.source.id, back)
 
 
@@ -375,7 +437,12 @@ def _oldest(interval: _Interval, value: Value) -> int:
     return max(ages)
 
 
-def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]]) -> Step:
+def _step(
+    group: Group,
+    event: Event,
+    at: At,
+    locations: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]],
+) -> Step:
     assert event.task is not None
     task, reads = event.task, tuple(Read(value, location) for value, (location, _) in locations.items())
     sources = tuple(source for _, source in locations.values())
@@ -385,28 +452,48 @@ def _step(group: Group, event: Event, at: At, locations: Mapping[int, tuple[Oper
     if event.channel is not None:
         value = next(value for use in event.channel.sources for value in use if value in task.writes)
         if event.computes:
-            return Step(ProducerStore(task.id, event.channel.id, task.ops, reads, (value.id,), at), at.stage, sources=sources)
+            return Step(
+                ProducerStore(task.id, event.channel.id, task.ops, reads, (value.id,), at),
+                at.stage,
+                sources=sources,
+            )
         read = Read(value.id, Register(group.names[value.id]))
-        return Step(ProducerStore(task.id, event.channel.id, (), (read,), (value.id,), at), at.stage, sources=((value.id, at.stage),))
+        return Step(
+            ProducerStore(task.id, event.channel.id, (), (read,), (value.id,), at),
+            at.stage,
+            sources=((value.id, at.stage),),
+        )
     if event.span is not None:
         accumulator = Register(group.names[last.result.id])
-        return Step(MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at), at.stage, sources=sources)
+        return Step(
+            MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at),
+            at.stage,
+            sources=sources,
+        )
     if last.name in STORES:
         buffer, parts = group.kernel.buffers[last.index]
         return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
-    return Step(Compute(task.id, task.ops, reads, writes, at, *event.slices, task.id in group.deferred), at.stage, sources=sources)
+    return Step(
+        Compute(task.id, task.ops, reads, writes, at, *event.slices, task.id in group.deferred),
+        at.stage,
+        sources=sources,
+    )
 
 
 def _load(group: Group, channel: ChannelPlan, at: At) -> Step:
     loads = list[TileLoad]()
     for task in group.tasks:
-        op = next((group.code.ops[index] for index in task.ops if group.code.loads(group.code.ops[index])), None)
+        op = next(
+            (group.code.ops[index] for index in task.ops if group.code.loads(group.code.ops[index])), None
+        )
         tensor = channel.holds(op.result) if op else None
         if tensor is not None:
             reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
             loads.append(TileLoad(tensor, task.ops, reads, group.code.copies.get(op.index, 0) if op else 0))
-    return Step(ProducerLoad(channel.id, tuple(loads), sum(tensor.bytes for tensor in channel.tensors), at), at.stage)
+    return Step(
+        ProducerLoad(channel.id, tuple(loads), sum(tensor.bytes for tensor in channel.tensors), at), at.stage
+    )
 
 
 def _accumulate(group: Group, task: Task) -> Accumulate:
@@ -416,8 +503,8 @@ def _accumulate(group: Group, task: Task) -> Accumulate:
 
 
 def overwritten(group: Group, task: Task) -> Carried | None:
-    """The carried accumulator that needs no initial zeros: the first MMA overwrites it, and nothing else in the loop reads what the
-    iteration before left there. None where there is none."""
+    """The carried accumulator that needs no initial zeros: the first MMA overwrites it, and nothing else in
+    the loop reads what the iteration before left there. None where there is none."""
     dot = root(group.code, task.node)
     for carried in group.scheduled.loop.carried:
         accumulator = is_mma(group.code, task) and carried.arg.id == dot.operands[2].id
@@ -431,7 +518,9 @@ def _copied(group: Group, task: Task) -> Value | None:
     if not is_mma(group.code, task):
         return None
     value = root(group.code, task.node).operands[2]
-    return value if not zero(group.code, value) and invariant(group.code, group.scheduled.loop, value) else None
+    return (
+        value if not zero(group.code, value) and invariant(group.code, group.scheduled.loop, value) else None
+    )
 
 
 def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
@@ -444,26 +533,41 @@ def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
 
 
 def _after(group: Group, event: Event, at: At) -> Iterable[Step]:
-    if event.span is None or group.flat or event.task is None or event.span[1] != depth_of(group, event.task)[0]:
+    if (
+        event.span is None
+        or group.flat
+        or event.task is None
+        or event.span[1] != depth_of(group, event.task)[0]
+    ):
         return
     for order, hand_off in group.hand_offs:
         if hand_off.after == event.task.id:
             yield Step(OrderBarrierArrive(order, at), at.stage, always=True)
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------
 
 
 def prologue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
     """Intervals 0 to stages - 2: the steps of iterations that have begun."""
-    return tuple(_rebased(step, "first", t) for t in range(stages - 1) for step in sequence if step.always or step.stage <= t)
+    return tuple(
+        _rebased(step, "first", t)
+        for t in range(stages - 1)
+        for step in sequence
+        if step.always or step.stage <= t
+    )
 
 
 def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
     """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases
     may come later than all."""
     last = max([stages - 1, *(step.stage for step in sequence)])
-    return tuple(_rebased(step, "last", t) for t in range(last) for step in sequence if (t < stages - 1 if step.always else step.stage > t))
+    return tuple(
+        _rebased(step, "last", t)
+        for t in range(last)
+        for step in sequence
+        if (t < stages - 1 if step.always else step.stage > t)
+    )
 
 
 def _rebased(step: Step, base: str, t: int) -> Step:
@@ -486,6 +590,9 @@ def _rebased(step: Step, base: str, t: int) -> Step:
     statement = step.statement
     at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
     if isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
-        reads = tuple(Read(r.value, location(r.location, b)) for r, (_, b) in zip(statement.reads, step.sources, strict=True))
+        reads = tuple(
+            Read(r.value, location(r.location, b))
+            for r, (_, b) in zip(statement.reads, step.sources, strict=True)
+        )
         return replace(step, statement=replace(statement, at=at, reads=reads))
     return replace(step, statement=replace(statement, at=at))  # pyright: ignore

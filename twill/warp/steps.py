@@ -1,4 +1,5 @@
-"""A pipelined loop of one group before it is legal: its statements with times and sources, without waits for MMAs.
+"""A pipelined loop of one group before it is legal: its statements with times and sources, without waits for
+MMAs.
 
 `warp.steady_state` makes the `Step`s, a target's `Legalization` turns `Parts` into statements.
 """

@@ -1,6 +1,7 @@
 """Waits of TMA stores for earlier ones: only where an earlier store may still read shared memory.
 
-Takes the statements of one group; gives them with `StoreTile.waits` false where no store of the group can precede.
+Takes the statements of one group; gives them with `StoreTile.waits` false where no store of the group can
+precede.
 """
 
 from dataclasses import replace
@@ -48,6 +49,8 @@ def _one(statement: Statement, reading: bool) -> tuple[Statement, bool]:
             middle, behind = _repeated(steady, behind)
             last, behind = _list(epilogue, behind)
             alone, other = _repeated(short, reading)
-            return replace(statement, prologue=first, steady=middle, epilogue=last, short=alone), behind or other
+            return replace(
+                statement, prologue=first, steady=middle, epilogue=last, short=alone
+            ), behind or other
         case _:
             return statement, reading

@@ -32,11 +32,13 @@ class Legalization:
     """How a pipelined loop is made legal."""
 
     waits: Callable[[Code, Parts], tuple[Statements, Statements, Statements]]
-    """Prologue, steady state and epilogue with waits for MMAs. Raises TwillError where a value is overwritten too early."""
+    """Prologue, steady state and epilogue with waits for MMAs. Raises TwillError where a value is overwritten
+    too early."""
     straight: Callable[[Code, tuple[Step, ...]], Statements]
     """One iteration on its own, with its waits; nothing is in flight after it."""
     crossing: Callable[[Code, Parts], bool]
-    """Whether the loop would have MMAs in flight across its back edge that must not be: the interval then begins elsewhere."""
+    """Whether the loop would have MMAs in flight across its back edge that must not be: the interval then
+    begins elsewhere."""
     pending: Callable[[Code, Parts], Mapping[int, int]]
     """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
     fences: Callable[[Sequence[Statement], Mapping[str, Type]], Statements]
@@ -57,6 +59,7 @@ class Target:
     tiles: Tiles
     legalization: Legalization
     source: Callable[[Program], str]
-    """A program as CUDA C++. Raises TwillError, with the operation and its line, for what can not be generated."""
+    """A program as CUDA C++. Raises TwillError, with the operation and its line, for what can not be
+    generated."""
     unsupported: Callable[[Op], str | None] = lambda op: None
     """Why an operation can not be generated, whatever the schedule; None where it may be."""

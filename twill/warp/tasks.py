@@ -14,7 +14,20 @@ from twill.ir.loop import Loop, Op, Value
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
-from twill.warp.dataflow import ALLOC, DOT, EFFECTS, IMPLICIT, LOAD, NOTHING, Code, addressing, cheap, cone, loaded, pure
+from twill.warp.dataflow import (
+    ALLOC,
+    DOT,
+    EFFECTS,
+    IMPLICIT,
+    LOAD,
+    NOTHING,
+    Code,
+    addressing,
+    cheap,
+    cone,
+    loaded,
+    pure,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +98,12 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
 
     def task(node: Node) -> Task:
         ops, leaves = cones[node.id]
-        own = [value for index in node.ops for value in code.ops[index].results if value.id in read and loaded(code, value) is None]
+        own = [
+            value
+            for index in node.ops
+            for value in code.ops[index].results
+            if value.id in read and loaded(code, value) is None
+        ]
         start, group = scheduled.start(node.id), scheduled.group(node.id)
         return Task(node, group, start, ops, _leaves(code, scheduled.loop, leaves), tuple(own))
 
@@ -103,10 +121,16 @@ def refusals(code: Code, graph: Graph) -> Iterator[TwillError]:
 def _executed(code: Code, node: Node) -> list[Op]:
     """The operations of a node that do something."""
     own = [code.ops[index] for index in node.ops]
-    return [op for op in own if not (op.name in NOTHING or (op.name == ALLOC and op.operands and loaded(code, op.result)))]
+    return [
+        op
+        for op in own
+        if not (op.name in NOTHING or (op.name == ALLOC and op.operands and loaded(code, op.result)))
+    ]
 
 
-def _cone(code: Code, node: Node, located: Callable[[Value], bool]) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+def _cone(
+    code: Code, node: Node, located: Callable[[Value], bool]
+) -> tuple[tuple[int, ...], tuple[Value, ...]]:
     executed = _executed(code, node)
     inside = {value.id for op in executed for value in op.results}
     roots = [op for op in executed if not cheap(op) or op is executed[-1]]
@@ -146,7 +170,9 @@ def _leaf(code: Code, loop: Loop, value: Value, carried: Mapping[int, Value], in
         source = carried[value.id]
         maker = code.maker(source)
         if maker is None or maker.index not in inside or loaded(code, source):
-            raise code.refuse(f"{source.name} is carried to the next iteration without being computed in the loop", loop.op)
+            raise code.refuse(
+                f"{source.name} is carried to the next iteration without being computed in the loop", loop.op
+            )
         return Leaf(value, source, 1)
     source = value
     load = loaded(code, value)

@@ -1,6 +1,7 @@
 """The thread block: its warps, its registers, and the variables of each group.
 
-Takes the groups of a schedule and the bodies of their programs; gives first warps, `Launch`, registers and `Variable`s.
+Takes the groups of a schedule and the bodies of their programs; gives first warps, `Launch`, registers and
+`Variable`s.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,14 +9,25 @@ from dataclasses import replace
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Type
-from twill.ir.program import Channel, Compute, InitializeCarried, Launch, MmaIssue, Register, Statement, Variable, WarpProgram, walk
+from twill.ir.program import (
+    Channel,
+    Compute,
+    InitializeCarried,
+    Launch,
+    MmaIssue,
+    Register,
+    Statement,
+    Variable,
+    WarpProgram,
+    walk,
+)
 from twill.ir.schedule import Group as Granted
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled
 
 COPYING = 56
-"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under way
-(estimate)."""
+"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
+way (estimate)."""
 
 
 ONE_WARP = 2048
@@ -28,17 +40,23 @@ def only_moves(group: Granted) -> bool:
 
 
 def widths(granted: Sequence[Granted], channels: Sequence[Channel]) -> Mapping[int, int]:
-    """Warps of each group, by id. The only narrow one has all of its warpgroup where it copies tiles, not vectors alone."""
+    """Warps of each group, by id. The only narrow one has all of its warpgroup where it copies tiles, not
+    vectors alone."""
     narrow = [group.id for group in granted if only_moves(group)]
     copied = [channel for channel in channels if channel.filled_by == "cp_async"]
-    copying = {channel.producer for channel in copied if sum(tensor.bytes for tensor in channel.tensors) > ONE_WARP}
+    copying = {
+        channel.producer for channel in copied if sum(tensor.bytes for tensor in channel.tensors) > ONE_WARP
+    }
     wider = narrow[0] if len(narrow) == 1 and narrow[0] in copying else None
     return {group.id: 4 if group.id == wider else group.warps for group in granted}
 
 
 def first_warp(group: int, widths: Mapping[int, int]) -> int:
     """Groups of whole warpgroups first, then the narrow ones side by side."""
-    order = [*(other for other in widths if widths[other] >= 4), *(other for other in widths if widths[other] < 4)]
+    order = [
+        *(other for other in widths if widths[other] >= 4),
+        *(other for other in widths if widths[other] < 4),
+    ]
     return sum(widths[other] for other in order[: order.index(group)])
 
 
@@ -46,7 +64,9 @@ def variables(code: Code, body: tuple[Statement, ...]) -> tuple[Variable, ...]:
     """The variables that a body assigns, with as many ages as it uses."""
     types, ages = dict[str, Type](), dict[str, int]()
     values = {
-        value.id: value for op in code.ops.values() for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
+        value.id: value
+        for op in code.ops.values()
+        for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
     }
     for statement in walk(body):
         touched = effects(statement)
@@ -74,9 +94,11 @@ def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
     return Launch(threads, min(most, one.problem.limits.registers_total // threads // step * step))
 
 
-def with_registers(programs: Sequence[WarpProgram], launch: Launch, one: Scheduled) -> tuple[WarpProgram, ...]:
-    """All registers that the thread block has are given to the groups that compute, in equal steps, after what a
-    group that copies tiles holds addresses in."""
+def with_registers(
+    programs: Sequence[WarpProgram], launch: Launch, one: Scheduled
+) -> tuple[WarpProgram, ...]:
+    """All registers that the thread block has are given to the groups that compute, in equal steps, after
+    what a group that copies tiles holds addresses in."""
     limits = one.problem.limits
     wide = [program for program in programs if not program.only_moves]
     narrow = -(-sum(program.only_moves for program in programs) // 4)
@@ -88,6 +110,8 @@ def with_registers(programs: Sequence[WarpProgram], launch: Launch, one: Schedul
     extra = min(COPYING - limits.narrow_registers, max(0, left) // (128 * step) * step) if copying else 0
     more = max(0, (left - 128 * extra) // (threads * step) * step) if threads else 0
     return tuple(
-        replace(p, registers=min(most, p.registers + more)) if p in wide else replace(p, registers=limits.narrow_registers + extra)
+        replace(p, registers=min(most, p.registers + more))
+        if p in wide
+        else replace(p, registers=limits.narrow_registers + extra)
         for p in programs
     )

@@ -1,7 +1,9 @@
-"""Whether a program keeps to the rules that hold for all of its statements together: shared memory, barriers, warps, registers, roles.
+"""Whether a program keeps to the rules that hold for all of its statements together: shared memory, barriers,
+warps, registers, roles.
 
-Takes a `Program` and the limits of its machine; gives every complaint, or raises TwillError with the first. Shares nothing with the code
-that makes programs; a complaint is a defect of that code. (`simulate` checks what depends on the order of statements.)
+Takes a `Program` and the limits of its machine; gives every complaint, or raises TwillError with the first.
+Shares nothing with the code that makes programs; a complaint is a defect of that code. (`simulate` checks
+what depends on the order of statements.)
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,9 +47,16 @@ def validate(program: Program, limits: Limits) -> None:
     """Raises TwillError for the first complaint."""
     for what, where in complaints(program, limits):
         lines = program.module.text.splitlines()
-        text = lines[where.line - 1] if where and where.file == program.module.file and where.line <= len(lines) else None
+        text = (
+            lines[where.line - 1]
+            if where and where.file == program.module.file and where.line <= len(lines)
+            else None
+        )
         raise TwillError(
-            f"the generated program is wrong: {what}", where, text=text, help="this is a defect in Twill: please report it with the TTGIR"
+            f"the generated program is wrong: {what}",
+            where,
+            text=text,
+            help="this is a defect in Twill: please report it with the TTGIR",
         )
 
 
@@ -65,13 +74,20 @@ def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
     yield from _missing(program)
 
 
-# --- shared memory ----------------------------------------------------------------------------------------------------
+# --- shared memory ----------------------------------------------------------------------------------------
 
 
 def _memory(program: Program) -> Iterable[Complaint]:
     shared = program.shared
-    barriers = shared.barriers, shared.barriers + 16 * sum(channel.depth for channel in program.channels), "the barriers"
-    spans = [barriers, *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in program.channels)]
+    barriers = (
+        shared.barriers,
+        shared.barriers + 16 * sum(channel.depth for channel in program.channels),
+        "the barriers",
+    )
+    spans = [
+        barriers,
+        *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in program.channels),
+    ]
     spans += [(b.offset, b.offset + b.bytes, f"buffer {b.id}") for b in program.buffers if b.overlays is None]
     spans.sort()
     for (_, end, one), (begin, _, other) in pairwise(spans):
@@ -80,12 +96,20 @@ def _memory(program: Program) -> Iterable[Complaint]:
     if spans[0][0] < 0 or max(end for _, end, _ in spans) > shared.bytes:
         yield f"shared memory of {shared.bytes} bytes does not hold {spans[-1][2]}", None
     if shared.bytes + ALIGNMENT > shared.limit:
-        yield f"{shared.bytes} bytes of shared memory and {ALIGNMENT} to align them are over the limit of {shared.limit}", None
+        yield (
+            (
+                f"{shared.bytes} bytes of shared memory and {ALIGNMENT} to align them are over the limit of"
+                f" {shared.limit}"
+            ),
+            None,
+        )
     if shared.barriers % 8:
         yield "the barriers are not aligned to 8 bytes", None
     for buffer in program.buffers:
         channel = next((channel for channel in program.channels if channel.id == buffer.overlays), None)
-        if buffer.overlays is not None and (channel is None or not _inside(buffer.offset, buffer.bytes, channel)):
+        if buffer.overlays is not None and (
+            channel is None or not _inside(buffer.offset, buffer.bytes, channel)
+        ):
             yield f"buffer {buffer.id} is not in the slots of {buffer.overlays}", None
 
 
@@ -102,7 +126,13 @@ def _slots(program: Program, channel: Channel) -> Iterable[Complaint]:
         yield f"the tiles of channel {channel.id} overlap", None
     for tensor in channel.tensors:
         if tensor.bytes < _bytes(tensor) or tensor.offset % ALIGNMENT:
-            yield f"{tensor.name} of channel {channel.id} is {tensor.bytes} bytes at {tensor.offset}, and needs {_bytes(tensor)}", None
+            yield (
+                (
+                    f"{tensor.name} of channel {channel.id} is {tensor.bytes} bytes at {tensor.offset}, and"
+                    f" needs {_bytes(tensor)}"
+                ),
+                None,
+            )
     known = {group.id for group in program.groups}
     if channel.producer not in known or not channel.consumers or not set(channel.consumers) <= known:
         yield f"channel {channel.id} is of groups that there are not", None
@@ -112,7 +142,7 @@ def _bytes(tensor: SlotTensor) -> int:
     return prod(tensor.shape) * bits(tensor.dtype) // 8
 
 
-# --- warps, registers, named barriers ---------------------------------------------------------------------------------
+# --- warps, registers, named barriers ---------------------------------------------------------------------
 
 
 def _warps(program: Program) -> Iterable[Complaint]:
@@ -133,12 +163,24 @@ def _registers(program: Program, limits: Limits) -> Iterable[Complaint]:
     """Registers are granted to whole warpgroups."""
     entry, step = program.launch.entry_registers, limits.register_step
     if entry * program.launch.threads > limits.registers_total:
-        yield f"{entry} registers for each of {program.launch.threads} threads are more than {limits.registers_total}", None
+        yield (
+            (
+                f"{entry} registers for each of {program.launch.threads} threads are more than"
+                f" {limits.registers_total}"
+            ),
+            None,
+        )
     granted = 0
     for warp in range(0, program.launch.threads // 32, 4):
-        own = [group.registers for group in program.groups if group.first_warp < warp + 4 and warp < group.first_warp + group.warps]
+        own = [
+            group.registers
+            for group in program.groups
+            if group.first_warp < warp + 4 and warp < group.first_warp + group.warps
+        ]
         granted += 128 * max(own, default=entry)
-        if any(one % step or not limits.narrow_registers <= one <= limits.registers_per_thread for one in own):
+        if any(
+            one % step or not limits.narrow_registers <= one <= limits.registers_per_thread for one in own
+        ):
             yield f"warps {warp} to {warp + 3} are granted {own} registers", None
     if granted > limits.registers_total:
         yield f"{granted} registers are granted, of {limits.registers_total}", None
@@ -158,7 +200,7 @@ def _named_barriers(program: Program) -> Iterable[Complaint]:
             yield f"{order.id} is between groups {order.signaller} and {order.waiter}", None
 
 
-# --- statements -------------------------------------------------------------------------------------------------------
+# --- statements -------------------------------------------------------------------------------------------
 
 
 def _statement(program: Program, group: WarpProgram, statement: Statement) -> Iterable[Complaint]:
@@ -168,12 +210,21 @@ def _statement(program: Program, group: WarpProgram, statement: Statement) -> It
             where = program.op(statement.loads[-1].ops[-1]).location if statement.loads else None
             if group.id != channel.producer or channel.filled_by not in LOADED:
                 yield f"group {group.id} loads into channel {id} of group {channel.producer}", where
-            if any(load.vector not in ((0,) if channel.filled_by == "tma" else COPIES) for load in statement.loads):
+            if any(
+                load.vector not in ((0,) if channel.filled_by == "tma" else COPIES)
+                for load in statement.loads
+            ):
                 yield f"channel {id} is filled by {channel.filled_by}, and its loads are not", where
             if sorted(load.tensor for load in statement.loads) != list(range(len(channel.tensors))):
                 yield f"a slot of channel {id} is not loaded whole", where
             if expected != sum(map(_bytes, channel.tensors)) or not 0 < expected <= MOST_BYTES:
-                yield f"{expected} bytes are expected in a slot of channel {id} of {sum(map(_bytes, channel.tensors))}", where
+                yield (
+                    (
+                        f"{expected} bytes are expected in a slot of channel {id} of"
+                        f" {sum(map(_bytes, channel.tensors))}"
+                    ),
+                    where,
+                )
         case ProducerStore(channel=id, values=values):
             channel = program.channel(id)
             where = program.op(statement.ops[-1]).location if statement.ops else None
@@ -183,10 +234,17 @@ def _statement(program: Program, group: WarpProgram, statement: Statement) -> It
                 yield f"a slot of channel {id} is not stored whole", where
         case ConsumerWait(channel=id) | ConsumerRelease(channel=id):
             if group.id not in program.channel(id).consumers:
-                yield f"group {group.id} consumes channel {id} of groups {list(program.channel(id).consumers)}", None
+                yield (
+                    f"group {group.id} consumes channel {id} of groups {list(program.channel(id).consumers)}",
+                    None,
+                )
         case OrderBarrierWait(order=id) | OrderBarrierArrive(order=id):
             order = next((order for order in program.orders if order.id == id), None)
-            role = (order.waiter if isinstance(statement, OrderBarrierWait) else order.signaller) if order else None
+            role = (
+                (order.waiter if isinstance(statement, OrderBarrierWait) else order.signaller)
+                if order
+                else None
+            )
             if role != group.id:
                 yield f"group {group.id} has the role of group {role} in {id}", None
         case StoreTile(buffer=id) | StoreWait(buffer=id):
@@ -200,7 +258,9 @@ def _missing(program: Program) -> Iterable[Complaint]:
     """Roles that nobody plays."""
     found = {group.id: list(walk(group.body)) for group in program.groups}
     for channel in program.channels:
-        if channel.filled_by != "mma" and not _has(found[channel.producer], (ProducerLoad, ProducerStore), channel=channel.id):
+        if channel.filled_by != "mma" and not _has(
+            found[channel.producer], (ProducerLoad, ProducerStore), channel=channel.id
+        ):
             yield f"nothing fills channel {channel.id}", None
         for group in channel.consumers:
             if not _has(found[group], (ConsumerWait,), channel=channel.id):
@@ -213,4 +273,7 @@ def _missing(program: Program) -> Iterable[Complaint]:
 
 
 def _has(statements: Sequence[Statement], kinds: tuple[type, ...], **fields: str) -> bool:
-    return any(isinstance(s, kinds) and all(getattr(s, name) == value for name, value in fields.items()) for s in statements)
+    return any(
+        isinstance(s, kinds) and all(getattr(s, name) == value for name, value in fields.items())
+        for s in statements
+    )

@@ -1,7 +1,8 @@
-"""The host side of a generated kernel, run with no GPU: its launcher is called, and what it would launch is given back.
+"""The host side of a generated kernel, run with no GPU: its launcher is called, and what it would launch is
+given back.
 
-Takes a .cu file; compiles it with nvcc for PTX alone, together with a runtime (`runtime.cpp`) whose launches come here. Raises TwillError
-where nvcc is missing or fails, or the launcher gives an error.
+Takes a .cu file; compiles it with nvcc for PTX alone, together with a runtime (`runtime.cpp`) whose launches
+come here. Raises TwillError where nvcc is missing or fails, or the launcher gives an error.
 """
 
 import ctypes
@@ -42,7 +43,8 @@ class Host:
     library: ctypes.CDLL
 
     def call(self, function: str, arguments: Sequence[Any], processors: int = 1) -> list[Launched]:
-        """Calls a C function that gives 0 where all is well; what it launched. `processors` is the number of multiprocessors it finds."""
+        """Calls a C function that gives 0 where all is well; what it launched. `processors` is the number of
+        multiprocessors it finds."""
         library, found = self.library, list[Launched]()
 
         def launched(*launch: Any) -> None:
@@ -64,18 +66,45 @@ class Host:
 
 
 _CALLBACK: Callable[..., Any] = ctypes.CFUNCTYPE(
-    None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)
+    None,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.c_size_t,
+    ctypes.c_size_t,
+    ctypes.POINTER(ctypes.c_void_p),
 )
 
 
 def compiled(source: Path, folder: Path, include: Sequence[Path] = (), arch: str = "90a") -> Host:
     """Compiles a .cu file into `folder`. Raises TwillError."""
     if shutil.which("nvcc") is None:
-        raise TwillError("nvcc is not on the PATH", help="CUDA 12.4 or newer compiles a .cu file to PTX; or pass the PTX")
+        raise TwillError(
+            "nvcc is not on the PATH", help="CUDA 12.4 or newer compiles a .cu file to PTX; or pass the PTX"
+        )
     target = ["-std=c++17", "-O3", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
-    linked = ["-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-Bsymbolic", "-keep", "-keep-dir", str(folder)]
+    linked = [
+        "-cudart",
+        "none",
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "-Xlinker",
+        "-Bsymbolic",
+        "-keep",
+        "-keep-dir",
+        str(folder),
+    ]
     places = [f"-I{path.resolve()}" for path in include]
-    command = ["nvcc", *target, *linked, *places, "-o", str(folder / LIBRARY), str(source.resolve()), str(_RUNTIME)]
+    command = [
+        "nvcc",
+        *target,
+        *linked,
+        *places,
+        "-o",
+        str(folder / LIBRARY),
+        str(source.resolve()),
+        str(_RUNTIME),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise TwillError(f"nvcc can not compile {source}:\n{done.stderr.strip()}")

@@ -1,7 +1,7 @@
 """Asynchronous operations: copies and MMAs that were issued and have not completed.
 
-An operation completes when a wait requires it, when no warp can progress, or, by seed, at any time before: the memory model allows each of
-these moments. It reads its operands at that moment.
+An operation completes when a wait requires it, when no warp can progress, or, by seed, at any time before:
+the memory model allows each of these moments. It reads its operands at that moment.
 """
 
 from collections.abc import Callable

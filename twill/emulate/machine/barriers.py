@@ -1,7 +1,7 @@
 """mbarriers, named barriers and the barrier of a cluster.
 
-PTX ISA: "Parallel Synchronization and Communication Instructions": mbarrier (phases, pending counts, tx-count), barrier.cta,
-barrier.cluster.
+PTX ISA: "Parallel Synchronization and Communication Instructions": mbarrier (phases, pending counts,
+tx-count), barrier.cta, barrier.cluster.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,9 @@ class Mbarrier:
 
     def arrive(self, count: int) -> None:
         if count > self.pending:
-            raise Fault(f"{count} arrivals on an mbarrier with {self.pending} of {self.expected} arrivals pending")
+            raise Fault(
+                f"{count} arrivals on an mbarrier with {self.pending} of {self.expected} arrivals pending"
+            )
         self.pending -= count
         self.advance()
 
@@ -63,7 +65,8 @@ class Mbarrier:
         self.flying = [one for one in self.flying if not one.done]
         if self.flying:
             raise Fault(
-                f"a phase of an mbarrier completes while a copy of it, issued at PTX line {self.flying[0].line}, is in flight",
+                "a phase of an mbarrier completes while a copy of it, issued at PTX line"
+                f" {self.flying[0].line}, is in flight",
                 help="the expected bytes must be all that the copies of the phase write",
             )
         self.released[:] = self.gathered
@@ -95,7 +98,10 @@ class Named:
     def arrive(self, threads: int, count: int) -> int:
         """`count` threads arrive; the generation to wait for."""
         if self.threads not in (None, threads):
-            raise Fault(f"a barrier is used with {threads} threads while {self.threads} are expected in the same generation")
+            raise Fault(
+                f"a barrier is used with {threads} threads while {self.threads} are expected in the same"
+                " generation"
+            )
         self.threads = threads
         self.arrived += count
         if self.arrived > threads:

@@ -46,7 +46,8 @@ class Launch:
     waiting: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """First CTAs of the clusters that have not started."""
     strict: bool = True
-    """Copies complete only on mbarriers whose initialization was fenced for the async proxy, as PTX demands and Triton omits."""
+    """Copies complete only on mbarriers whose initialization was fenced for the async proxy, as PTX demands
+    and Triton omits."""
 
     @property
     def threads(self) -> int:
@@ -71,7 +72,10 @@ class Cta:
         count = -(-launch.threads // 32)
         last = launch.threads - 32 * (count - 1)
         alive = [ALL] * (count - 1) + [(1 << last) - 1]
-        self.warps = [Warp(self, i, launch.code, alive[i], cluster.clocks.add(f"warp {i} of CTA {self.name}")) for i in range(count)]
+        self.warps = [
+            Warp(self, i, launch.code, alive[i], cluster.clocks.add(f"warp {i} of CTA {self.name}"))
+            for i in range(count)
+        ]
         entry = launch.code.entry_registers(launch.threads)
         self.free_registers = REGISTERS - entry * 32 * count
         self.registers = [entry] * count
@@ -87,8 +91,8 @@ class Cta:
 
 @dataclass(slots=True)
 class Adversary:
-    """Chooses which warp runs next. Seed 0 lets each warp run until it waits and everything asynchronous happen as late as possible; others
-    choose at random."""
+    """Chooses which warp runs next. Seed 0 lets each warp run until it waits and everything asynchronous
+    happen as late as possible; others choose at random."""
 
     seed: int
     random: Random = field(init=False)
@@ -122,7 +126,10 @@ class Cluster:
         self.adversary = Adversary(seed)
         self.barrier = ClusterBarrier(self.clocks.clock(), warps)
         places = [(i % x, i // x % y, i // (x * y)) for i in range(count)]
-        self.ctas = [Cta(self, rank, (origin[0] + a, origin[1] + b, origin[2] + c)) for rank, (a, b, c) in enumerate(places)]
+        self.ctas = [
+            Cta(self, rank, (origin[0] + a, origin[1] + b, origin[2] + c))
+            for rank, (a, b, c) in enumerate(places)
+        ]
         self.current: Warp | None = None
         self.locations = dict[int, Array]()
         """Clocks at addresses, of the accesses there that synchronize."""
@@ -149,7 +156,11 @@ class Cluster:
         self.current = None
         self.pending.tidy()
         for one in self.pending.operations:
-            raise Fault(f"a CTA exits while {one.what}, issued here, uses its shared memory", line=one.line, help="wait for it")
+            raise Fault(
+                f"a CTA exits while {one.what}, issued here, uses its shared memory",
+                line=one.line,
+                help="wait for it",
+            )
 
     def _round(self, warps: Sequence[Warp]) -> tuple[bool, bool]:
         moved = solid = False
@@ -159,7 +170,10 @@ class Cluster:
             moved, solid = moved | made.moved, solid | (made.solid and made.blocks < LONG)
             self.blocks += made.blocks
             if self.blocks > MOST_BLOCKS:
-                raise Fault(f"{self.blocks} basic blocks were executed and the kernel does not end", help="a loop may poll in vain")
+                raise Fault(
+                    f"{self.blocks} basic blocks were executed and the kernel does not end",
+                    help="a loop may poll in vain",
+                )
             if self.adversary.early():
                 self._complete()
         return moved, solid
@@ -177,13 +191,19 @@ class Cluster:
         for warp in warps:
             for one in warp.fragments:
                 line = warp.code.line(one.pc)
-                waits.setdefault(f"PTX line {line}, for {one.waiting.what() if one.waiting else 'nothing'}", []).append(f"{warp.index}")
-        shown = "; ".join(f"warp{'s' * (len(who) > 1)} {', '.join(who)} at {what}" for what, who in waits.items())
+                waits.setdefault(
+                    f"PTX line {line}, for {one.waiting.what() if one.waiting else 'nothing'}", []
+                ).append(f"{warp.index}")
+        shown = "; ".join(
+            f"warp{'s' * (len(who) > 1)} {', '.join(who)} at {what}" for what, who in waits.items()
+        )
         self.current = warps[0]
         return Fault(f"deadlock: no warp can progress: {shown}")
 
     def cta_at(self, address: int) -> Cta:
         rank = address >> RANK_SHIFT
         if rank >= len(self.ctas):
-            raise Fault(f"the address {address:#x} is in no CTA's shared memory: the cluster has {len(self.ctas)}")
+            raise Fault(
+                f"the address {address:#x} is in no CTA's shared memory: the cluster has {len(self.ctas)}"
+            )
         return self.ctas[rank]

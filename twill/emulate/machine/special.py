@@ -49,7 +49,9 @@ SPECIALS: Mapping[str, Callable[[Warp], object]] = {
     "%laneid": lambda warp: LANES,
     "%warpid": lambda warp: warp.index,
     "%nwarpid": lambda warp: 64,
-    "%smid": lambda warp: (warp.cta.index[0] + warp.cta.index[1] * 7 + warp.cta.index[2] * 31) % warp.cta.launch.processors,
+    "%smid": lambda warp: (
+        (warp.cta.index[0] + warp.cta.index[1] * 7 + warp.cta.index[2] * 31) % warp.cta.launch.processors
+    ),
     "%nsmid": lambda warp: warp.cta.launch.processors,
     "%gridid": lambda warp: 0,
     "%lanemask_eq": lambda warp: _ONE << LANES.astype(np.uint64),

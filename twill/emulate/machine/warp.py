@@ -1,10 +1,11 @@
 """A warp: 32 lanes, their registers, and the places in the code that groups of its lanes have reached.
 
-Registers of one size are the rows of one array, a column for each lane; `views` gives rows by type. `valid` has a bit for each lane whose
-value is defined; an undefined value may be moved and computed with, and is an error where it matters (`require`).
+Registers of one size are the rows of one array, a column for each lane; `views` gives rows by type. `valid`
+has a bit for each lane whose value is defined; an undefined value may be moved and computed with, and is an
+error where it matters (`require`).
 
-Lanes that diverged are fragments. The fragment with the lowest program counter runs first, so that lanes reconverge where their paths
-join; a fragment that waits lets the others run.
+Lanes that diverged are fragments. The fragment with the lowest program counter runs first, so that lanes
+reconverge where their paths join; a fragment that waits lets the others run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,8 @@ ALL = 0xFFFFFFFF
 LANES = np.arange(32)
 
 BLOCKED, APART, YIELD = -1, -2, -3
-"""What a control instruction gives instead of the next block: it waits; the fragments were changed; others may go first."""
+"""What a control instruction gives instead of the next block: it waits; the fragments were changed; others
+may go first."""
 
 CODES: Mapping[int, int] = {1: 0, 16: 1, 32: 2, 64: 3, 128: 4}
 """Position in `valid` by the size of a register."""
@@ -68,7 +70,9 @@ def lanes(mask: int) -> Array:
     if found is None:
         if len(_MASKS) > 65536:
             _MASKS.clear()
-        found = _MASKS[mask] = np.unpackbits(np.frombuffer(mask.to_bytes(4, "little"), np.uint8), bitorder="little").view(np.bool_)
+        found = _MASKS[mask] = np.unpackbits(
+            np.frombuffer(mask.to_bytes(4, "little"), np.uint8), bitorder="little"
+        ).view(np.bool_)
         found.flags.writeable = False
     return found
 
@@ -158,7 +162,7 @@ class Warp:
             self.files[size][index] = value(self)
             self.valid[CODES[size]][index] = ALL
 
-    # --- lanes --------------------------------------------------------------------------------------------------------
+    # --- lanes ---------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> Array:
@@ -178,7 +182,7 @@ class Warp:
         if self.mask & ~self.valid[code][index]:
             raise Fault(f"{what} depends on a value that was never written, or that has not arrived")
 
-    # --- order --------------------------------------------------------------------------------------------------------
+    # --- order ---------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
@@ -190,8 +194,9 @@ class Warp:
         self.clock[ORDERED, self.component] += 1
 
     def seen(self) -> Array:
-        """What happens before now for the active lanes. Where lanes are missing, accesses that the whole warp made since its lanes were
-        last synchronized are left out: nothing orders those of the missing lanes."""
+        """What happens before now for the active lanes. Where lanes are missing, accesses that the whole warp
+        made since its lanes were last synchronized are left out: nothing orders those of the missing
+        lanes."""
         if not self.shared_access or not self.alive & ~self.mask:
             return self.clock
         found = self.clock.copy()
@@ -221,7 +226,10 @@ class Warp:
         self.shared_access |= not self.alive & ~self.mask
         held = self.events.get(line)
         if held is None or held[0] != epoch:
-            held = self.events[line] = (epoch, self.cta.cluster.clocks.event(self.component, epoch, line, True, atomic, True))
+            held = self.events[line] = (
+                epoch,
+                self.cta.cluster.clocks.event(self.component, epoch, line, True, atomic, True),
+            )
         return held[1]
 
     @property
@@ -234,7 +242,7 @@ class Warp:
     def name(self) -> str:
         return f"warp {self.index} of CTA {self.cta.name}"
 
-    # --- control ------------------------------------------------------------------------------------------------------
+    # --- control -------------------------------------------------------------------------------------------
 
     def wait(self, ready: Callable[[], bool], what: Callable[[], str]) -> int:
         self.fragment.waiting = Wait(ready, what)
@@ -249,7 +257,9 @@ class Warp:
 
         if not missing():
             return 0
-        return self.wait(lambda: not missing(), lambda: f"{what}, where lanes {missing():#x} of the warp have not arrived")
+        return self.wait(
+            lambda: not missing(), lambda: f"{what}, where lanes {missing():#x} of the warp have not arrived"
+        )
 
     def branch(self, taken: int, target: int) -> int:
         """Lanes `taken` go to the block `target`, the others on."""

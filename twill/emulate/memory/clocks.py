@@ -1,9 +1,9 @@
 """Happens-before by vector clocks.
 
-A component is something whose accesses are ordered among themselves: a warp; what a warp's wgmma, bulk copies or cp.async do; what arrives
-on one mbarrier. A clock says, for each component, up to which epoch its accesses happen before now. Its second row says the same of
-generic-proxy accesses behind which lies a proxy fence, so that the async proxy sees them too (PTX ISA, "Causality order" and
-"Proxy-preserved base causality order").
+A component is something whose accesses are ordered among themselves: a warp; what a warp's wgmma, bulk copies
+or cp.async do; what arrives on one mbarrier. A clock says, for each component, up to which epoch its accesses
+happen before now. Its second row says the same of generic-proxy accesses behind which lies a proxy fence, so
+that the async proxy sees them too (PTX ISA, "Causality order" and "Proxy-preserved base causality order").
 
 An event is what an access leaves behind in memory: component, epoch, and the instruction to name in a report.
 """
@@ -40,7 +40,15 @@ class Clocks:
     def clock(self) -> Array:
         return np.zeros((2, self.capacity), np.int32)
 
-    def event(self, component: int, epoch: int, line: int, generic: bool = True, atomic: bool = False, plain: bool = False) -> int:
+    def event(
+        self,
+        component: int,
+        epoch: int,
+        line: int,
+        generic: bool = True,
+        atomic: bool = False,
+        plain: bool = False,
+    ) -> int:
         """A number, above 0, for memory to remember. `plain` is a store that has taken place."""
         number = self.count
         if number == len(self.component):

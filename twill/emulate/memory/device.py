@@ -1,7 +1,7 @@
 """Global memory: NumPy arrays at device addresses.
 
-Addresses are the machine's own; an array keeps its own bytes, so that what a kernel writes is visible to the caller. Between two
-arrays lies room that no access may touch.
+Addresses are the machine's own; an array keeps its own bytes, so that what a kernel writes is visible to the
+caller. Between two arrays lies room that no access may touch.
 """
 
 from bisect import bisect_right
@@ -40,13 +40,16 @@ class Device:
     bases: list[int] = field(default_factory=list[int])
 
     def register(self, array: Array, name: str, *, poison: bool = False, align: int = ALIGNMENT) -> int:
-        """The address of an array, which must be contiguous. With `poison`, what it holds now must not be read."""
+        """The address of an array, which must be contiguous. With `poison`, what it holds now must not be
+        read."""
         if not array.flags.c_contiguous:
             raise Fault(f"the array {name} is not contiguous")
         data = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, np.uint8)
         last = self.allocations[-1].end if self.allocations else FIRST
         base = -(-(last + GAP) // align) * align
-        self.allocations.append(Allocation(name, base, data, np.zeros(len(data), np.bool_) if poison else None))
+        self.allocations.append(
+            Allocation(name, base, data, np.zeros(len(data), np.bool_) if poison else None)
+        )
         self.bases.append(base)
         return base
 
@@ -55,7 +58,11 @@ class Device:
         position = bisect_right(self.bases, first) - 1
         if position < 0 or last > self.allocations[position].end:
             near = self.allocations[position] if position >= 0 else None
-            detail = f": {first - near.base:#x} bytes from the start of {near.name}, which has {len(near.data):#x}" if near else ""
+            detail = (
+                f": {first - near.base:#x} bytes from the start of {near.name}, which has {len(near.data):#x}"
+                if near
+                else ""
+            )
             raise Fault(f"global memory is accessed out of bounds at {first:#x}{detail}")
         return self.allocations[position]
 

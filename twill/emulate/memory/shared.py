@@ -1,7 +1,8 @@
 """Shared memory of one CTA, with who wrote and who read each byte last.
 
-Bytes that were never written are poison. Every access is checked against the last writer and, for writes, against the last reader of each
-component; a check fails unless vector clocks order the two. Offsets are those of the shared window, without the CTA's rank.
+Bytes that were never written are poison. Every access is checked against the last writer and, for writes,
+against the last reader of each component; a check fails unless vector clocks order the two. Offsets are those
+of the shared window, without the CTA's rank.
 """
 
 from typing import TypeAlias
@@ -12,7 +13,8 @@ from twill.emulate.faults import Fault
 from twill.emulate.memory.clocks import FENCED, ORDERED, Array, Clocks
 
 RESERVED = 1024
-"""Bytes at the start of the window that belong to the system (CUDA programming guide, compute capability 9.x)."""
+"""Bytes at the start of the window that belong to the system (CUDA programming guide, compute capability
+9.x)."""
 
 
 Place: TypeAlias = Array | slice
@@ -34,7 +36,7 @@ class Shared:
         self.objects = np.zeros(room, np.bool_)
         """Bytes of mbarriers, which are no data."""
 
-    # --- where --------------------------------------------------------------------------------------------------------
+    # --- where ---------------------------------------------------------------------------------------------
 
     def inside(self, first: int, last: int) -> None:
         """Raises Fault unless all of the bytes first..last-1 are the kernel's."""
@@ -42,11 +44,11 @@ class Shared:
             what = f"{first - RESERVED:#x}..{last - RESERVED:#x}"
             raise Fault(f"shared memory is accessed out of bounds: bytes {what} of {self.size - RESERVED:#x}")
 
-    # --- checks -------------------------------------------------------------------------------------------------------
+    # --- checks --------------------------------------------------------------------------------------------
 
     def check_read(self, at: Place, clock: Array, proxy: bool = False, atomic: bool = False) -> Array:
-        """The events that wrote bytes, after a check that they happen before `clock`. Raises Fault for a race or a missing proxy
-        fence. Accesses that synchronize (`atomic`) do not race with each other."""
+        """The events that wrote bytes, after a check that they happen before `clock`. Raises Fault for a race
+        or a missing proxy fence. Accesses that synchronize (`atomic`) do not race with each other."""
         writers = self.writer[at]
         late = self.clocks.late(np.abs(writers), clock, proxy)
         if atomic:
@@ -66,22 +68,29 @@ class Shared:
         component, epoch = clocks.component[event], clocks.epoch[event]
         if clock[ORDERED][component] >= epoch > clock[FENCED][component]:
             return Fault(
-                f"the async proxy reads byte {offset:#x} of shared memory, written without a proxy fence since by {clocks.describe(event)}",
+                f"the async proxy reads byte {offset:#x} of shared memory, written without a proxy fence"
+                f" since by {clocks.describe(event)}",
                 help="fence.proxy.async between the writes and what reads them asynchronously",
             )
         return Fault(
-            f"byte {offset:#x} of shared memory is {verb} without synchronization after its write by {clocks.describe(event)}",
+            f"byte {offset:#x} of shared memory is {verb} without synchronization after its write by"
+            f" {clocks.describe(event)}",
             help="a barrier, a wait or a completed group must lie between the two",
         )
 
     def check_write(self, at: Place, clock: Array, atomic: bool = False, data: Array | None = None) -> None:
-        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies. A store of
-        `data` is harmless where the bytes hold it already: compilers let several warps store the same."""
+        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies.
+        A store of `data` is harmless where the bytes hold it already: compilers let several warps store the
+        same."""
         if self.objects[at].any():
             raise Fault("data is written over an mbarrier", help="mbarrier.inval comes first")
         writers = np.abs(self.writer[at])
         late = self.clocks.late(writers, clock)
-        changes = np.ones(late.shape, np.bool_) if data is None else ~self.clocks.plain[writers] | (self.data[at] != data)
+        changes = (
+            np.ones(late.shape, np.bool_)
+            if data is None
+            else ~self.clocks.plain[writers] | (self.data[at] != data)
+        )
         if atomic:
             late &= ~self.clocks.atomic[writers]
         if (late & changes).any():
@@ -89,17 +98,20 @@ class Shared:
         for component, slot in self.slots.items():
             self._check_readers(at, component, self.readers[slot][at], clock, atomic, changes)
 
-    def _check_readers(self, at: Place, component: int, events: Array, clock: Array, atomic: bool, changes: Array) -> None:
+    def _check_readers(
+        self, at: Place, component: int, events: Array, clock: Array, atomic: bool, changes: Array
+    ) -> None:
         late = (self.clocks.epoch[events] > clock[ORDERED][component]) & changes
         if not late.any() or (atomic and self.clocks.atomic[events[late]].all()):
             return
         event, offset = self._first(at, events, late)
         raise Fault(
-            f"byte {offset:#x} of shared memory is overwritten without synchronization after it is read by {self.clocks.describe(event)}",
+            f"byte {offset:#x} of shared memory is overwritten without synchronization after it is read by"
+            f" {self.clocks.describe(event)}",
             help="a barrier, a wait or a completed group must lie between the two",
         )
 
-    # --- history ------------------------------------------------------------------------------------------------------
+    # --- history -------------------------------------------------------------------------------------------
 
     def mark_read(self, at: Place, component: int, event: int) -> None:
         slot = self.slots.get(component)

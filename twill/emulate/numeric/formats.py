@@ -1,7 +1,8 @@
 """Floating-point formats of 4 to 16 bits, as codes and as values.
 
-A value is a float64, which holds every one of these formats exactly. Encoding rounds to nearest, ties to even, unless told otherwise.
-PTX ISA, "Alternate Floating-Point Data Formats" and "Packed Data Types"; OCP 8-bit and microscaling formats.
+A value is a float64, which holds every one of these formats exactly. Encoding rounds to nearest, ties to
+even, unless told otherwise. PTX ISA, "Alternate Floating-Point Data Formats" and "Packed Data Types"; OCP
+8-bit and microscaling formats.
 """
 
 from collections.abc import Mapping
@@ -99,8 +100,9 @@ ROUNDINGS: Mapping[str, Any] = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "
 
 
 def encode(values: Array, name: str, mode: str = "rn", *, finite: bool = False) -> Array:
-    """Codes (int64) of float64 values. What is too large becomes infinity, or with `finite` the largest value; NaN becomes the canonical
-    NaN, or in formats without one the largest value (PTX ISA, cvt, .satfinite)."""
+    """Codes (int64) of float64 values. What is too large becomes infinity, or with `finite` the largest
+    value; NaN becomes the canonical NaN, or in formats without one the largest value (PTX ISA, cvt,
+    .satfinite)."""
     form = FORMATS[name]
     near, top = rounded(np.asarray(values, np.float64), name, mode), largest(name)
     beyond = np.abs(near) > top
@@ -128,12 +130,14 @@ def _code(values: Array, form: Format) -> Array:
     exponent = np.maximum(np.frexp(size)[1] - 1, 1 - form.bias)
     units = np.ldexp(size, form.fraction - exponent).astype(np.int64)
     normal = units >> form.fraction > 0
-    code = np.where(normal, (exponent + form.bias << form.fraction) + (units & (1 << form.fraction) - 1), units)
+    code = np.where(
+        normal, (exponent + form.bias << form.fraction) + (units & (1 << form.fraction) - 1), units
+    )
     code = np.where(np.isinf(values), (1 << form.exponent) - 1 << form.fraction, code)
     return code | (np.signbit(values).astype(np.int64) << form.exponent + form.fraction if form.signed else 0)
 
 
-# --- bf16 and float32, fast -------------------------------------------------------------------------------------------
+# --- bf16 and float32, fast -------------------------------------------------------------------------------
 
 
 def bf16_values(codes: Array) -> Array:

@@ -1,7 +1,8 @@
 """Exact sums and products, rounded once.
 
-A float32 result is computed in float64 with what the float64 lost, rounded to odd, and then to float32 in the direction wanted, which gives
-what one rounding of the exact result gives (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+A float32 result is computed in float64 with what the float64 lost, rounded to odd, and then to float32 in the
+direction wanted, which gives what one rounding of the exact result gives (Boldo and Melquiond, "Emulation of
+FMA and correctly rounded sums", 2008).
 """
 
 from typing import Any, TypeAlias

@@ -17,4 +17,19 @@ from twill.emulate.opcodes import (
     wgmma,
 )
 
-MODULES = (atomic, barrier, bulk, compare, control, convert, copies, integer, matrix, memory, real, scheduling, warpwide, wgmma)
+MODULES = (
+    atomic,
+    barrier,
+    bulk,
+    compare,
+    control,
+    convert,
+    copies,
+    integer,
+    matrix,
+    memory,
+    real,
+    scheduling,
+    warpwide,
+    wgmma,
+)

@@ -58,7 +58,9 @@ def joined(name: str, dtype: str, old: Array, new: Array) -> Array:
     if name == "exch":
         return new
     if dtype.startswith("bf16"):
-        return bf16_codes(FUNCTIONS[name](bf16_values(old.view(np.uint16)), bf16_values(new.view(np.uint16)))).view(np.uint8)
+        return bf16_codes(
+            FUNCTIONS[name](bf16_values(old.view(np.uint16)), bf16_values(new.view(np.uint16)))
+        ).view(np.uint8)
     kind = _KINDS.get(dtype, element(dtype).name)
     number = {"min": np.fmin, "max": np.fmax}.get(name) if dtype[0] == "f" else None
     return np.ascontiguousarray((number or FUNCTIONS[name])(old.view(kind), new.view(kind))).view(np.uint8)
@@ -130,7 +132,9 @@ def _atom(one: Instruction, decoder: Decoder) -> Step:
     return _atomic(one, decoder, one.operands[0], one.operands[1:])
 
 
-def _atomic(one: Instruction, decoder: Decoder, result: Operand | None, operands: tuple[Operand, ...]) -> Step:
+def _atomic(
+    one: Instruction, decoder: Decoder, result: Operand | None, operands: tuple[Operand, ...]
+) -> Step:
     (name, dtype), space, (_, strong) = _form(one), space_of(one), synchronizes(one)
     at, refs = where(operands[0], decoder), sources_of(operands[1], dtype, decoder)
     swapped = sources_of(operands[2], dtype, decoder) if name == "cas" else None

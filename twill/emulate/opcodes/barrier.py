@@ -1,4 +1,5 @@
-"""Barriers of CTAs and clusters, mbarriers and fences (PTX ISA, "Parallel Synchronization and Communication")."""
+"""Barriers of CTAs and clusters, mbarriers and fences (PTX ISA, "Parallel Synchronization and
+Communication")."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from twill.emulate.opcodes.memory import OFFSET, Where, fence, where
 from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction, Sink
 
-# --- named barriers ---------------------------------------------------------------------------------------------------
+# --- named barriers ----------------------------------------------------------------------------------------
 
 
 def _operands(one: Instruction, decoder: Decoder, skip: int = 0) -> tuple[Ref, Ref | None]:
@@ -41,7 +42,13 @@ def _come(warp: Warp, number: Ref, count: Ref | None) -> tuple[Named, int]:
     return barrier, barrier.arrive(_threads(warp, count), 32)
 
 
-def _sync(number: Ref, count: Ref | None, line: int, done: Callable[[Warp, Named, int], None] | None = None, vote: Any = None) -> Control:
+def _sync(
+    number: Ref,
+    count: Ref | None,
+    line: int,
+    done: Callable[[Warp, Named, int], None] | None = None,
+    vote: Any = None,
+) -> Control:
     """Arrives once and waits until the generation is complete."""
     token = ("barrier", line)
 
@@ -63,7 +70,10 @@ def _sync(number: Ref, count: Ref | None, line: int, done: Callable[[Warp, Named
             )
         del warp.state[token]
         if generation not in barrier.released:
-            raise Fault("the barrier has completed twice since this warp arrived: other warps are counted in its place")
+            raise Fault(
+                "the barrier has completed twice since this warp arrived: other warps are counted in its"
+                " place"
+            )
         warp.acquire(barrier.released[generation])
         if done:
             done(warp, barrier, generation)
@@ -94,7 +104,9 @@ def _bar_arrive(one: Instruction, decoder: Decoder) -> Control:
 def _bar_red(one: Instruction, decoder: Decoder) -> Control:
     """Votes of all threads at a barrier."""
     mode = next(part for part in one.modifiers if part in ("popc", "and", "or"))
-    number, count = _operands(one, decoder, 1) if len(one.operands) == 4 else (_operands(one, decoder, 1)[0], None)
+    number, count = (
+        _operands(one, decoder, 1) if len(one.operands) == 4 else (_operands(one, decoder, 1)[0], None)
+    )
     guard = guard_of(one.operands[-1], decoder)
     target = decoder.target(one.operands[0], "u32" if mode == "popc" else "pred")
 
@@ -109,7 +121,7 @@ def _bar_red(one: Instruction, decoder: Decoder) -> Control:
     return _sync(number, count, one.line, done, vote)
 
 
-# --- clusters ---------------------------------------------------------------------------------------------------------
+# --- clusters ---------------------------------------------------------------------------------------------
 
 
 @control("barrier.cluster.arrive")
@@ -157,7 +169,11 @@ def _cluster_wait(one: Instruction, decoder: Decoder) -> Control:
 def _mapa(one: Instruction, decoder: Decoder) -> Step:
     """The address of the same variable in another CTA of the cluster."""
     dtype, shared = one.modifiers[-1], "shared::cluster" in one.modifiers
-    target, a, rank = decoder.target(one.operands[0], dtype), decoder.source(one.operands[1], dtype), decoder.source(one.operands[2], "u32")
+    target, a, rank = (
+        decoder.target(one.operands[0], dtype),
+        decoder.source(one.operands[1], dtype),
+        decoder.source(one.operands[2], "u32"),
+    )
     window = 0 if shared else CVTA["shared"]
 
     def run(warp: Warp) -> None:
@@ -176,10 +192,12 @@ def _mapa(one: Instruction, decoder: Decoder) -> Step:
 def _getctarank(one: Instruction, decoder: Decoder) -> Step:
     dtype, window = one.modifiers[-1], 0 if "shared::cluster" in one.modifiers else CVTA["shared"]
     target, a = decoder.target(one.operands[0], "u32"), decoder.source(one.operands[1], dtype)
-    return lambda warp: put(warp, target, get(warp, a).astype(np.int64) - window >> RANK_SHIFT, warp.valid[a.code][a.index])
+    return lambda warp: put(
+        warp, target, get(warp, a).astype(np.int64) - window >> RANK_SHIFT, warp.valid[a.code][a.index]
+    )
 
 
-# --- mbarriers --------------------------------------------------------------------------------------------------------
+# --- mbarriers --------------------------------------------------------------------------------------------
 
 
 def each(warp: Warp, at: Where) -> list[tuple[int, int]]:
@@ -193,7 +211,8 @@ def each(warp: Warp, at: Where) -> list[tuple[int, int]]:
 
 
 def find(warp: Warp, place: int) -> Mbarrier:
-    """The mbarrier at a shared address. Raises Fault where there is none, or its initialization does not happen before."""
+    """The mbarrier at a shared address. Raises Fault where there is none, or its initialization does not
+    happen before."""
     cta = warp.cta.cluster.cta_at(place)
     offset = place & OFFSET
     barrier = cta.mbarriers.get(offset)
@@ -202,14 +221,16 @@ def find(warp: Warp, place: int) -> Mbarrier:
         raise Fault(f"there is no initialized mbarrier at byte {offset - 1024:#x} of shared memory")
     if cta.cluster.clocks.late(np.array([barrier.writer]), warp.clock)[0]:
         raise Fault(
-            f"an mbarrier is used without synchronization after its initialization by {cta.cluster.clocks.describe(barrier.writer)}",
+            "an mbarrier is used without synchronization after its initialization by"
+            f" {cta.cluster.clocks.describe(barrier.writer)}",
             help="a barrier of the CTA or cluster must lie between the two",
         )
     return barrier
 
 
 def find_async(warp: Warp, place: int) -> Mbarrier:
-    """The mbarrier that a copy completes on. Raises Fault where its initialization is not visible to the async proxy."""
+    """The mbarrier that a copy completes on. Raises Fault where its initialization is not visible to the
+    async proxy."""
     barrier = find(warp, place)
     if warp.cta.launch.strict and not barrier.visible:
         raise Fault(
@@ -232,9 +253,14 @@ def initialize(warp: Warp, cta: Cta, offset: int, count: int, line: int) -> None
     cta.shared.mark_write(octets, event)
     cta.shared.objects[octets] = True
     clocks = cta.cluster.clocks
-    component, epoch = cta.components.get(offset) or (clocks.add(f"copies that arrive on the mbarrier at {offset - 1024:#x}"), 1)
+    component, epoch = cta.components.get(offset) or (
+        clocks.add(f"copies that arrive on the mbarrier at {offset - 1024:#x}"),
+        1,
+    )
     cta.components[offset] = (component, epoch)
-    cta.mbarriers[offset] = Mbarrier(count, component, clocks.clock(), clocks.clock(), event, False, epoch, 0, count)
+    cta.mbarriers[offset] = Mbarrier(
+        count, component, clocks.clock(), clocks.clock(), event, False, epoch, 0, count
+    )
 
 
 @step("mbarrier.init")
@@ -244,7 +270,9 @@ def _init(one: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         warp.require(count.code, count.index, "the count of an mbarrier")
         for lane, place in each(warp, at):
-            initialize(warp, warp.cta.cluster.cta_at(place), place & OFFSET, int(get(warp, count)[lane]), line)
+            initialize(
+                warp, warp.cta.cluster.cta_at(place), place & OFFSET, int(get(warp, count)[lane]), line
+            )
 
     return run
 
@@ -258,7 +286,10 @@ def _inval(one: Instruction, decoder: Decoder) -> Step:
             barrier, cta = find(warp, place), warp.cta.cluster.cta_at(place)
             barrier.flying = [copy for copy in barrier.flying if not copy.done]
             if barrier.flying:
-                raise Fault(f"an mbarrier is invalidated while a copy issued at PTX line {barrier.flying[0].line} is to complete on it")
+                raise Fault(
+                    f"an mbarrier is invalidated while a copy issued at PTX line {barrier.flying[0].line} is"
+                    " to complete on it"
+                )
             offset = place & OFFSET
             cta.components[offset] = (barrier.component, barrier.epoch)
             cta.shared.objects[offset : offset + 8] = False
@@ -320,9 +351,13 @@ def _wanted(warp: Warp, at: Where, phase: Ref) -> list[tuple[int, int, int]]:
 
 @control("mbarrier.try_wait", "mbarrier.test_wait")
 def _wait(one: Instruction, decoder: Decoder) -> Control:
-    """try_wait suspends until the phase is complete or a time limit passes (PTX ISA, mbarrier.try_wait): here each instruction
-    of a warp gives up the first time, and waits from then on. test_wait says what is now."""
-    target, parity, tries = decoder.target(one.operands[0], "pred"), "parity" in one.modifiers, "try_wait" in one.modifiers
+    """try_wait suspends until the phase is complete or a time limit passes (PTX ISA, mbarrier.try_wait): here
+    each instruction of a warp gives up the first time, and waits from then on. test_wait says what is now."""
+    target, parity, tries = (
+        decoder.target(one.operands[0], "pred"),
+        "parity" in one.modifiers,
+        "try_wait" in one.modifiers,
+    )
     at, phase = where(one.operands[1], decoder), decoder.source(one.operands[2], "u32" if parity else "u64")
 
     def run(warp: Warp) -> int:
@@ -335,7 +370,8 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
         tried = warp.state.setdefault("tried", set[int]())
         if tries and not found.any() and one.line in tried:
             return warp.wait(
-                lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits), lambda: _described(warp, waits[0][1])
+                lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits),
+                lambda: _described(warp, waits[0][1]),
             )
         for place in {place for lane, place, _ in waits if found[lane]}:
             warp.acquire(find(warp, place).released)
@@ -353,7 +389,9 @@ def _complete(warp: Warp, place: int, wanted: int, parity: bool) -> bool:
 
 def _described(warp: Warp, place: int) -> str:
     barrier = find(warp, place)
-    pending = f"{barrier.pending} of {barrier.expected} arrivals pending" + (f" and {barrier.bytes} bytes" if barrier.bytes else "")
+    pending = f"{barrier.pending} of {barrier.expected} arrivals pending" + (
+        f" and {barrier.bytes} bytes" if barrier.bytes else ""
+    )
     return f"phase {barrier.phase} of the mbarrier at byte {(place & OFFSET) - 1024:#x}, with {pending}"
 
 
@@ -362,7 +400,7 @@ def _pending(one: Instruction, decoder: Decoder) -> Step:
     raise ValueError("states of mbarriers hold no count here")
 
 
-# --- fences -----------------------------------------------------------------------------------------------------------
+# --- fences -----------------------------------------------------------------------------------------------
 
 
 @step("fence", "membar")

@@ -1,8 +1,8 @@
-"""Bulk copies and TMA (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", cp.async.bulk, cp.async.bulk.tensor,
-tensormap.replace).
+"""Bulk copies and TMA (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy",
+cp.async.bulk, cp.async.bulk.tensor, tensormap.replace).
 
-A copy is issued by a thread. What it will read or write in shared memory is checked and noted then; the bytes move when it completes.
-Loads complete on an mbarrier, stores and reductions in the bulk groups of the thread.
+A copy is issued by a thread. What it will read or write in shared memory is checked and noted then; the bytes
+move when it completes. Loads complete on an mbarrier, stores and reductions in the bulk groups of the thread.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from twill.emulate.opcodes.windows import CVTA, WINDOWS
 from twill.emulate.ptx.syntax import Address, Instruction, Operand
 from twill.emulate.tensormap import BYTES, Raw, TensorMap, decode
 
-# --- groups of a thread -----------------------------------------------------------------------------------------------
+# --- groups of a thread ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -42,7 +42,9 @@ class Thread:
 def thread(warp: Warp, lane: int) -> Thread:
     known: dict[int, Thread] = warp.state.setdefault("bulk", {})
     if lane not in known:
-        known[lane] = Thread(Groups(), warp.cta.cluster.clocks.add(f"bulk copies of lane {lane} of {warp.name}"))
+        known[lane] = Thread(
+            Groups(), warp.cta.cluster.clocks.add(f"bulk copies of lane {lane} of {warp.name}")
+        )
     return known[lane]
 
 
@@ -65,21 +67,26 @@ def _wait(one: Instruction, decoder: Decoder) -> Step:
         for lane in warp.active.nonzero()[0]:
             if int(lane) in warp.state.get("bulk", {}):
                 own = thread(warp, int(lane))
-                warp.clock[ORDERED, own.component] = max(warp.clock[ORDERED, own.component], own.groups.wait(pending))
+                warp.clock[ORDERED, own.component] = max(
+                    warp.clock[ORDERED, own.component], own.groups.wait(pending)
+                )
 
     return run
 
 
-# --- boxes ------------------------------------------------------------------------------------------------------------
+# --- boxes ------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4096)
 def swizzled(first: int, lines: int, inner: int, swizzle: int, atom: int = 16) -> Array:
-    """Offsets of the 16-byte pieces of a box in shared memory: piece i of the box in row-major order lies at the i-th."""
+    """Offsets of the 16-byte pieces of a box in shared memory: piece i of the box in row-major order lies at
+    the i-th."""
     pieces = first + np.arange(lines * inner // 16, dtype=np.int64) * 16
     if swizzle:
         line = swizzle // 16 - 1
-        moved = pieces ^ ((pieces >> 7 & line) << 4) if atom == 16 else pieces ^ ((pieces >> 7 & line >> 1) << 5)
+        moved = (
+            pieces ^ ((pieces >> 7 & line) << 4) if atom == 16 else pieces ^ ((pieces >> 7 & line >> 1) << 5)
+        )
         pieces = moved
     pieces.flags.writeable = False
     return pieces
@@ -112,7 +119,13 @@ def box(tensor: TensorMap, coordinates: Sequence[int]) -> Box:
         inside = (good[:, None] & inside[None, :]).reshape(-1)
     x, size = coordinates[0], tensor.size
     first, last = min(max(0, -x), tensor.box[0]), max(0, min(tensor.box[0], tensor.shape[0] - x))
-    return Box(starts + tensor.address + x * size, inside, first * size, max(first, last) * size, tensor.box[0] * size)
+    return Box(
+        starts + tensor.address + x * size,
+        inside,
+        first * size,
+        max(first, last) * size,
+        tensor.box[0] * size,
+    )
 
 
 def read_box(device: Device, tensor: TensorMap, one: Box) -> Array:
@@ -123,7 +136,9 @@ def read_box(device: Device, tensor: TensorMap, one: Box) -> Array:
     starts = one.starts[one.inside]
     if len(starts) and one.last > one.first:
         held, base = _reach(device, starts, one)
-        made[one.inside, one.first : one.last] = held[(starts - base)[:, None] + np.arange(one.first, one.last)]
+        made[one.inside, one.first : one.last] = held[
+            (starts - base)[:, None] + np.arange(one.first, one.last)
+        ]
     return made
 
 
@@ -148,7 +163,9 @@ def write_box(device: Device, tensor: TensorMap, one: Box, data: Array, reduce: 
     found = device.find(int(starts.min()) + one.first, int(starts.max()) + one.last)
     at = (starts - found.base)[:, None] + np.arange(one.first, one.last)
     new = np.ascontiguousarray(data[one.inside, one.first : one.last])
-    found.data[at] = joined(reduce, _ELEMENTS.get(tensor.type, tensor.type), found.data[at], new) if reduce else new
+    found.data[at] = (
+        joined(reduce, _ELEMENTS.get(tensor.type, tensor.type), found.data[at], new) if reduce else new
+    )
     if found.valid is not None:
         found.valid[at] = True
 
@@ -157,7 +174,7 @@ _ELEMENTS: Mapping[str, str] = {"tf32": "f32", "f32.ftz": "f32", "tf32.ftz": "f3
 """How elements of tensor maps are added."""
 
 
-# --- the parts of an instruction --------------------------------------------------------------------------------------
+# --- the parts of an instruction --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +187,9 @@ class Mapped:
     @staticmethod
     def read(operand: Operand, decoder: Decoder) -> "Mapped":
         assert isinstance(operand, Address)
-        return Mapped(where(operand, decoder), tuple(decoder.source(one, "s32") for one in operand.coordinates))
+        return Mapped(
+            where(operand, decoder), tuple(decoder.source(one, "s32") for one in operand.coordinates)
+        )
 
     def of(self, warp: Warp, lane: int) -> tuple[TensorMap, list[int]]:
         warp.require(self.tensor.ref.code, self.tensor.ref.index, "the address of a tensor map")
@@ -233,7 +252,9 @@ def destination(cta: Cta, first: int, bytes: int, clock: Array, event: int, alig
     return place
 
 
-def origin(warp: Warp, cta: Cta, first: int, bytes: int, component: int, epoch: int, line: int, align: int) -> slice:
+def origin(
+    warp: Warp, cta: Cta, first: int, bytes: int, component: int, epoch: int, line: int, align: int
+) -> slice:
     """Notes that bytes of shared memory will be read."""
     if first % align:
         raise Fault(f"a copy's place {first - 1024:#x} in shared memory is not a multiple of {align}")
@@ -246,18 +267,26 @@ def origin(warp: Warp, cta: Cta, first: int, bytes: int, component: int, epoch: 
     return place
 
 
-# --- tensors ----------------------------------------------------------------------------------------------------------
+# --- tensors ----------------------------------------------------------------------------------------------
 
 
 @step("cp.async.bulk.tensor")
 def _tensor(one: Instruction, decoder: Decoder) -> Step:
     if "im2col" in one.opcode or "gather4" in one.opcode or "scatter4" in one.opcode:
         raise ValueError("only tiles")
-    return _tensor_load(one, decoder) if one.modifiers[4].startswith("shared") else _tensor_store(one, decoder, None)
+    return (
+        _tensor_load(one, decoder)
+        if one.modifiers[4].startswith("shared")
+        else _tensor_store(one, decoder, None)
+    )
 
 
 def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
-    to, source, bar = where(one.operands[0], decoder), Mapped.read(one.operands[1], decoder), where(one.operands[2], decoder)
+    to, source, bar = (
+        where(one.operands[0], decoder),
+        Mapped.read(one.operands[1], decoder),
+        where(one.operands[2], decoder),
+    )
     multicast = "multicast::cluster" in one.modifiers
     mask = decoder.source(one.operands[3], "u16") if multicast else None
     line, pair = one.line, "cta_group::2" in one.modifiers
@@ -274,7 +303,15 @@ def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
             chosen = int(get(warp, mask)[lane])
             targets = [one for one in warp.cta.cluster.ctas if chosen >> one.rank & 1]
         for target in targets:
-            load_box(warp, target, first, _beside(place, target, cta, pair, mask is not None), tensor, coordinates, line)
+            load_box(
+                warp,
+                target,
+                first,
+                _beside(place, target, cta, pair, mask is not None),
+                tensor,
+                coordinates,
+                line,
+            )
 
     return run
 
@@ -285,10 +322,14 @@ def _beside(place: int, target: Cta, cta: Cta, pair: bool, multicast: bool) -> i
     return (inside & OFFSET) + target.base if multicast and not pair else inside
 
 
-def load_box(warp: Warp, cta: Cta, first: int, place: int, tensor: TensorMap, coordinates: list[int], line: int) -> None:
+def load_box(
+    warp: Warp, cta: Cta, first: int, place: int, tensor: TensorMap, coordinates: list[int], line: int
+) -> None:
     barrier, where_from = find_async(warp, place), box(tensor, coordinates)
     destination(cta, first, tensor.box_bytes, warp.seen(), arriving(warp, barrier, line), 128)
-    pieces = swizzled(first, tensor.box_bytes // where_from.inner, where_from.inner, tensor.swizzle, tensor.atom)
+    pieces = swizzled(
+        first, tensor.box_bytes // where_from.inner, where_from.inner, tensor.swizzle, tensor.atom
+    )
 
     def act() -> None:
         data = read_box(warp.cta.launch.device, tensor, where_from)
@@ -306,7 +347,9 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
         cta, first = shared_address(warp, lane_value(warp, source, lane, "the source of a copy"))
         own, where_to = thread(warp, lane), box(tensor, coordinates)
         origin(warp, cta, first, tensor.box_bytes, own.component, own.groups.count + 1, line, 128)
-        pieces = swizzled(first, tensor.box_bytes // where_to.inner, where_to.inner, tensor.swizzle, tensor.atom)
+        pieces = swizzled(
+            first, tensor.box_bytes // where_to.inner, where_to.inner, tensor.swizzle, tensor.atom
+        )
 
         def act() -> None:
             data = cta.shared.data.reshape(-1, 16)[pieces >> 4].reshape(-1, where_to.inner)
@@ -330,7 +373,7 @@ def _reduce(one: Instruction, decoder: Decoder) -> Step:
     return _plain_store(one, decoder, name)
 
 
-# --- bytes ------------------------------------------------------------------------------------------------------------
+# --- bytes ------------------------------------------------------------------------------------------------
 
 
 @step("cp.async.bulk")
@@ -341,8 +384,16 @@ def _bulk(one: Instruction, decoder: Decoder) -> Step:
 
 
 def _plain_load(one: Instruction, decoder: Decoder) -> Step:
-    to, source, bar = where(one.operands[0], decoder), where(one.operands[1], decoder), where(one.operands[3], decoder)
-    size, line, remote = decoder.source(one.operands[2], "u32"), one.line, one.modifiers[3].startswith("shared")
+    to, source, bar = (
+        where(one.operands[0], decoder),
+        where(one.operands[1], decoder),
+        where(one.operands[3], decoder),
+    )
+    size, line, remote = (
+        decoder.source(one.operands[2], "u32"),
+        one.line,
+        one.modifiers[3].startswith("shared"),
+    )
 
     def issue(warp: Warp, lane: int) -> None:
         count = int(get(warp, size)[lane])
@@ -356,7 +407,11 @@ def _plain_load(one: Instruction, decoder: Decoder) -> Step:
             origin(warp, other, offset, count, barrier.component, barrier.epoch, line, 16)
 
         def act() -> None:
-            held = other.shared.data[offset : offset + count] if remote else warp.cta.launch.device.read(at, count)
+            held = (
+                other.shared.data[offset : offset + count]
+                if remote
+                else warp.cta.launch.device.read(at, count)
+            )
             cta.shared.data[place] = held
             barrier.complete(count)
 
@@ -371,7 +426,11 @@ def _multiple(bytes: int, at: int) -> None:
 
 
 def _plain_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Step:
-    to, source, size = where(one.operands[0], decoder), where(one.operands[1], decoder), decoder.source(one.operands[2], "u32")
+    to, source, size = (
+        where(one.operands[0], decoder),
+        where(one.operands[1], decoder),
+        decoder.source(one.operands[2], "u32"),
+    )
     if "mbarrier::complete_tx::bytes" in one.modifiers:
         raise ValueError("a reduction into shared memory")
     line, kind = one.line, one.modifiers[-1]
@@ -392,7 +451,7 @@ def _plain_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Step
     return lambda warp: one_lane(warp, lambda lane: issue(warp, lane))
 
 
-# --- tensor maps made on the device -----------------------------------------------------------------------------------
+# --- tensor maps made on the device -----------------------------------------------------------------------
 
 
 @step("tensormap.replace")

@@ -38,7 +38,11 @@ _COMPARES: Mapping[str, Compare] = {
     **_ORDERED,
     **{f"{name}u": _or_nan(_ORDERED[name]) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }
-_JOINS: Mapping[str, Callable[[Array, Array], Any]] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+_JOINS: Mapping[str, Callable[[Array, Array], Any]] = {
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+}
 
 
 def compare(one: Instruction, dtype: str) -> Compare:
@@ -58,14 +62,30 @@ def _setp(one: Instruction, decoder: Decoder) -> Step:
     if dtype in ("f16x2", "bf16x2"):
         return _setp_packed(one, decoder, dtype)
     join = _JOINS.get(one.modifiers[1])
-    first, second = (one.operands[0].first, one.operands[0].second) if isinstance(one.operands[0], Pair) else (one.operands[0], None)
+    first, second = (
+        (one.operands[0].first, one.operands[0].second)
+        if isinstance(one.operands[0], Pair)
+        else (one.operands[0], None)
+    )
     fn = compare(one, dtype)
     if join is None and second is None:
-        return lift(fn, decoder.target(first, "pred"), [decoder.source(operand, dtype) for operand in one.operands[1:3]])
+        return lift(
+            fn,
+            decoder.target(first, "pred"),
+            [decoder.source(operand, dtype) for operand in one.operands[1:3]],
+        )
     return _setp_long(fn, join, first, second, one, decoder, dtype)
 
 
-def _setp_long(fn: Compare, join: Any, first: Operand, second: Operand | None, one: Instruction, decoder: Decoder, dtype: str) -> Step:
+def _setp_long(
+    fn: Compare,
+    join: Any,
+    first: Operand,
+    second: Operand | None,
+    one: Instruction,
+    decoder: Decoder,
+    dtype: str,
+) -> Step:
     """With a predicate joined to the result, and the result's opposite."""
     p = decoder.target(first, "pred")
     q = decoder.target(second, "pred") if second is not None else decoder.scratch("pred")

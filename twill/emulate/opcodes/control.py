@@ -53,13 +53,7 @@ def _nanosleep(one: Instruction, decoder: Decoder) -> Control:
 
 
 @step(
-    "prefetch",
-    "prefetchu",
-    "applypriority",
-    "discard",
-    "pmevent",
-    "griddepcontrol",
-    "cp.async.bulk.prefetch",
+    "prefetch", "prefetchu", "applypriority", "discard", "pmevent", "griddepcontrol", "cp.async.bulk.prefetch"
 )
 def _nothing(one: Instruction, decoder: Decoder) -> Step:
     """Hints, and what orders grids, of which there is one."""
@@ -79,7 +73,10 @@ def _setmaxnreg(one: Instruction, decoder: Decoder) -> Control:
         cta = warp.cta
         change = count - cta.registers[warp.index]
         if change and (change > 0) != more:
-            raise Fault(f"setmaxnreg.{'inc' if more else 'dec'} to {count} registers of a warp that has {cta.registers[warp.index]}")
+            raise Fault(
+                f"setmaxnreg.{'inc' if more else 'dec'} to {count} registers of a warp that has"
+                f" {cta.registers[warp.index]}"
+            )
         if 32 * change > cta.free_registers:
             return warp.wait(
                 lambda: 32 * change <= cta.free_registers,
@@ -101,7 +98,11 @@ def _createpolicy(one: Instruction, decoder: Decoder) -> Step:
 @step("isspacep")
 def _isspacep(one: Instruction, decoder: Decoder) -> Step:
     window = CVTA[one.modifiers[0].partition("::")[0]] >> 48
-    return lift(partial(_inside, window), decoder.target(one.operands[0], "pred"), [decoder.source(one.operands[1], "u64")])
+    return lift(
+        partial(_inside, window),
+        decoder.target(one.operands[0], "pred"),
+        [decoder.source(one.operands[1], "u64")],
+    )
 
 
 def _inside(window: int, address: Array) -> Array:

@@ -15,7 +15,7 @@ from twill.emulate.opcodes.lift import get, lift, put
 from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction, Operand, Register, Vector
 
-# --- mov --------------------------------------------------------------------------------------------------------------
+# --- mov ---------------------------------------------------------------------------------------------------
 
 
 @step("mov")
@@ -28,7 +28,9 @@ def _mov(one: Instruction, decoder: Decoder) -> Step:
     to, by = decoder.target(target, dtype), decoder.source(source, dtype)
     if size(dtype) == 128:
         return lift(np.positive, to, [by])
-    return _copy(Ref(natural(size(dtype), "b"), to.code, to.index), Ref(natural(size(dtype), "b"), by.code, by.index))
+    return _copy(
+        Ref(natural(size(dtype), "b"), to.code, to.index), Ref(natural(size(dtype), "b"), by.code, by.index)
+    )
 
 
 def _copy(to: Ref, by: Ref) -> Step:
@@ -100,12 +102,19 @@ def _cvta(one: Instruction, decoder: Decoder) -> Step:
     return lift(run, target, [source])
 
 
-# --- cvt --------------------------------------------------------------------------------------------------------------
+# --- cvt --------------------------------------------------------------------------------------------------
 
-_TO_INTEGER: Mapping[str, Callable[[Array], Any]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_TO_INTEGER: Mapping[str, Callable[[Array], Any]] = {
+    "rni": np.rint,
+    "rzi": np.trunc,
+    "rmi": np.floor,
+    "rpi": np.ceil,
+}
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _PACKED = {"f16x2": ("f16", 2), "bf16x2": ("bf16", 2)} | {
-    f"{name}x{count}": (name, count) for name in ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2", "ue8m0") for count in (2, 4)
+    f"{name}x{count}": (name, count)
+    for name in ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2", "ue8m0")
+    for count in (2, 4)
 }
 
 
@@ -200,11 +209,15 @@ def conversion(one: Instruction, to: str, by: str) -> Callable[[Array], Array]:
         return lambda a: make(read(a))
     if sat:
         low, high = _range(to)
-        return lambda a: np.clip(read(a).astype(object), low, high).astype(np.int64 if high < 1 << 63 else np.uint64)
+        return lambda a: np.clip(read(a).astype(object), low, high).astype(
+            np.int64 if high < 1 << 63 else np.uint64
+        )
     return read
 
 
-def _from_real(to: str, by: str, mode: str, whole: str | None, ftz: bool, sat: bool, one: Instruction) -> Callable[[Array], Array]:
+def _from_real(
+    to: str, by: str, mode: str, whole: str | None, ftz: bool, sat: bool, one: Instruction
+) -> Callable[[Array], Array]:
     def values(a: Array) -> Array:
         return _values(flushed(a) if ftz and by == "f32" else a, by)
 
@@ -226,7 +239,11 @@ def _from_real(to: str, by: str, mode: str, whole: str | None, ftz: bool, sat: b
         if relu:
             found = np.where(found < 0, 0.0, found)
         if "satfinite" in one.modifiers:
-            return encode(found, to, mode, finite=True).astype(np.uint16).view(np.float16 if to == "f16" else np.uint16)
+            return (
+                encode(found, to, mode, finite=True)
+                .astype(np.uint16)
+                .view(np.float16 if to == "f16" else np.uint16)
+            )
         made = make(found)
         return flushed(made) if ftz and to == "f32" else made
 
@@ -246,7 +263,10 @@ def _cvt(one: Instruction, decoder: Decoder) -> Step:
         return _packed(one, decoder, to, by)
     target, source = one.operands
     fn = conversion(one, to, by)
-    into, out = _register(target, to, decoder), decoder.source(source, by if by in _FLOATS else f"u{max(16, int(by[1:]))}")
+    into, out = (
+        _register(target, to, decoder),
+        decoder.source(source, by if by in _FLOATS else f"u{max(16, int(by[1:]))}"),
+    )
     if out.type[0] in "bus" and by not in _FLOATS:
         out = Ref(f"u{_width(out)}", out.code, out.index)
     return lift(_fast(one, to, by) or fn, into, [out])
@@ -254,7 +274,14 @@ def _cvt(one: Instruction, decoder: Decoder) -> Step:
 
 def _fast(one: Instruction, to: str, by: str) -> Callable[[Array], Array] | None:
     """What NumPy does as it stands."""
-    if one.opcode in ("cvt.f32.f16", "cvt.u64.u32", "cvt.u32.u64", "cvt.rn.f16.f32", "cvt.f64.f32", "cvt.rn.f32.f64"):
+    if one.opcode in (
+        "cvt.f32.f16",
+        "cvt.u64.u32",
+        "cvt.u32.u64",
+        "cvt.rn.f16.f32",
+        "cvt.f64.f32",
+        "cvt.rn.f32.f64",
+    ):
         return np.positive
     if one.opcode == "cvt.f32.bf16":
         return bf16_values
@@ -294,7 +321,9 @@ def _packed(one: Instruction, decoder: Decoder, to: str, by: str) -> Step:
         for i, ref in enumerate(refs):
             values = get(warp, ref).astype(np.float64)
             values = np.where(values < 0, 0.0, values) if relu else values
-            word |= (encode(values, name, mode, finite=finite or name in ("e4m3", "e5m2")).astype(np.uint32)) << np.uint32(width * i)
+            word |= (
+                encode(values, name, mode, finite=finite or name in ("e4m3", "e5m2")).astype(np.uint32)
+            ) << np.uint32(width * i)
             valid &= warp.valid[ref.code][ref.index]
         put(warp, target, word, valid)
 
@@ -330,7 +359,9 @@ def _unpacked(one: Instruction, decoder: Decoder, to: str, by: str) -> Step:
         for i in range(2):
             values = decode(codes >> width * i & (1 << width) - 1, name)
             values = np.where(values < 0, 0.0, values) if relu else values
-            word |= encode(values, into, mode, finite=finite or bits < 16).astype(np.uint32) << np.uint32(bits * i)
+            word |= encode(values, into, mode, finite=finite or bits < 16).astype(np.uint32) << np.uint32(
+                bits * i
+            )
         put(warp, target, word, warp.valid[source.code][source.index])
 
     return run
@@ -346,7 +377,9 @@ def _cvt_pack(one: Instruction, decoder: Decoder) -> Step:
 
     def run(a: Array, b: Array, *c: Array) -> Array:
         mask = (1 << bits) - 1
-        word = (np.clip(a.astype(np.int64), low, high) & mask) << bits | np.clip(b.astype(np.int64), low, high) & mask
+        word = (np.clip(a.astype(np.int64), low, high) & mask) << bits | np.clip(
+            b.astype(np.int64), low, high
+        ) & mask
         return (word | (c[0].astype(np.int64) << 2 * bits if c else 0)) & 0xFFFFFFFF
 
     return lift(run, decoder.target(one.operands[0], "u32"), refs)
@@ -359,17 +392,29 @@ def _szext(one: Instruction, decoder: Decoder) -> Step:
         wrap = "wrap" in one.modifiers
 
         def run(a: Array, b: Array) -> Array:
-            at, length = ((x.astype(np.int64) & 31) if wrap else np.minimum(x.astype(np.int64), 32) for x in (a, b))
+            at, length = (
+                (x.astype(np.int64) & 31) if wrap else np.minimum(x.astype(np.int64), 32) for x in (a, b)
+            )
             return ((1 << length) - 1 << at) & 0xFFFFFFFF
 
-        return lift(run, decoder.target(one.operands[0], "u32"), [decoder.source(operand, "u32") for operand in one.operands[1:]])
+        return lift(
+            run,
+            decoder.target(one.operands[0], "u32"),
+            [decoder.source(operand, "u32") for operand in one.operands[1:]],
+        )
     wrap, signed = "wrap" in one.modifiers, dtype == "s32"
 
     def extend(a: Array, b: Array) -> Array:
         count = (b.astype(np.int64) & 31) if wrap else np.minimum(b.astype(np.int64), 32)
         low = a.astype(np.int64) & (1 << count) - 1
-        return low - np.where((count > 0) & (low >> np.maximum(count - 1, 0) & 1 == 1), 1 << count, 0) if signed else low
+        return (
+            low - np.where((count > 0) & (low >> np.maximum(count - 1, 0) & 1 == 1), 1 << count, 0)
+            if signed
+            else low
+        )
 
     return lift(
-        extend, decoder.target(one.operands[0], dtype), [decoder.source(one.operands[1], "u32"), decoder.source(one.operands[2], "u32")]
+        extend,
+        decoder.target(one.operands[0], dtype),
+        [decoder.source(one.operands[1], "u32"), decoder.source(one.operands[2], "u32")],
     )

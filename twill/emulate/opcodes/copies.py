@@ -1,6 +1,7 @@
 """cp.async: copies of single threads (PTX ISA, "Non-bulk copy", cp.async).
 
-A copy writes shared memory in the generic proxy when its group, or the mbarrier that was told of it, is waited for.
+A copy writes shared memory in the generic proxy when its group, or the mbarrier that was told of it, is
+waited for.
 """
 
 from dataclasses import dataclass, field
@@ -57,13 +58,21 @@ def own(warp: Warp) -> Copies:
 @step("cp.async.ca", "cp.async.cg")
 def _copy(one: Instruction, decoder: Decoder) -> Step:
     """[to], [from], bytes{, bytes that are read; the others are zero}."""
-    to, source, size = where(one.operands[0], decoder), where(one.operands[1], decoder), immediate(one.operands[2])
+    to, source, size = (
+        where(one.operands[0], decoder),
+        where(one.operands[1], decoder),
+        immediate(one.operands[2]),
+    )
     taken = _taken(one, decoder, size)
     if size not in (4, 8, 16):
         raise ValueError(f"{size} bytes: 4, 8 or 16 are expected")
 
     def run(warp: Warp) -> None:
-        for ref, what in ((to.ref, "the destination of a copy"), (source.ref, "the source of a copy"), (taken, "the size of a copy")):
+        for ref, what in (
+            (to.ref, "the destination of a copy"),
+            (source.ref, "the source of a copy"),
+            (taken, "the size of a copy"),
+        ):
             warp.require(ref.code, ref.index, what)
         target, origin = selected(warp, to.of(warp)), selected(warp, source.of(warp))
         _issue(warp, target, origin, selected(warp, get(warp, taken).astype(np.int64)), size, one.line)
@@ -135,7 +144,8 @@ def _arrived(warp: Warp, epoch: int) -> None:
 
 @step("cp.async.mbarrier.arrive")
 def _arrive(one: Instruction, decoder: Decoder) -> Step:
-    """Arrives when all copies that the thread has issued are complete; without .noinc the arrival is added to those awaited."""
+    """Arrives when all copies that the thread has issued are complete; without .noinc the arrival is added to
+    those awaited."""
     at, added = where(one.operands[0], decoder), "noinc" not in one.modifiers
 
     def run(warp: Warp) -> None:

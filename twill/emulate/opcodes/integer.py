@@ -92,13 +92,19 @@ def bfe(a: Array, b: Array, c: Array) -> Array:
     at, length = (b & 255).astype(np.int64), (c & 255).astype(np.int64)
     wide = a.astype(np.uint64) & np.uint64((1 << bits) - 1)
     field = np.where(at < bits, wide >> np.minimum(at, 63).astype(np.uint64), np.uint64(0))
-    mask = np.where(length < 64, (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0))
+    mask = np.where(
+        length < 64, (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0)
+    )
     found = field & mask
     if a.dtype.kind == "i":
         last = np.minimum(at + length - 1, bits - 1)
         sign = (length > 0) & (wide >> np.maximum(last, 0).astype(np.uint64) & np.uint64(1) == 1)
         valid = np.minimum(np.maximum(bits - at, 0), length)
-        fill = ~np.where(valid < 64, (np.uint64(1) << np.minimum(valid, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0))
+        fill = ~np.where(
+            valid < 64,
+            (np.uint64(1) << np.minimum(valid, 63).astype(np.uint64)) - np.uint64(1),
+            ~np.uint64(0),
+        )
         found = np.where(sign, found | fill, found)
     return found.astype(f"uint{bits}").view(a.dtype)
 
@@ -107,7 +113,9 @@ def bfi(a: Array, b: Array, c: Array, d: Array) -> Array:
     """The lowest d bits of a, put into b at c."""
     bits = a.dtype.itemsize * 8
     at, length = (c & 255).astype(np.int64), (d & 255).astype(np.int64)
-    ones = np.where(length < 64, (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0))
+    ones = np.where(
+        length < 64, (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0)
+    )
     mask = np.where(at < bits, ones << np.minimum(at, 63).astype(np.uint64), np.uint64(0))
     moved = a.astype(np.uint64) << np.minimum(at, 63).astype(np.uint64)
     return (b.astype(np.uint64) & ~mask | moved & mask).astype(a.dtype)
@@ -215,7 +223,7 @@ def abs_diff_add(a: Array, b: Array, c: Array) -> Array:
     return np.where(a < b, b - a, a - b) + c
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------------------
 
 Made = tuple[Callable[..., Any], str, tuple[str, ...]]
 
@@ -264,7 +272,11 @@ def integer(name: str, one: Instruction) -> Made:
     if dtype in ("u16x2", "s16x2"):
         view = {"u16x2": np.uint16, "s16x2": np.int16}[dtype]
         fn = _PLAIN[name](dtype)[0]
-        return (lambda *args: fn(*(arg.view(view) for arg in args)).view(np.uint32)), "u32", ("u32",) * (1 if name in ("neg", "abs") else 2)
+        return (
+            (lambda *args: fn(*(arg.view(view) for arg in args)).view(np.uint32)),
+            "u32",
+            ("u32",) * (1 if name in ("neg", "abs") else 2),
+        )
     fn, target, sources = _PLAIN[name](dtype)
     if "sat" in one.modifiers:
         fn = saturated(fn, dtype)
@@ -314,14 +326,22 @@ def _lop3(one: Instruction, decoder: Decoder) -> Step:
 
 @step("shf")
 def _shf(one: Instruction, decoder: Decoder) -> Step:
-    return apply(one, decoder, (shf(one.modifiers[0] == "l", one.modifiers[1] == "wrap"), "u32", ("u32", "u32", "u32")))
+    return apply(
+        one, decoder, (shf(one.modifiers[0] == "l", one.modifiers[1] == "wrap"), "u32", ("u32", "u32", "u32"))
+    )
 
 
 @step("dp4a")
 def _dp4a(one: Instruction, decoder: Decoder) -> Step:
     a, b = one.modifiers
     return apply(
-        one, decoder, (dp4a(a[0] == "s", b[0] == "s"), "s32" if "s32" in (a, b) else "u32", (a, b, "s32" if "s32" in (a, b) else "u32"))
+        one,
+        decoder,
+        (
+            dp4a(a[0] == "s", b[0] == "s"),
+            "s32" if "s32" in (a, b) else "u32",
+            (a, b, "s32" if "s32" in (a, b) else "u32"),
+        ),
     )
 
 
@@ -331,7 +351,7 @@ def _dp2a(one: Instruction, decoder: Decoder) -> Step:
     return apply(one, decoder, (dp2a(half == "hi", a[0] == "s", b[0] == "s"), "s32", (a, b, "s32")))
 
 
-# --- carries ----------------------------------------------------------------------------------------------------------
+# --- carries ----------------------------------------------------------------------------------------------
 
 
 def _exact(one: Instruction) -> Callable[[list[int]], int]:
@@ -356,9 +376,13 @@ def _difference(values: list[int]) -> int:
 
 
 def _carry(one: Instruction, decoder: Decoder) -> Step:
-    """add.cc, addc and the like: the carry, or borrow, is one bit for each lane, kept beside the registers."""
+    """add.cc, addc and the like: the carry, or borrow, is one bit for each lane, kept beside the
+    registers."""
     dtype = type_of(one)
-    target, refs = decoder.target(one.operands[0], dtype), [decoder.source(operand, dtype) for operand in one.operands[1:]]
+    target, refs = (
+        decoder.target(one.operands[0], dtype),
+        [decoder.source(operand, dtype) for operand in one.operands[1:]],
+    )
     reads, writes, exact = one.name.endswith("c"), "cc" in one.modifiers, _exact(one)
     bits, sign = size(dtype), -1 if one.name.startswith("sub") else 1
 
@@ -367,11 +391,21 @@ def _carry(one: Instruction, decoder: Decoder) -> Step:
         columns = [get(warp, ref).view(f"uint{bits}").tolist() for ref in refs]
         if "hi" in one.modifiers and dtype[0] == "s":
             columns[:2] = [get(warp, ref).tolist() for ref in refs[:2]]
-        sums = [exact(values) + (sign * int(bit) if reads else 0) for *values, bit in zip(*columns, carry, strict=True)]
+        sums = [
+            exact(values) + (sign * int(bit) if reads else 0)
+            for *values, bit in zip(*columns, carry, strict=True)
+        ]
         valid = warp.mask
         for ref in refs:
             valid &= warp.valid[ref.code][ref.index]
-        put(warp, target, np.array([value & (1 << bits) - 1 for value in sums], f"uint{bits}").view(get(warp, target).dtype), valid)
+        put(
+            warp,
+            target,
+            np.array([value & (1 << bits) - 1 for value in sums], f"uint{bits}").view(
+                get(warp, target).dtype
+            ),
+            valid,
+        )
         if writes:
             made = np.array([bool(value >> bits) for value in sums])
             warp.state["carry"] = np.where(warp.active, made, carry)
@@ -384,7 +418,7 @@ def _with_carry(one: Instruction, decoder: Decoder) -> Step:
     return _carry(one, decoder)
 
 
-# --- moves and choices ------------------------------------------------------------------------------------------------
+# --- moves and choices ------------------------------------------------------------------------------------
 
 
 @step("selp")
@@ -413,7 +447,10 @@ def _selp(one: Instruction, decoder: Decoder) -> Step:
 @step("slct")
 def _slct(one: Instruction, decoder: Decoder) -> Step:
     dtype, by = one.modifiers[-2:]
-    sources = [decoder.source(operand, kind) for operand, kind in zip(one.operands[1:], (dtype, dtype, by), strict=True)]
+    sources = [
+        decoder.source(operand, kind)
+        for operand, kind in zip(one.operands[1:], (dtype, dtype, by), strict=True)
+    ]
     return lift(select, decoder.target(one.operands[0], dtype), sources)
 
 

@@ -1,4 +1,5 @@
-"""Functions on arrays, made steps of a warp: they compute all lanes, keep what inactive lanes had, and pass on what is undefined."""
+"""Functions on arrays, made steps of a warp: they compute all lanes, keep what inactive lanes had, and pass
+on what is undefined."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -89,7 +90,17 @@ def _two(fn: Pure, target: Ref, a: Ref, b: Ref) -> Step:
 
 def _three(fn: Pure, target: Ref, a: Ref, b: Ref, c: Ref) -> Step:
     td, cd, d = target.type, target.code, target.index
-    ta, ca, ia, tb, cb, ib, tc, cc, ic = a.type, a.code, a.index, b.type, b.code, b.index, c.type, c.code, c.index
+    ta, ca, ia, tb, cb, ib, tc, cc, ic = (
+        a.type,
+        a.code,
+        a.index,
+        b.type,
+        b.code,
+        b.index,
+        c.type,
+        c.code,
+        c.index,
+    )
 
     def run(warp: Warp) -> None:
         views, valid = warp.views, warp.valid

@@ -1,4 +1,5 @@
-"""Matrices of a warp: ldmatrix, stmatrix, movmatrix and mma.sync (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions")."""
+"""Matrices of a warp: ldmatrix, stmatrix, movmatrix and mma.sync (PTX ISA, "Warp Level Matrix
+Multiply-Accumulate Instructions")."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from twill.emulate.opcodes.wgmma import values
 from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction, Operand
 
-# --- rows of 16 bytes -------------------------------------------------------------------------------------------------
+# --- rows of 16 bytes --------------------------------------------------------------------------------------
 
 
 def _whole(warp: Warp, what: str) -> int:
@@ -35,10 +36,13 @@ def _addresses(warp: Warp, at: Array, count: int) -> Array:
 
 
 def _form(one: Instruction) -> tuple[int, bool]:
-    """How many matrices, and whether transposed. Raises ValueError for elements of other sizes than 16 bits."""
+    """How many matrices, and whether transposed. Raises ValueError for elements of other sizes than 16
+    bits."""
     if "m8n8" not in one.modifiers or one.modifiers[-1] != "b16":
         raise ValueError("only .m8n8 of .b16")
-    return next(int(part[1:]) for part in one.modifiers if part in ("x1", "x2", "x4")), "trans" in one.modifiers
+    return next(
+        int(part[1:]) for part in one.modifiers if part in ("x1", "x2", "x4")
+    ), "trans" in one.modifiers
 
 
 def fragments(matrices: Array, transposed: bool) -> Array:
@@ -90,7 +94,13 @@ def _stmatrix(one: Instruction, decoder: Decoder) -> Control:
         warp.require(at.ref.code, at.ref.index, "an address")
         data = rows(np.stack([get(warp, ref) for ref in refs]), transposed)
         valid = np.repeat([warp.valid[2][ref.index] == ALL for ref in refs], 8)
-        store_shared(warp, _addresses(warp, at.of(warp), count), np.ascontiguousarray(data).reshape(-1, 8).view(np.uint8), valid, line)
+        store_shared(
+            warp,
+            _addresses(warp, at.of(warp), count),
+            np.ascontiguousarray(data).reshape(-1, 8).view(np.uint8),
+            valid,
+            line,
+        )
         return warp.fragment.pc + 1
 
     return run
@@ -103,13 +113,18 @@ def _movmatrix(one: Instruction, decoder: Decoder) -> Control:
     def run(warp: Warp) -> int:
         if blocked := _whole(warp, "movmatrix"):
             return blocked
-        put(warp, target, fragments(rows(get(warp, source)[None], False), True)[0], ALL if warp.valid[2][source.index] == ALL else 0)
+        put(
+            warp,
+            target,
+            fragments(rows(get(warp, source)[None], False), True)[0],
+            ALL if warp.valid[2][source.index] == ALL else 0,
+        )
         return warp.fragment.pc + 1
 
     return run
 
 
-# --- mma.sync ---------------------------------------------------------------------------------------------------------
+# --- mma.sync ---------------------------------------------------------------------------------------------
 
 _EACH: Mapping[str, int] = {"f16": 2, "bf16": 2, "tf32": 1, "f32": 1, "e4m3": 4, "e5m2": 4, "s8": 4, "u8": 4}
 """Elements of a register."""
@@ -132,7 +147,12 @@ def _square(words: Array, kind: str) -> Array:
     """C (16, 8)."""
     if kind == "f16":
         return words.view(np.float16).reshape(2, 8, 4, 2).reshape(16, 8)
-    return words.view({"f32": np.float32, "s32": np.int32}[kind]).reshape(2, 2, 8, 4).transpose(0, 2, 3, 1).reshape(16, 8)
+    return (
+        words.view({"f32": np.float32, "s32": np.int32}[kind])
+        .reshape(2, 2, 8, 4)
+        .transpose(0, 2, 3, 1)
+        .reshape(16, 8)
+    )
 
 
 def _words(tile: Array, kind: str) -> Array:
@@ -143,13 +163,18 @@ def _words(tile: Array, kind: str) -> Array:
 
 
 def _refs(operand: Operand, decoder: Decoder) -> list[Ref]:
-    return [Ref("u32", ref.code, ref.index) for ref in (decoder.source(item, "u32") for item in items(operand))]
+    return [
+        Ref("u32", ref.code, ref.index) for ref in (decoder.source(item, "u32") for item in items(operand))
+    ]
 
 
 @control("mma.sync")
 def _mma(one: Instruction, decoder: Decoder) -> Control:
     """Of 16 rows and 8 columns, with A by rows and B by columns."""
-    if any(part in ("sp", "sp::ordered_metadata", "block_scale", "b1", "f64") for part in one.modifiers) or "m16n8" not in one.opcode:
+    if (
+        any(part in ("sp", "sp::ordered_metadata", "block_scale", "b1", "f64") for part in one.modifiers)
+        or "m16n8" not in one.opcode
+    ):
         raise ValueError("this form")
     d_type, a_type, b_type, c_type = [part for part in one.modifiers if part in ("f32", "s32", *_EACH)][-4:]
     d, a, b, c = (_refs(operand, decoder) for operand in one.operands[:4])

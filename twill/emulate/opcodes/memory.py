@@ -1,4 +1,5 @@
-"""Loads and stores of threads, in all spaces (PTX ISA, "Data Movement", ld, st; "Memory Consistency Model")."""
+"""Loads and stores of threads, in all spaces (PTX ISA, "Data Movement", ld, st; "Memory Consistency
+Model")."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def where(operand: Operand, decoder: Decoder) -> Where:
     raise ValueError(f"the address {found.base}")
 
 
-# --- bytes of lanes ---------------------------------------------------------------------------------------------------
+# --- bytes of lanes ---------------------------------------------------------------------------------------
 
 
 def selected(warp: Warp, values: Array) -> Array:
@@ -62,7 +63,10 @@ def reach(at: Array, size: int) -> Array:
 def aligned(at: Array, size: int) -> None:
     wrong = at & size - 1
     if wrong.any():
-        raise Fault(f"the address {int(at[np.flatnonzero(wrong)[0]]):#x} is not a multiple of the access's {size} bytes")
+        raise Fault(
+            f"the address {int(at[np.flatnonzero(wrong)[0]]):#x} is not a multiple of the access's {size}"
+            " bytes"
+        )
 
 
 def shared_parts(warp: Warp, at: Array) -> Iterator[tuple[Cta, Array, Array]]:
@@ -136,7 +140,10 @@ def store_global(warp: Warp, at: Array, data: Array, valid: Array, line: int) ->
 def _frame(warp: Warp) -> tuple[Array, Array]:
     """Local memory of the lanes, and which bytes of it were written."""
     if "local" not in warp.state:
-        warp.state["local"] = (np.zeros((32, warp.code.local), np.uint8), np.zeros((32, warp.code.local), np.bool_))
+        warp.state["local"] = (
+            np.zeros((32, warp.code.local), np.uint8),
+            np.zeros((32, warp.code.local), np.bool_),
+        )
     return warp.state["local"]
 
 
@@ -168,7 +175,13 @@ def load_param(warp: Warp, at: Array, size: int, line: int) -> tuple[Array, Arra
 
 Load = Callable[[Warp, Array, int, int], tuple[Array, Array]]
 Store = Callable[[Warp, Array, Array, Array, int], None]
-_LOADS: Mapping[str, Load] = {"shared": load_shared, "global": load_global, "const": load_global, "local": load_local, "param": load_param}
+_LOADS: Mapping[str, Load] = {
+    "shared": load_shared,
+    "global": load_global,
+    "const": load_global,
+    "local": load_local,
+    "param": load_param,
+}
 _STORES: Mapping[str, Store] = {"shared": store_shared, "global": store_global, "local": store_local}
 
 
@@ -205,7 +218,7 @@ def store(warp: Warp, space: str, at: Array, data: Array, valid: Array, line: in
     _STORES[spaces[0][0]](warp, at & (1 << 48) - 1, data, valid, line)
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------------------
 
 
 def items(operand: Operand) -> tuple[Operand, ...]:
@@ -296,7 +309,9 @@ def collected(warp: Warp, refs: Sequence[Ref], kind: np.dtype[np.generic]) -> tu
     values, known = list[Array](), warp.mask
     for ref in refs:
         row = get(warp, ref)
-        values.append(row.reshape(32, 2).view(kind) if ref.type == "b128" else row.astype(kind, copy=False)[:, None])
+        values.append(
+            row.reshape(32, 2).view(kind) if ref.type == "b128" else row.astype(kind, copy=False)[:, None]
+        )
         known &= warp.valid[ref.code][ref.index]
     data = np.ascontiguousarray(selected(warp, np.concatenate(values, axis=1))).view(np.uint8)
     if known == warp.mask:
@@ -355,7 +370,8 @@ def relaxed(warp: Warp) -> Relaxed:
 
 
 def synchronize_at(warp: Warp, places: Array, strong: bool) -> None:
-    """An access that synchronizes at its addresses: by itself where it is an acquire or release, else by fences before and behind it."""
+    """An access that synchronizes at its addresses: by itself where it is an acquire or release, else by
+    fences before and behind it."""
     known = warp.cta.cluster.locations
     for place in sorted(set(map(int, places))):
         clock = known.setdefault(place, warp.cta.cluster.clocks.clock())

@@ -1,8 +1,8 @@
 """Floating-point arithmetic (PTX ISA, "Floating Point", "Half Precision", "Mixed Precision").
 
-Results are those of IEEE 754 in the rounding that the modifiers name. A NaN result is some NaN. Approximations (.approx) are computed
-more exactly than a GPU does. `add`, `mul` and the like without a rounding modifier round to nearest and are not fused, as if ptxas
-contracted nothing.
+Results are those of IEEE 754 in the rounding that the modifiers name. A NaN result is some NaN.
+Approximations (.approx) are computed more exactly than a GPU does. `add`, `mul` and the like without a
+rounding modifier round to nearest and are not fused, as if ptxas contracted nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ def shaped(fn: Callable[..., Any], one: Instruction, dtype: str, ftz: bool = Tru
     return _bf16(fn) if dtype.startswith("bf16") else fn
 
 
-# --- sums and products ------------------------------------------------------------------------------------------------
+# --- sums and products ------------------------------------------------------------------------------------
 
 
 def _add(mode: str, dtype: str) -> Binary:
@@ -108,7 +108,13 @@ def _fma_bf16(a: Array, b: Array, c: Array) -> Array:
     return code.view(np.float32)
 
 
-_SUMS: Mapping[str, Callable[[str, str], Any]] = {"add": _add, "sub": _sub, "mul": _mul, "fma": fma, "mad": fma}
+_SUMS: Mapping[str, Callable[[str, str], Any]] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "fma": fma,
+    "mad": fma,
+}
 
 
 @step("add", "sub", "mul", "fma", "mad")
@@ -135,7 +141,7 @@ def _mixed(one: Instruction, decoder: Decoder) -> Step:
     return apply(one, decoder, (shaped(run, one, wide), wide, (narrow,) * (count - 1) + (wide,)))
 
 
-# --- quotients and functions ------------------------------------------------------------------------------------------
+# --- quotients and functions ------------------------------------------------------------------------------
 
 
 @step("div")
@@ -169,7 +175,7 @@ def _function(one: Instruction, decoder: Decoder) -> Step:
     return apply(one, decoder, (shaped(_through64(_FUNCTIONS[one.name]), one, dtype), dtype, (dtype,)))
 
 
-# --- signs, minima, classes -------------------------------------------------------------------------------------------
+# --- signs, minima, classes -------------------------------------------------------------------------------
 
 
 def signed(fn: Binary, dtype: str) -> Callable[[Array], Array]:
@@ -221,7 +227,9 @@ def extreme(least: bool, nan: bool, xorsign: bool, magnitude: bool) -> Callable[
     def pair(a: Array, b: Array) -> Array:
         x, y = (np.abs(a), np.abs(b)) if magnitude else (a, b)
         first = (
-            np.where(x == y, np.signbit(x) >= np.signbit(y), x < y) if least else np.where(x == y, np.signbit(x) <= np.signbit(y), x > y)
+            np.where(x == y, np.signbit(x) >= np.signbit(y), x < y)
+            if least
+            else np.where(x == y, np.signbit(x) <= np.signbit(y), x > y)
         )
         found: Array = np.where(first, x, y)
         found = np.where(np.isnan(x), y, np.where(np.isnan(y), x, found))
@@ -243,7 +251,11 @@ def _extreme(one: Instruction, decoder: Decoder) -> Step:
     dtype, modifiers = type_of(one), one.modifiers
     if dtype not in REALS:
         return apply(one, decoder, integer(one.name, one))
-    plain = not {"NaN", "xorsign", "abs"} & set(modifiers) and dtype in ("f32", "f64", "f16", "f16x2") and len(one.operands) == 3
+    plain = (
+        not {"NaN", "xorsign", "abs"} & set(modifiers)
+        and dtype in ("f32", "f64", "f16", "f16x2")
+        and len(one.operands) == 3
+    )
     if plain:
         fn: Callable[..., Any] = np.fmin if one.name == "min" else np.fmax
     else:

@@ -1,6 +1,8 @@
-"""Cluster launch control of sm_100a: a running cluster takes over the work of one that has not started (PTX ISA, clusterlaunchcontrol).
+"""Cluster launch control of sm_100a: a running cluster takes over the work of one that has not started (PTX
+ISA, clusterlaunchcontrol).
 
-A response's 16 bytes are opaque on a GPU; here they hold whether a launch was cancelled, and the index of its first CTA.
+A response's 16 bytes are opaque on a GPU; here they hold whether a launch was cancelled, and the index of its
+first CTA.
 """
 
 from functools import partial
@@ -79,7 +81,11 @@ def _query(one: Instruction, decoder: Decoder) -> Step:
     if kind.startswith("get_first_ctaid::"):
         axis = "xyz".index(kind[-1]) + 1
         return lift(partial(_word, axis), decoder.target(one.operands[0], "u32"), [source])
-    targets = [(i + 1, decoder.target(item, "u32")) for i, item in enumerate(items(one.operands[0])[:3]) if not isinstance(item, Sink)]
+    targets = [
+        (i + 1, decoder.target(item, "u32"))
+        for i, item in enumerate(items(one.operands[0])[:3])
+        if not isinstance(item, Sink)
+    ]
 
     def run(warp: Warp) -> None:
         for index, target in targets:
@@ -96,7 +102,11 @@ def _remote(one: Instruction, decoder: Decoder) -> Step:
 
     kind, line = one.modifiers[-1], one.line
     name = next((part for part in one.modifiers if part in FUNCTIONS), None)
-    to, refs, bar = where(one.operands[0], decoder), sources_of(one.operands[1], kind, decoder), where(one.operands[2], decoder)
+    to, refs, bar = (
+        where(one.operands[0], decoder),
+        sources_of(one.operands[1], kind, decoder),
+        where(one.operands[2], decoder),
+    )
 
     def issue(warp: Warp, lane: int, data: Array) -> None:
         cta, first = shared_address(warp, lane_value(warp, to, lane, "the destination of a store"))

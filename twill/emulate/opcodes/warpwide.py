@@ -1,4 +1,5 @@
-"""What the lanes of a warp do together (PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync, elect.sync, activemask)."""
+"""What the lanes of a warp do together (PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync, elect.sync,
+activemask)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +19,10 @@ def together(warp: Warp, members: Ref, what: str) -> int:
     """The lanes of a membermask, all of which are here; or BLOCKED."""
     wanted = uniform(warp, members, "a membermask") & 0xFFFFFFFF
     if warp.mask & ~wanted:
-        raise Fault(f"lanes {warp.mask & ~wanted:#x} execute {what} with the membermask {wanted:#x}, which leaves them out")
+        raise Fault(
+            f"lanes {warp.mask & ~wanted:#x} execute {what} with the membermask {wanted:#x}, which leaves"
+            " them out"
+        )
     return warp.gather(wanted, what) or wanted
 
 
@@ -27,7 +31,7 @@ def halves(operand: Operand) -> tuple[Operand, Operand]:
     return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, Sink())
 
 
-# --- shuffles ---------------------------------------------------------------------------------------------------------
+# --- shuffles ---------------------------------------------------------------------------------------------
 
 
 def sources(mode: str, b: Array, c: Array) -> tuple[Array, Array]:
@@ -71,7 +75,7 @@ def _shfl(one: Instruction, decoder: Decoder) -> Control:
     return run
 
 
-# --- votes and reductions ---------------------------------------------------------------------------------------------
+# --- votes and reductions ---------------------------------------------------------------------------------
 
 _VOTES: Mapping[str, Callable[[int, int], Any]] = {
     "all": lambda yes, wanted: yes == wanted,

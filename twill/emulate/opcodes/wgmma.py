@@ -1,7 +1,8 @@
 """Warpgroup MMA of sm_90a (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 
-Four consecutive warps issue it together. Operands in shared memory are found by descriptors, read when the group is waited for, and until
-then noted as being read. Accumulators are undefined from the issue to the wait.
+Four consecutive warps issue it together. Operands in shared memory are found by descriptors, read when the
+group is waited for, and until then noted as being read. Accumulators are undefined from the issue to the
+wait.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from twill.emulate.numeric.formats import bf16_values, table
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.ptx.syntax import Instruction, Operand, Register, Vector
 
-# --- operands in shared memory ----------------------------------------------------------------------------------------
+# --- operands in shared memory -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ def descriptor(word: int) -> Descriptor:
         raise Fault(f"the matrix descriptor {word:#018x} has reserved bits set")
     if word >> 49 & 7:
         raise Fault("matrix descriptors with a base offset are not supported")
-    return Descriptor((word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, SWIZZLES[word >> 62])
+    return Descriptor(
+        (word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, SWIZZLES[word >> 62]
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -53,7 +56,11 @@ def pieces(one: Descriptor, rows: int, transposed: bool) -> Array:
     width = one.swizzle or 16
     if transposed:
         k, m, wide = np.arange(16)[:, None], np.arange(rows // 8)[None, :], width // 16
-        across = (m % wide * 16 + m // wide * one.leading, k // 8 * one.stride) if one.swizzle else (m * one.stride, k // 8 * one.leading)
+        across = (
+            (m % wide * 16 + m // wide * one.leading, k // 8 * one.stride)
+            if one.swizzle
+            else (m * one.stride, k // 8 * one.leading)
+        )
         found = one.start + across[0] + across[1] + k % 8 * width
     else:
         r, k = np.arange(rows)[:, None], np.arange(2)[None, :]
@@ -88,7 +95,7 @@ def matrix(cta: Cta, at: Array, type: str, transposed: bool) -> Array:
     return found.T if transposed else found
 
 
-# --- fragments in registers -------------------------------------------------------------------------------------------
+# --- fragments in registers -------------------------------------------------------------------------------
 
 
 def fragment(words: Array, type: str) -> Array:
@@ -110,12 +117,16 @@ def registers(tile: Array, kind: str) -> Array:
     """The registers of D's 16 rows of one warp, as 32-bit words."""
     parts = tile.reshape(2, 8, -1, 4, 2)
     if kind == "f16":
-        return np.ascontiguousarray(parts.transpose(2, 0, 1, 3, 4).astype(np.float16)).view(np.uint32).reshape(-1, 32)
+        return (
+            np.ascontiguousarray(parts.transpose(2, 0, 1, 3, 4).astype(np.float16))
+            .view(np.uint32)
+            .reshape(-1, 32)
+        )
     made = np.ascontiguousarray(parts.transpose(2, 0, 4, 1, 3)).reshape(-1, 32)
     return made.view(np.uint32)
 
 
-# --- one instruction --------------------------------------------------------------------------------------------------
+# --- one instruction --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +211,9 @@ def _signs(operands: Sequence[Operand]) -> list[int]:
 
 def _form(one: Instruction) -> tuple[Form, Operand, Operand, Operand | None]:
     """The form, A, B and scale-d. Raises ValueError for what is not known."""
-    parts = [part for part in one.modifiers if part not in ("mma_async", "sync", "aligned", "satfinite", "sp")]
+    parts = [
+        part for part in one.modifiers if part not in ("mma_async", "sync", "aligned", "satfinite", "sp")
+    ]
     if "sp" in one.modifiers or len(parts) != 4:
         raise ValueError("this form")
     shape, kind, a_type, b_type = parts
@@ -215,8 +228,25 @@ def _form(one: Instruction) -> tuple[Form, Operand, Operand, Operand | None]:
     b_turned = transposed[-1] if transposed else False
     registers_a = _numbers(a) if from_registers else None
     saturate = "satfinite" in one.modifiers
-    form = Form(one.line, columns, kind, a_type, b_type, _numbers(d), registers_a, a_turned, b_turned, sign_a, sign_b, saturate)
-    if a_type not in _TYPES or kind not in ("f32", "f16", "s32") or len(form.d) != columns // (4 if kind == "f16" else 2):
+    form = Form(
+        one.line,
+        columns,
+        kind,
+        a_type,
+        b_type,
+        _numbers(d),
+        registers_a,
+        a_turned,
+        b_turned,
+        sign_a,
+        sign_b,
+        saturate,
+    )
+    if (
+        a_type not in _TYPES
+        or kind not in ("f32", "f16", "s32")
+        or len(form.d) != columns // (4 if kind == "f16" else 2)
+    ):
         raise ValueError("this form")
     return form, a, b, scale
 
@@ -279,9 +309,15 @@ def _registers_ready(warp: Warp, mine: Own, form: Form, adds: bool, one: Issued)
     """Raises Fault where a register of the accumulator or of A is not fit to be read."""
     valid, used = warp.valid[2], form.d + (form.a or ())
     if not mine.fenced:
-        raise Fault("the first wgmma has no wgmma.fence before it", help="wgmma.fence.sync.aligned comes before the wgmma")
+        raise Fault(
+            "the first wgmma has no wgmma.fence before it",
+            help="wgmma.fence.sync.aligned comes before the wgmma",
+        )
     if mine.unfenced and not mine.unfenced.isdisjoint(used):
-        raise Fault("a register of wgmma was written with no wgmma.fence since", help="wgmma.fence.sync.aligned comes before the wgmma")
+        raise Fault(
+            "a register of wgmma was written with no wgmma.fence since",
+            help="wgmma.fence.sync.aligned comes before the wgmma",
+        )
     for index in form.d:
         flies = index in mine.flying
         if flies and valid[index]:
@@ -295,7 +331,8 @@ def _registers_ready(warp: Warp, mine: Own, form: Form, adds: bool, one: Issued)
 
 
 def _check_operands(one: Issued) -> None:
-    """What the four warps read in shared memory must be ordered before, for each of them, and is being read until each has waited."""
+    """What the four warps read in shared memory must be ordered before, for each of them, and is being read
+    until each has waited."""
     cta, clock = one.warps[0].cta, np.minimum.reduce(one.clocks)
     for found, rows, transposed in _operands(one):
         at = pieces(found, rows, transposed)
@@ -305,7 +342,9 @@ def _check_operands(one: Issued) -> None:
             raise Fault("wgmma reads shared memory that was never written")
         for warp, number in zip(one.warps, one.groups, strict=True):
             component = own(warp).component
-            cta.shared.mark_read(octets, component, cta.cluster.clocks.event(component, number, one.form.line, generic=False))
+            cta.shared.mark_read(
+                octets, component, cta.cluster.clocks.event(component, number, one.form.line, generic=False)
+            )
 
 
 def _operands(one: Issued) -> list[tuple[Descriptor, int, bool]]:
@@ -314,7 +353,7 @@ def _operands(one: Issued) -> list[tuple[Descriptor, int, bool]]:
     return [(one.a, 64, one.form.a_transposed), *found] if one.a else found
 
 
-# --- completion -------------------------------------------------------------------------------------------------------
+# --- completion -------------------------------------------------------------------------------------------
 
 
 def compute(one: Issued) -> None:
@@ -339,7 +378,9 @@ def _kept(one: Issued, warp: Warp) -> Array:
     assert one.form.a is not None
     held = one.fragments[warp.index]
     if not np.array_equal(held, warp.files[32][list(one.form.a)]):
-        raise Fault("a register with A was written while the wgmma that reads it is in flight", line=one.form.line)
+        raise Fault(
+            "a register with A was written while the wgmma that reads it is in flight", line=one.form.line
+        )
     return fragment(held, one.form.a_type)
 
 
@@ -414,7 +455,8 @@ def finish(warp: Warp, mine: Own, together: Group, complete: int, last: int) -> 
 
 
 def watched(instructions: Sequence[Instruction]) -> set[int]:
-    """Registers that a wgmma reads or writes: other instructions that write them must lie before a wgmma.fence."""
+    """Registers that a wgmma reads or writes: other instructions that write them must lie before a
+    wgmma.fence."""
     vectors = [
         operand
         for one in instructions

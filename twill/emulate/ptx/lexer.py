@@ -1,6 +1,7 @@
 """Words of PTX text.
 
-Takes the text; gives its tokens with their places. An opcode with its modifiers is one token. Comments and white space are left out.
+Takes the text; gives its tokens with their places. An opcode with its modifiers is one token. Comments and
+white space are left out.
 """
 
 import re
@@ -31,7 +32,11 @@ class Token:
 
 def tokens(text: str) -> list[Token]:
     """All tokens and one of kind `end`."""
-    found = [Token(match.lastgroup or "bad", match.group(), match.start()) for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
+    found = [
+        Token(match.lastgroup or "bad", match.group(), match.start())
+        for match in _TOKEN.finditer(text)
+        if match.lastgroup != "space"
+    ]
     return [*found, Token("end", "", len(text))]
 
 

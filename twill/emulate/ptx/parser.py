@@ -1,7 +1,7 @@
 """PTX text to a module.
 
-Takes the text and the name to report errors under; gives a `Module`. Raises TwillError with line and column for what is not PTX.
-Grammar: PTX ISA 9.0, chapters 4 (syntax), 5 (variables), 11 (directives).
+Takes the text and the name to report errors under; gives a `Module`. Raises TwillError with line and column
+for what is not PTX. Grammar: PTX ISA 9.0, chapters 4 (syntax), 5 (variables), 11 (directives).
 """
 
 import re
@@ -101,10 +101,13 @@ class _Parser:
         self.places = Places(text)
         self._by_bracket = self._brackets()
         self.files: Mapping[int, str] = {
-            int(number): name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"', text, re.MULTILINE)
+            int(number): name
+            for number, name in re.findall(
+                r'^\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"', text, re.MULTILINE
+            )
         }
 
-    # --- tokens -------------------------------------------------------------------------------------------------------
+    # --- tokens --------------------------------------------------------------------------------------------
 
     @property
     def token(self) -> Token:
@@ -129,7 +132,12 @@ class _Parser:
         token = token or self.token
         line = self.places.line(token.at)
         shown = self.text.split("\n")[line - 1]
-        return TwillError(message, Location(self.file, line, self.places.column(token.at)), text=shown, span=max(1, len(token.text)))
+        return TwillError(
+            message,
+            Location(self.file, line, self.places.column(token.at)),
+            text=shown,
+            span=max(1, len(token.text)),
+        )
 
     def word(self) -> str:
         if self.token.kind != "word":
@@ -152,7 +160,7 @@ class _Parser:
         while self.token.kind != "end" and self.places.line(self.token.at) == line:
             self.at += 1
 
-    # --- the module ---------------------------------------------------------------------------------------------------
+    # --- the module ----------------------------------------------------------------------------------------
 
     def module(self) -> Module:
         version = target = ""
@@ -160,7 +168,9 @@ class _Parser:
         while self.token.kind != "end":
             start, name = self.token, self.token.text
             if name in (".version", ".target"):
-                value = self.text[self.token.at : self.text.find("\n", self.token.at)].split("//")[0].split()[1]
+                value = (
+                    self.text[self.token.at : self.text.find("\n", self.token.at)].split("//")[0].split()[1]
+                )
                 version, target = (value, target) if name == ".version" else (version, value.rstrip(","))
                 self.skip_line()
             elif name in (".address_size", ".file"):
@@ -180,7 +190,9 @@ class _Parser:
         self.skip_to("}")
         self.expect("}")
 
-    def _declaration(self, start: Token, functions: dict[str, Function], variables: dict[str, Variable]) -> None:
+    def _declaration(
+        self, start: Token, functions: dict[str, Function], variables: dict[str, Variable]
+    ) -> None:
         external = False
         while self.token.text in _LINKING:
             external |= self.next().text == ".extern"
@@ -194,7 +206,7 @@ class _Parser:
         else:
             raise self.error(f"{self.token.text!r} is no PTX directive", start)
 
-    # --- variables ----------------------------------------------------------------------------------------------------
+    # --- variables -----------------------------------------------------------------------------------------
 
     def _variables(self, external: bool = False) -> list[Variable]:
         """`.shared .align 16 .b8 name[8] = {...};`"""
@@ -220,7 +232,15 @@ class _Parser:
             count = None if self.token.text == "]" else (count or 1) * self.integer()
             self.expect("]")
         initial = self._initial() if self.accept("=") else ()
-        return Variable(name, space[1:].partition("::")[0], bits, count, align or max(1, bits * lanes // 8), initial, external)
+        return Variable(
+            name,
+            space[1:].partition("::")[0],
+            bits,
+            count,
+            align or max(1, bits * lanes // 8),
+            initial,
+            external,
+        )
 
     def _initial(self) -> tuple[int | float | str, ...]:
         if self.accept("{"):
@@ -245,7 +265,7 @@ class _Parser:
             case _:
                 raise self.error("a number is expected")
 
-    # --- functions ----------------------------------------------------------------------------------------------------
+    # --- functions -----------------------------------------------------------------------------------------
 
     def _function(self, start: Token) -> Function:
         entry = self.next().text == ".entry"
@@ -262,7 +282,17 @@ class _Parser:
         instructions = tuple(self._instruction(one) for one in body.statements)
         self.at = end
         line = self.places.line(start.at)
-        return Function(name, entry, results, parameters, tuple(body.variables), body.counts, instructions, attributes, line)
+        return Function(
+            name,
+            entry,
+            results,
+            parameters,
+            tuple(body.variables),
+            body.counts,
+            instructions,
+            attributes,
+            line,
+        )
 
     def _parameters(self) -> tuple[Variable, ...]:
         self.expect("(")
@@ -275,7 +305,8 @@ class _Parser:
         return tuple(found)
 
     def _parameter(self) -> Variable:
-        """`.param .u64 .ptr .global .align 1 name`: the alignment behind .ptr is that of what it points to."""
+        """`.param .u64 .ptr .global .align 1 name`: the alignment behind .ptr is that of what it points
+        to."""
         self.expect(".param")
         start, pointer, align, bits = self.at, False, 0, 0
         while self.token.text.startswith("."):
@@ -347,7 +378,8 @@ class _Parser:
         return Location(self.files.get(number, f"file {number}"), line, max(1, column))
 
     def _loc(self, body: _Body) -> None:
-        """`.loc 1 17 5, function_name ..., inlined_at 1 29 9`: the place that the inlined code was called from is what is kept."""
+        """`.loc 1 17 5, function_name ..., inlined_at 1 29 9`: the place that the inlined code was called
+        from is what is kept."""
         line = self.places.line(self.next().at)
         body.source = (self.integer(), self.integer(), self.integer() if self.token.kind == "integer" else 1)
         while self.token.kind != "end" and self.places.line(self.token.at) == line:
@@ -378,7 +410,7 @@ class _Parser:
                 scope.names[name] = Register(name, bits, body.reserve(bits))
             self.accept(",")
 
-    # --- instructions -------------------------------------------------------------------------------------------------
+    # --- instructions --------------------------------------------------------------------------------------
 
     def _instruction(self, statement: _Statement) -> Instruction:
         self.at = statement.start
@@ -479,11 +511,19 @@ class _Parser:
         raise self.error("a number is expected", token)
 
     def _brackets(self) -> Mapping[str, Callable[[_Scope], Operand]]:
-        return {"!": self._negated, "-": self._minus, "{": self._vector, "(": self._vector, "[": self._address}
+        return {
+            "!": self._negated,
+            "-": self._minus,
+            "{": self._vector,
+            "(": self._vector,
+            "[": self._address,
+        }
 
 
 def _size(type: str) -> int | None:
     """Bits of a type's name, such as .b32 or .f16x2."""
     if found := re.fullmatch(r"\.[bsuf](8|16|32|64|128)", type):
         return int(found[1])
-    return {".f16x2": 32, ".bf16": 16, ".bf16x2": 32, ".tf32": 32, ".pred": 1, ".e4m3": 8, ".e5m2": 8}.get(type)
+    return {".f16x2": 32, ".bf16": 16, ".bf16x2": 32, ".tf32": 32, ".pred": 1, ".e4m3": 8, ".e5m2": 8}.get(
+        type
+    )

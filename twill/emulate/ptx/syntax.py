@@ -1,7 +1,7 @@
 """What PTX text is read into.
 
-Names that a block of the text declares are unique here: a register is its kind and its number in the function, a label is the
-index of the instruction behind it.
+Names that a block of the text declares are unique here: a register is its kind and its number in the
+function, a label is the index of the instruction behind it.
 """
 
 from collections.abc import Mapping
@@ -95,7 +95,9 @@ class Pair:
     second: "Operand"
 
 
-Operand: TypeAlias = Register | Special | Integer | Real | Symbol | Label | Negated | Vector | Address | Sink | Pair
+Operand: TypeAlias = (
+    Register | Special | Integer | Real | Symbol | Label | Negated | Vector | Address | Sink | Pair
+)
 
 
 @dataclass(frozen=True, slots=True)

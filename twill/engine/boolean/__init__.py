@@ -1,8 +1,9 @@
 """The time-indexed boolean formulation of one interval, shared by the SAT, Yices and ILP engines.
 
-`formulate` states every rule of `twill.ir.problem` as clauses and sums over 0-1 variables: starts in order encoding, units and live
-ranges per residue, groups, grants and addresses. One rule family per module; an engine translates the formula and hands back truth values,
-which `Model.solution` reads as a schedule. `decide` is what all engines do.
+`formulate` states every rule of `twill.ir.problem` as clauses and sums over 0-1 variables: starts in order
+encoding, units and live ranges per residue, groups, grants and addresses. One rule family per module; an
+engine translates the formula and hands back truth values, which `Model.solution` reads as a schedule.
+`decide` is what all engines do.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from twill.ir.schedule import Solution
 __all__ = ["Formula", "Model", "Satisfy", "TooLargeError", "decide", "formulate"]
 
 Satisfy = Callable[[Formula], NDArray[np.bool_] | Refuted | Unknown]
-"""A solver: the values of variables 0..n of a satisfying assignment (that of 0 means nothing), or why it has none."""
+"""A solver: the values of variables 0..n of a satisfying assignment (that of 0 means nothing), or why it has
+none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Model:
     """None where the formula says nothing of addresses."""
 
     def solution(self, truth: NDArray[np.bool_]) -> Solution | None:
-        """The schedule that an assignment means; None where addresses were left to first fit, which found none."""
+        """The schedule that an assignment means; None where addresses were left to first fit, which found
+        none."""
         begins = self.starts.read(truth)
         if not self.joint:
             return decode.modulo(self.problem, self.interval, begins)
@@ -48,14 +51,19 @@ class Model:
             chosen = addresses.first_fit(self.problem, self.interval, begins, labels)
         else:
             chosen = addresses.read(self.addresses, truth)
-        return None if chosen is None else decode.solution(self.problem, self.interval, begins, labels, chosen)
+        return (
+            None if chosen is None else decode.solution(self.problem, self.interval, begins, labels, chosen)
+        )
 
 
-def formulate(problem: Problem, interval: Time, in_flight: int, *, joint: bool, addressed: bool, grace: Time = 0) -> Model | None:
-    """The formula that holds exactly for solutions of length <= in_flight * interval; None where the dependences alone exclude any.
+def formulate(
+    problem: Problem, interval: Time, in_flight: int, *, joint: bool, addressed: bool, grace: Time = 0
+) -> Model | None:
+    """The formula that holds exactly for solutions of length <= in_flight * interval; None where the
+    dependences alone exclude any.
 
-    Without `addressed` it holds for more: what is live fits the memories at every residue, wherever it lies; with `grace` too (see
-    `concurrency.state`). Raises `TooLargeError` where it would not fit a solver.
+    Without `addressed` it holds for more: what is live fits the memories at every residue, wherever it lies;
+    with `grace` too (see `concurrency.state`). Raises `TooLargeError` where it would not fit a solver.
     """
     formula = Formula()
     begins = starts.state(formula, problem, interval, in_flight)

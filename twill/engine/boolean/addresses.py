@@ -1,7 +1,9 @@
-"""Rules SHARED and TENSOR, addresses: found by first fit where that works, decided with everything else where it does not.
+"""Rules SHARED and TENSOR, addresses: found by first fit where that works, decided with everything else where
+it does not.
 
-Most schedules that fit a memory at every residue have a fixed-address allocation that first fit finds, so engines decide without
-addresses first and then place; only where that fails do `state`'s variables join the formula.
+Most schedules that fit a memory at every residue have a fixed-address allocation that first fit finds, so
+engines decide without addresses first and then place; only where that fails do `state`'s variables join the
+formula.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +31,10 @@ def state(formula: Formula, lodgings: Sequence[Lodging]) -> tuple[Address, ...]:
     """Every tenant has an address, and no two that are live together overlap."""
     found: list[Address] = []
     for lodging in lodgings:
-        addresses = [Address(tenant, lodging.grain, _line(formula, tenant, lodging.capacity)) for tenant in lodging.tenants]
+        addresses = [
+            Address(tenant, lodging.grain, _line(formula, tenant, lodging.capacity))
+            for tenant in lodging.tenants
+        ]
         for i, above in enumerate(addresses):
             for below in addresses[:i]:
                 _disjoint(formula, below, above)
@@ -73,7 +78,8 @@ def _below(formula: Formula, low: Address, high: Address, condition: int) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Something to allocate: `size` for all its slots together, live in [begin, begin + length) modulo I, always where `alone`."""
+    """Something to allocate: `size` for all its slots together, live in [begin, begin + length) modulo I,
+    always where `alone`."""
 
     key: Key
     size: int
@@ -83,11 +89,15 @@ class _Box:
 
     def meets(self, other: "_Box", interval: Time) -> bool:
         """Both are live at some residue."""
-        apart = (other.begin - self.begin) % interval >= self.length and (self.begin - other.begin) % interval >= other.length
+        apart = (other.begin - self.begin) % interval >= self.length and (
+            self.begin - other.begin
+        ) % interval >= other.length
         return self.alone or other.alone or not apart
 
 
-def first_fit(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]) -> dict[Key, int] | None:
+def first_fit(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]
+) -> dict[Key, int] | None:
     """Addresses for a schedule, each the lowest that is free; None where no order tried fits the memories."""
     found: dict[Key, int] = {}
     limits: Mapping[Memory, int] = {"shared": problem.limits.shared, "tensor": problem.limits.tensor}
@@ -110,14 +120,18 @@ _ORDERS: tuple[Callable[[_Box], tuple[int, ...]], ...] = (
 )
 
 
-def _boxes(problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], memory: Memory) -> Iterator[_Box]:
+def _boxes(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int], memory: Memory
+) -> Iterator[_Box]:
     for value, size, staging in wanted(problem, memory):
         length = decode.live_range(problem, interval, start, group, value, staging)
         resident, slots = (False, 0) if staging else (value.resident, value.slots)
         count = 1 if resident else slots + -(-length // interval)
         if count:
             alone = resident or slots > 0 or length > interval
-            yield _Box((value.id, memory, staging), size * count, alone, start[problem.index(value.src)], length)
+            yield _Box(
+                (value.id, memory, staging), size * count, alone, start[problem.index(value.src)], length
+            )
 
 
 def _place(boxes: Sequence[_Box], interval: Time, capacity: int) -> dict[Key, int] | None:

@@ -1,7 +1,7 @@
 """Rules SHARED and TENSOR, but for addresses: the memory in use fits at every residue.
 
-A value whose range fits one period may share its address with others at residues where it is dead. A longer one, a resident one and a
-multi-buffered one have slots of their own.
+A value whose range fits one period may share its address with others at residues where it is dead. A longer
+one, a resident one and a multi-buffered one have slots of their own.
 """
 
 import math
@@ -42,7 +42,8 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Lodging:
-    """All tenants of one memory. Sizes count in units of `grain`, the greatest common divisor of all sizes."""
+    """All tenants of one memory. Sizes count in units of `grain`, the greatest common divisor of all
+    sizes."""
 
     grain: int
     capacity: int
@@ -67,10 +68,14 @@ def wanted(problem: Problem, memory: Memory) -> Iterator[tuple[Value, int, bool]
             yield value, value.staging, True
 
 
-def _lodging(formula: Formula, problem: Problem, starts: Starts, groups: Groups, memory: Memory, capacity: int) -> Lodging:
+def _lodging(
+    formula: Formula, problem: Problem, starts: Starts, groups: Groups, memory: Memory, capacity: int
+) -> Lodging:
     grain = math.gcd(*(size for _, size, _ in wanted(problem, memory))) or 1
     tenants = [
-        _Applicant(formula, problem, starts, groups, value, staging).admit((value.id, memory, staging), size // grain, capacity // grain)
+        _Applicant(formula, problem, starts, groups, value, staging).admit(
+            (value.id, memory, staging), size // grain, capacity // grain
+        )
         for value, size, staging in wanted(problem, memory)
     ]
     return Lodging(grain, capacity // grain, tuple(tenant for tenant in tenants if tenant is not None))
@@ -110,22 +115,39 @@ class _Applicant:
         for literal in extra[most - always :]:
             self.formula.imply([literal], FALSE)
         alone = TRUE if self.pinned else longer[1] if len(longer) > 1 else FALSE
-        return Tenant(key, size, always, alive, alone, None if self.pinned else self.live(ends), tuple(extra[: most - always]))
+        return Tenant(
+            key,
+            size,
+            always,
+            alive,
+            alone,
+            None if self.pinned else self.live(ends),
+            tuple(extra[: most - always]),
+        )
 
     def ends(self) -> list[Event]:
         """Ends of the uses; of staging, those in another group."""
         users = [(use, self.problem.index(use.op)) for use in self.value.uses]
         period = self.starts.interval
         return [
-            Event(op, use.distance * period + use.hold, (-self.groups.same(self.src, op),) if self.staging else ()) for use, op in users
+            Event(
+                op,
+                use.distance * period + use.hold,
+                (-self.groups.same(self.src, op),) if self.staging else (),
+            )
+            for use, op in users
         ]
 
     def periods(self, ends: list[Event]) -> list[int]:
-        """Chain: the range is longer than 0, 1, 2, ... periods; a resident value has one slot all the same."""
+        """Chain: the range is longer than 0, 1, 2, ... periods; a resident value has one slot all the
+        same."""
         if self.pinned and not self.value.slots:
             return []
         most = -(-latest_span(self.starts, [Event(self.src)], ends) // self.starts.interval)
-        chain = [exceeds(self.formula, self.starts, self.src, ends, period * self.starts.interval) for period in range(most)] or [FALSE]
+        chain = [
+            exceeds(self.formula, self.starts, self.src, ends, period * self.starts.interval)
+            for period in range(most)
+        ] or [FALSE]
         for more, less in zip(chain[1:], chain, strict=False):
             self.formula.imply([more], less)
         return chain

@@ -1,9 +1,10 @@
 """Sums as clauses: from a formula with sums to one of clauses alone, for engines that know nothing else.
 
-Addends of equal weight are counted by a totalizer (Bailleux, Boufkhad 2003), which makes one addend of them. The few that remain become
-a decision diagram (Abío, Nieuwenhuis, Oliveras, Rodríguez-Carbonell, Mayer-Eichberger 2012): a node says that the addends from some
-position on stay within some slack, and slacks that no remaining addends tell apart share a node. All is built once, of lanes. Both are
-one-sided: literals are forced where the sum is large, never where it is small.
+Addends of equal weight are counted by a totalizer (Bailleux, Boufkhad 2003), which makes one addend of them.
+The few that remain become a decision diagram (Abío, Nieuwenhuis, Oliveras, Rodríguez-Carbonell,
+Mayer-Eichberger 2012): a node says that the addends from some position on stay within some slack, and slacks
+that no remaining addends tell apart share a node. All is built once, of lanes. Both are one-sided: literals
+are forced where the sum is large, never where it is small.
 """
 
 import heapq
@@ -18,9 +19,14 @@ from twill.engine.boolean.formula import FALSE, TRUE, Addend, AtMost, Formula, L
 
 
 def clausify(formula: Formula) -> Formula:
-    """An equivalent formula, over more variables, without sums; the first variables are those of `formula`."""
+    """An equivalent formula, over more variables, without sums; the first variables are those of
+    `formula`."""
     result = Formula()
-    result.variables, result.literals, result.clauses = formula.variables, formula.literals, list(formula.clauses)
+    result.variables, result.literals, result.clauses = (
+        formula.variables,
+        formula.literals,
+        list(formula.clauses),
+    )
     for total in formula.sums:
         counted = AtMost(tuple(_counted(result, total)), total.bound)
         result.clause(_Diagram.of(result, counted).node(0, total.bound).literal)
@@ -33,7 +39,9 @@ def _counted(formula: Formula, total: AtMost) -> Iterator[Addend]:
     for addend in total.addends:
         weight = addend.weights[0]
         if set(addend.weights) == {weight}:
-            lanes = np.broadcast_arrays(*(np.atleast_1d(np.asarray(literal, np.int32)) for literal in addend.literals))
+            lanes = np.broadcast_arrays(
+                *(np.atleast_1d(np.asarray(literal, np.int32)) for literal in addend.literals)
+            )
             equal.setdefault((weight, _shape((addend,)) == ()), []).append(np.stack(lanes))
         else:
             yield addend
@@ -43,7 +51,8 @@ def _counted(formula: Formula, total: AtMost) -> Iterator[Addend]:
 
 
 def _count(formula: Formula, chains: list[Lane], most: int) -> Lane:
-    """A chain, at most `most` long, forced as far as the literals of all chains together are true; merges the two shortest first."""
+    """A chain, at most `most` long, forced as far as the literals of all chains together are true; merges the
+    two shortest first."""
     queue = [(len(chain), order, chain[:most]) for order, chain in enumerate(chains)]
     heapq.heapify(queue)
     for order in range(len(chains), 2 * len(chains) - 1):
@@ -85,8 +94,11 @@ class _Diagram:
 
     @classmethod
     def of(cls, formula: Formula, total: AtMost) -> "_Diagram":
-        """Large weights come first; what is the same at all positions comes last, where nodes then are too."""
-        addends = tuple(sorted(total.addends, key=lambda addend: (_shape((addend,)) == (), -addend.weights[0])))
+        """Large weights come first; what is the same at all positions comes last, where nodes then are
+        too."""
+        addends = tuple(
+            sorted(total.addends, key=lambda addend: (_shape((addend,)) == (), -addend.weights[0]))
+        )
         suffixes = [addends[position:] for position in range(len(addends) + 1)]
         rest = tuple(sum(sum(addend.weights) for addend in suffix) for suffix in suffixes)
         return cls(formula, addends, rest, tuple(map(_shape, suffixes)), tuple([] for _ in suffixes))

@@ -1,8 +1,8 @@
 """A 0-1 formula under construction: literals in numpy lanes, clauses and sums over them.
 
-Everything a rule says is said for every time or every residue at once, so the unit of construction is a *lane*: an array of literals,
-one per time. A literal is a variable's number, negative where negated; variable 1 is the constant true. Engines translate a finished
-formula and add nothing to it.
+Everything a rule says is said for every time or every residue at once, so the unit of construction is a
+*lane*: an array of literals, one per time. A literal is a variable's number, negative where negated; variable
+1 is the constant true. Engines translate a finished formula and add nothing to it.
 """
 
 import math
@@ -68,7 +68,9 @@ class Formula:
         if all(isinstance(literal, int) for literal in literals):  # most clauses, so worth a way of their own
             rows = np.array([literals] if TRUE not in literals else [], np.int32)
         else:
-            rows = np.stack(np.broadcast_arrays(*literals), axis=-1).astype(np.int32).reshape(-1, len(literals))
+            rows = (
+                np.stack(np.broadcast_arrays(*literals), axis=-1).astype(np.int32).reshape(-1, len(literals))
+            )
             rows = rows[~(rows == TRUE).any(axis=1)]
         if rows.size:
             self.literals += rows.size
@@ -91,7 +93,10 @@ class Formula:
             self.contradict()
         elif sum(sum(addend.weights) for addend in used) > bound:
             grain = math.gcd(*(weight for addend in used for weight in addend.weights))
-            scaled = (Addend(tuple(weight // grain for weight in addend.weights), addend.literals) for addend in used)
+            scaled = (
+                Addend(tuple(weight // grain for weight in addend.weights), addend.literals)
+                for addend in used
+            )
             self.sums.append(AtMost(tuple(scaled), bound // grain))
 
     def equivalent_any(self, literals: Sequence[int]) -> int:

@@ -14,7 +14,8 @@ from twill.ir.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`member[c][g]`: cluster c runs on group g. Without the joint rules there is one group, which runs everything."""
+    """`member[c][g]`: cluster c runs on group g. Without the joint rules there is one group, which runs
+    everything."""
 
     formula: Formula
     problem: Problem
@@ -32,7 +33,10 @@ class Groups:
 
     def same(self, a: int, b: int) -> int:
         """Operations a and b share a group."""
-        pair = first, second = min(self.clusters.of[a], self.clusters.of[b]), max(self.clusters.of[a], self.clusters.of[b])
+        pair = first, second = (
+            min(self.clusters.of[a], self.clusters.of[b]),
+            max(self.clusters.of[a], self.clusters.of[b]),
+        )
         if first == second or self.count == 1:
             return TRUE
         if self.clusters.variable[first] != self.clusters.variable[second] or pair in self.clusters.apart:
@@ -52,7 +56,11 @@ class Groups:
     def widest(self, group: int, width: int) -> int:
         """The group runs an operation at least `width` warps wide."""
         operations = self.problem.operations
-        members = [c for c, ops in enumerate(self.clusters.members) if any(operations[op].warps >= width for op in ops)]
+        members = [
+            c
+            for c, ops in enumerate(self.clusters.members)
+            if any(operations[op].warps >= width for op in ops)
+        ]
         return self.formula.equivalent_any([self.member[c][group] for c in members])
 
     def used(self, group: int) -> int:
@@ -61,7 +69,9 @@ class Groups:
 
     def read(self, truth: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[int]:
         """The group of every operation in an assignment."""
-        chosen = [next(g for g, literal in enumerate(row) if literal > 0 and truth[literal]) for row in self.member]
+        chosen = [
+            next(g for g, literal in enumerate(row) if literal > 0 and truth[literal]) for row in self.member
+        ]
         return [chosen[cluster] for cluster in self.clusters.of]
 
 

@@ -1,7 +1,8 @@
 """Live ranges folded to residues: how many instances of something are live there.
 
-A range begins at the first of some events and ends at the last of others; events and their conditions are decisions. Instance k lies k * I
-later, so j instances are live at residue r where one range covers both some time t = r (mod I) and t + (j - 1) * I.
+A range begins at the first of some events and ends at the last of others; events and their conditions are
+decisions. Instance k lies k * I later, so j instances are live at residue r where one range covers both some
+time t = r (mod I) and t + (j - 1) * I.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,10 @@ class Event:
 def latest_span(starts: Starts, begins: Sequence[Event], ends: Sequence[Event]) -> Time:
     """No range from one of `begins` to one of `ends` is longer."""
     spans = [
-        _reach(starts, end) - _first(starts, begin) - starts.slack for begin in begins for end in ends if begin.possible and end.possible
+        _reach(starts, end) - _first(starts, begin) - starts.slack
+        for begin in begins
+        for end in ends
+        if begin.possible and end.possible
     ]
     return max([0, *spans])
 
@@ -43,7 +47,9 @@ def _reach(starts: Starts, event: Event) -> Time:
     return starts.windows[event.op].high + event.shift
 
 
-def count(formula: Formula, starts: Starts, begins: Sequence[Event], ends: Sequence[Event], into: Sequence[Lane]) -> None:
+def count(
+    formula: Formula, starts: Starts, begins: Sequence[Event], ends: Sequence[Event], into: Sequence[Lane]
+) -> None:
     """Force into[j][r] where more than j instances are live at residue r; `into` must hold `depth` lanes."""
     for begin in begins:
         for end in ends:
@@ -61,7 +67,8 @@ def _cover(formula: Formula, starts: Starts, begin: Event, end: Event, later: Ti
 
 
 def exceeds(formula: Formula, starts: Starts, begin: int, ends: Sequence[Event], length: Time) -> int:
-    """A literal forced where the range from the start of `begin` to the last of `ends` is longer than `length`."""
+    """A literal forced where the range from the start of `begin` to the last of `ends` is longer than
+    `length`."""
     if latest_span(starts, [Event(begin)], ends) <= length:
         return FALSE
     longer = formula.literal()
@@ -69,5 +76,7 @@ def exceeds(formula: Formula, starts: Starts, begin: int, ends: Sequence[Event],
         if end.possible:
             times = starts.windows[end.op].times
             latest = times + end.shift - length
-            formula.imply([*end.when, starts.at_least(end.op, times), -longer], starts.at_least(begin, latest))
+            formula.imply(
+                [*end.when, starts.at_least(end.op, times), -longer], starts.at_least(begin, latest)
+            )
     return longer

@@ -1,7 +1,8 @@
-"""Rules REGISTERS and THREADS: what each group holds at each residue, what it is granted, and that the machine has it.
+"""Rules REGISTERS and THREADS: what each group holds at each residue, what it is granted, and that the
+machine has it.
 
-A grant is a chain of steps: grant[k] says that the group gets more than k * register_step registers per thread. Groups of one warp are
-granted a fixed number and hold what they like.
+A grant is a chain of steps: grant[k] says that the group gets more than k * register_step registers per
+thread. Groups of one warp are granted a fixed number and hold what they like.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,9 @@ def state(formula: Formula, problem: Problem, starts: Starts, groups: Groups) ->
     _threads(pool, narrow)
     if widths:
         held = [_held(pool, value) for value in problem.values if value.registers]
-        grants = [_grant(pool, g, [mine for one in held if (mine := one[g]).weights]) for g in range(groups.count)]
+        grants = [
+            _grant(pool, g, [mine for one in held if (mine := one[g]).weights]) for g in range(groups.count)
+        ]
         _total(pool, grants, narrow)
 
 
@@ -93,7 +96,9 @@ def _held_by(pool: Pool, value: Value, g: int, own: Sequence[Literals]) -> Adden
     formula, starts, groups = pool.formula, pool.starts, pool.groups
     src = pool.problem.index(value.src)
     begins, ends = _uses_by(pool, value, g)
-    depth = max(len(own) if groups.on(src, g) != FALSE else 0, _depth(pool, value, latest_span(starts, begins, ends)))
+    depth = max(
+        len(own) if groups.on(src, g) != FALSE else 0, _depth(pool, value, latest_span(starts, begins, ends))
+    )
     lanes = tuple(formula.fresh(starts.interval) for _ in range(depth))
     for mine, lane in zip(own, lanes, strict=False):
         formula.imply([groups.on(src, g), _guard(pool, src, g), mine], lane)
@@ -102,7 +107,8 @@ def _held_by(pool: Pool, value: Value, g: int, own: Sequence[Literals]) -> Adden
 
 
 def _own_ends(pool: Pool, value: Value) -> list[Event]:
-    """When the producing group may drop the value: after its own uses, and not before it has passed to another group."""
+    """When the producing group may drop the value: after its own uses, and not before it has passed to
+    another group."""
     src, period = pool.problem.index(value.src), pool.starts.interval
     users = [(use, pool.problem.index(use.op)) for use in value.uses]
     here = [Event(op, use.distance * period + use.hold, (pool.groups.same(src, op),)) for use, op in users]
@@ -118,8 +124,14 @@ def _uses_by(pool: Pool, value: Value, g: int) -> tuple[list[Event], list[Event]
         for use in value.uses
         for op in [pool.problem.index(use.op)]
     ]
-    begins = [Event(op, use.distance * period, when) for use, op, when in users if pool.groups.same(src, op) != TRUE]
-    ends = [Event(op, use.distance * period + use.hold, when) for use, op, when in users if pool.groups.same(src, op) != TRUE]
+    begins = [
+        Event(op, use.distance * period, when) for use, op, when in users if pool.groups.same(src, op) != TRUE
+    ]
+    ends = [
+        Event(op, use.distance * period + use.hold, when)
+        for use, op, when in users
+        if pool.groups.same(src, op) != TRUE
+    ]
     return begins, ends
 
 

@@ -1,8 +1,9 @@
 """Start times in order encoding, and the operations' windows.
 
-Gives `Starts`: s(v) as the literals "v starts at t or later", for t in v's window. Rules PINNED and the length bound live here. All
-rules but PINNED are invariant under shifting every start, so without pins the operation with the longest reservation is put at residue
-0, and the iteration lies in [first, first + in_flight * I) with `first` below I.
+Gives `Starts`: s(v) as the literals "v starts at t or later", for t in v's window. Rules PINNED and the
+length bound live here. All rules but PINNED are invariant under shifting every start, so without pins the
+operation with the longest reservation is put at residue 0, and the iteration lies in [first, first +
+in_flight * I) with `first` below I.
 """
 
 from dataclasses import dataclass
@@ -49,7 +50,10 @@ class Starts:
 
     def read(self, truth: NDArray[np.bool_]) -> list[Time]:
         """The start times of an assignment; `truth[x]` is the value of variable x."""
-        return [window.low + int(truth[line[1:-1]].sum()) for window, line in zip(self.windows, self.lines, strict=True)]
+        return [
+            window.low + int(truth[line[1:-1]].sum())
+            for window, line in zip(self.windows, self.lines, strict=True)
+        ]
 
 
 def state(formula: Formula, problem: Problem, interval: Time, in_flight: int) -> Starts | None:
@@ -64,7 +68,8 @@ def state(formula: Formula, problem: Problem, interval: Time, in_flight: int) ->
 
 
 def within(formula: Formula, problem: Problem, interval: Time, end: Time, slack: Time = 0) -> Starts | None:
-    """Start times from 0 on, everything over at end + slack; None where the windows alone leave an operation no start."""
+    """Start times from 0 on, everything over at end + slack; None where the windows alone leave an operation
+    no start."""
     windows = _windows(problem, interval, end + slack)
     if windows is None or any(window.high - window.low < slack for window in windows):
         return None
@@ -103,7 +108,10 @@ def _windows(problem: Problem, interval: Time, end: Time) -> tuple[Window, ...] 
     for op, start in problem.starts:
         at = problem.index(op)
         low[at], high[at] = max(low[at], start), min(high[at], start)
-    arcs = [(problem.index(e.src), problem.index(e.dst), min(e.delay, e.crossing) - e.distance * interval) for e in problem.edges]
+    arcs = [
+        (problem.index(e.src), problem.index(e.dst), min(e.delay, e.crossing) - e.distance * interval)
+        for e in problem.edges
+    ]
     moved = True
     while moved:
         if any(a > b for a, b in zip(low, high, strict=True)):

@@ -22,7 +22,8 @@ class Timetable:
     _spans: dict[tuple[int, Time, Time], Lane] = field(default_factory=dict[tuple[int, Time, Time], Lane])
 
     def during(self, op: int, offset: Time, cycles: Time) -> Lane:
-        """A literal per residue, forced where [s + offset, s + offset + cycles), shorter than I, covers it."""
+        """A literal per residue, forced where [s + offset, s + offset + cycles), shorter than I, covers
+        it."""
         key = op, offset, cycles
         if key not in self._spans:
             self._spans[key] = self._fold(op, offset, cycles)
@@ -32,14 +33,19 @@ class Timetable:
         interval, window = self.starts.interval, self.starts.windows[op]
         covered = self.formula.fresh(interval)
         residues = np.arange(interval)
-        for period in range((window.low + offset) // interval, (window.high + offset + cycles) // interval + 1):
+        for period in range(
+            (window.low + offset) // interval, (window.high + offset + cycles) // interval + 1
+        ):
             latest = period * interval + residues - offset
-            self.formula.imply([self.starts.at_least(op, latest - cycles + 1), self.starts.at_most(op, latest)], covered)
+            self.formula.imply(
+                [self.starts.at_least(op, latest - cycles + 1), self.starts.at_most(op, latest)], covered
+            )
         return covered
 
 
 def dependences(formula: Formula, problem: Problem, starts: Starts, groups: Groups) -> None:
-    """A consumer waits for its producer, `distance` iterations back; longer where they are in different groups."""
+    """A consumer waits for its producer, `distance` iterations back; longer where they are in different
+    groups."""
     for edge in problem.edges:
         same = groups.same(problem.index(edge.src), problem.index(edge.dst))
         if edge.delay == edge.crossing:
@@ -49,7 +55,9 @@ def dependences(formula: Formula, problem: Problem, starts: Starts, groups: Grou
         _wait(formula, problem, starts, edge, edge.crossing, -same)
 
 
-def _wait(formula: Formula, problem: Problem, starts: Starts, edge: Edge, delay: Time, condition: int) -> None:
+def _wait(
+    formula: Formula, problem: Problem, starts: Starts, edge: Edge, delay: Time, condition: int
+) -> None:
     src, dst = problem.index(edge.src), problem.index(edge.dst)
     if condition != FALSE:
         times = starts.windows[src].times
@@ -68,7 +76,12 @@ def units(formula: Formula, problem: Problem, table: Timetable) -> None:
 
 def bandwidth(formula: Formula, problem: Problem, interval: Time, unit: Unit) -> None:
     """The work on an aggregate unit fits the interval."""
-    work = sum(use.amount * use.cycles for op in problem.operations for use in op.reservations if use.unit == unit.name)
+    work = sum(
+        use.amount * use.cycles
+        for op in problem.operations
+        for use in op.reservations
+        if use.unit == unit.name
+    )
     if work > unit.capacity * interval:
         formula.contradict()
 
@@ -81,5 +94,7 @@ def _occupancy(formula: Formula, problem: Problem, table: Timetable, unit: Unit)
             if use.unit == unit.name and use.amount:
                 free -= use.amount * (use.cycles // interval)
                 if use.cycles % interval:
-                    addends.append(Addend((use.amount,), (table.during(i, use.offset, use.cycles % interval),)))
+                    addends.append(
+                        Addend((use.amount,), (table.during(i, use.offset, use.cycles % interval),))
+                    )
     formula.at_most(addends, free)

@@ -1,8 +1,9 @@
 """Accumulators in registers: which operations update one tile in place.
 
-Takes a `Body` and its folding; gives chains of operations that share their registers, such as rescale -> MMA -> next
-iteration's rescale. An MMA writes its accumulator over the one it was given (wgmma has one operand for both); an elementwise
-operation on the way round can. Guarantees: no operation is in two chains, and no reader of a value comes after its update.
+Takes a `Body` and its folding; gives chains of operations that share their registers, such as rescale -> MMA
+-> next iteration's rescale. An MMA writes its accumulator over the one it was given (wgmma has one operand
+for both); an elementwise operation on the way round can. Guarantees: no operation is in two chains, and no
+reader of a value comes after its update.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Operations that update one tile in place, the first of an iteration first. `carried`: round the loop, once per iteration."""
+    """Operations that update one tile in place, the first of an iteration first. `carried`: round the loop,
+    once per iteration."""
 
     ops: tuple[Op, ...]
     links: tuple[Link, ...]
@@ -52,12 +54,17 @@ def _is_mma(op: Op) -> bool:
 
 
 def _given(body: Body, folding: Folding, op: Op) -> Iterator[Origin]:
-    """The results that `op` may write over: an MMA its accumulator, an elementwise operation an operand like its result."""
+    """The results that `op` may write over: an MMA its accumulator, an elementwise operation an operand like
+    its result."""
     if _is_mma(op):
         fresh = any(body.always_false(v) for v in body.flags(op)[:1])
         candidates: tuple[Value, ...] = () if fresh else (op.operands[2],)
     else:
-        candidates = tuple(v for v in op.operands if v.type == op.results[0].type) if folding.kinds[op.index] == "elementwise" else ()
+        candidates = (
+            tuple(v for v in op.operands if v.type == op.results[0].type)
+            if folding.kinds[op.index] == "elementwise"
+            else ()
+        )
     for value in candidates:
         yield from body.origins(value, folding.moves_nothing)
 
@@ -96,9 +103,11 @@ def _line(body: Body, folding: Folding, op: Op) -> Chain | None:
 
 
 def _readers_come_first(body: Body, folding: Folding, chain: Chain) -> bool:
-    """No value of the chain is needed once it is overwritten, as it would be by a reader that waits for the update itself."""
+    """No value of the chain is needed once it is overwritten, as it would be by a reader that waits for the
+    update itself."""
     return not any(
-        origin.op is link.src and (distance > link.distance or (distance == link.distance and reads(body, reader, link.dst)))
+        origin.op is link.src
+        and (distance > link.distance or (distance == link.distance and reads(body, reader, link.dst)))
         for link in chain.links
         for reader in body.ops
         if reader is not link.dst and not folding.moves_nothing(reader)

@@ -1,8 +1,8 @@
 """Where the values of a loop body come from.
 
-Takes a `Loop` and its `Module`; gives a `Body` that answers, for any value: which operation of the body computes it and how many
-iterations ago, what it was before the loop, who reads it. Guarantees that chains of carried values add up their distances, and
-that a value carried unchanged counts as one from outside.
+Takes a `Loop` and its `Module`; gives a `Body` that answers, for any value: which operation of the body
+computes it and how many iterations ago, what it was before the loop, who reads it. Guarantees that chains of
+carried values add up their distances, and that a value carried unchanged counts as one from outside.
 """
 
 import heapq
@@ -43,7 +43,8 @@ class Body:
         return AxisAnalysis(self.loop.function)
 
     def by_element(self, op: Op) -> bool:
-        """A pointer load of a tile, not of indices for addresses, that asynchronous copies can not execute."""
+        """A pointer load of a tile, not of indices for addresses, that asynchronous copies can not
+        execute."""
         tile = op.result.type
         if role(op) != "pointer_load" or not isinstance(tile, Tensor) or not tile.shape:
             return False
@@ -51,7 +52,8 @@ class Body:
         return not feeds_address(self._pointers, op, inside) and not copy_bytes(self._pointers, op)
 
     def trace(self, value: Value) -> tuple[Value, int]:
-        """Back through the arguments of the loop to the value computed in its body, or from outside; and how many iterations back."""
+        """Back through the arguments of the loop to the value computed in its body, or from outside; and how
+        many iterations back."""
         distance = 0
         seen = {value.id}
         while (carried := self._carried.get(value.id)) is not None:
@@ -70,7 +72,8 @@ class Body:
         return self._definers.get(value.id)
 
     def origins(self, value: Value, through: Callable[[Op], bool]) -> tuple[Origin, ...]:
-        """The results that a value depends on, seen through the operations that `through` accepts; the nearest of each."""
+        """The results that a value depends on, seen through the operations that `through` accepts; the
+        nearest of each."""
         queue: list[tuple[int, int, Value]] = [(0, value.id, value)]
         seen: set[int] = set()
         found: dict[int, Origin] = {}
@@ -136,7 +139,8 @@ class Body:
         return frozenset(v.id for op in self.loop.function.walk() for v in op.operands)
 
     def constant(self, value: Value) -> object:
-        """What a value is in every iteration but perhaps the first, where that is a constant; otherwise None."""
+        """What a value is in every iteration but perhaps the first, where that is a constant; otherwise
+        None."""
         traced, _ = self.trace(value)
         op = self.definer(traced)
         if op is None or role(op) != "constant":
@@ -154,7 +158,8 @@ class Body:
         return self.constant(value) is True and (carried is None or self.constant(carried.init) is True)
 
     def before(self, value: Value) -> Value:
-        """What a value is when the loop is entered: the initial one for an argument of the loop, otherwise itself."""
+        """What a value is when the loop is entered: the initial one for an argument of the loop, otherwise
+        itself."""
         carried = self._carried.get(value.id)
         return carried.init if carried else value
 
@@ -165,6 +170,8 @@ class Body:
 
 def _captures(op: Op) -> tuple[Value, ...]:
     blocks = [block for each in (op, *op.inner()) for region in each.regions for block in region.blocks]
-    own = {arg.id for block in blocks for arg in block.args} | {v.id for inner in op.inner() for v in inner.results}
+    own = {arg.id for block in blocks for arg in block.args} | {
+        v.id for inner in op.inner() for v in inner.results
+    }
     outer = [v for inner in op.inner() for v in inner.operands if v.id not in own]
     return tuple({v.id: v for v in (*op.operands, *outer)}.values())

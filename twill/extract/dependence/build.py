@@ -1,12 +1,13 @@
 """Loop -> dependence graph.
 
-Takes a module, one of its schedulable loops and the names of the simplifications allowed; gives the `Graph`. Data flow comes from SSA
-values, followed round the loop through its carried arguments; order in memory from `extract.memory`. Guarantees: an operation
-that cannot be scheduled is refused with its line.
+Takes a module, one of its schedulable loops and the names of the simplifications allowed; gives the `Graph`.
+Data flow comes from SSA values, followed round the loop through its carried arguments; order in memory from
+`extract.memory`. Guarantees: an operation that cannot be scheduled is refused with its line.
 
-Tokens (`!ttg.async.token`) only repeat the order of accesses to one buffer, which is derived from the accesses themselves; a token
-between operations that share no buffer gives an edge of its own. The edge that single buffering of an overwritten buffer would
-demand is left out: such a value is a new one in each iteration, bounded by the capacity of its memory.
+Tokens (`!ttg.async.token`) only repeat the order of accesses to one buffer, which is derived from the
+accesses themselves; a token between operations that share no buffer gives an edge of its own. The edge that
+single buffering of an overwritten buffer would demand is left out: such a value is a new one in each
+iteration, bounded by the capacity of its memory.
 """
 
 from collections import defaultdict
@@ -32,9 +33,12 @@ from twill.ops.table import row
 
 
 def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULES) -> Graph:
-    """The dependence graph of `loop`. Raises TwillError for a loop or an operation that cannot be scheduled."""
+    """The dependence graph of `loop`. Raises TwillError for a loop or an operation that cannot be
+    scheduled."""
     if loop.refusal:
-        raise TwillError(f"loop {loop.path} cannot be scheduled: {loop.refusal.reason}", loop.refusal.location)
+        raise TwillError(
+            f"loop {loop.path} cannot be scheduled: {loop.refusal.reason}", loop.refusal.location
+        )
     for op in loop.ops:
         check(op)
     body = Body(module, loop)
@@ -56,7 +60,10 @@ class Builder:
         edges = self._edges()
         return Graph(
             name=loop.path,
-            nodes=tuple(replace(node, streaming=self._streams(op, edges)) for node, op in zip(nodes, self.nodes, strict=True)),
+            nodes=tuple(
+                replace(node, streaming=self._streams(op, edges))
+                for node, op in zip(nodes, self.nodes, strict=True)
+            ),
             edges=edges,
             values=tuple(sorted(self._values(), key=lambda v: self.order[v.node])),
             invariants=tuple(self._invariants()),
@@ -66,7 +73,7 @@ class Builder:
             source=Source(source.file, loop.function.name, source.line, loop.path),
         )
 
-    # --- nodes --------------------------------------------------------------------------------------------------------
+    # --- nodes ---------------------------------------------------------------------------------------------
 
     @cached_property
     def nodes(self) -> tuple[Op, ...]:
@@ -84,19 +91,34 @@ class Builder:
 
     def _node(self, op: Op) -> Node:
         then, otherwise = works(self.body, self.folding, op, self.tile_of)
-        members = tuple(sorted([op.index, *(index for index, user in self._users.items() if user == op.index)]))
-        return Node(self.ids[op.index], self.folding.kinds[op.index], op.name, then, otherwise, members, location=op.location)
+        members = tuple(
+            sorted([op.index, *(index for index, user in self._users.items() if user == op.index)])
+        )
+        return Node(
+            self.ids[op.index],
+            self.folding.kinds[op.index],
+            op.name,
+            then,
+            otherwise,
+            members,
+            location=op.location,
+        )
 
     @cached_property
     def _users(self) -> Mapping[int, int]:
-        """The node's operation that each folded one belongs to: its first user, or where it has none, what it is made from."""
+        """The node's operation that each folded one belongs to: its first user, or where it has none, what it
+        is made from."""
         users: dict[int, int] = {}
         for op in reversed(self.body.ops):
             if not self.folding.away(op):
                 continue
             readers = [reader for value in op.results for reader in self.body.readers(value)]
             homes = [users.get(r.index, None if self.folding.away(r) else r.index) for r in readers]
-            makers = (o.op.index for value in self.body.reads(op) for o in self.body.origins(value, self.folding.away))
+            makers = (
+                o.op.index
+                for value in self.body.reads(op)
+                for o in self.body.origins(value, self.folding.away)
+            )
             home = next((home for home in homes if home is not None), None) or next(makers, None)
             if home is not None:
                 users[op.index] = home
@@ -109,14 +131,17 @@ class Builder:
         written = any(e.dst == self.ids[op.index] and e.kind in ("raw", "token") for e in edges)
         return not written and not any(self.body.origins(v, self.folding.index_code) for v in op.operands)
 
-    # --- tiles --------------------------------------------------------------------------------------------------------
+    # --- tiles ---------------------------------------------------------------------------------------------
 
     def _storage_origin(self, value: Value) -> tuple[Origin, ...]:
         """Where the tile lies that a value is or views."""
-        return tuple(o for o in self.body.origins(value, self.folding.moves_nothing) if not self.folding.away(o.op))
+        return tuple(
+            o for o in self.body.origins(value, self.folding.moves_nothing) if not self.folding.away(o.op)
+        )
 
     def tile_of(self, value: Value) -> Tile | None:
-        """The tile an operand is: loaded tiles and re-arranged matrix operands are read from shared memory, before any broadcast."""
+        """The tile an operand is: loaded tiles and re-arranged matrix operands are read from shared memory,
+        before any broadcast."""
         own = tile(value.type, self.body.threads)
         if own is None or not isinstance(value.type, Tensor):
             return own
@@ -126,7 +151,7 @@ class Builder:
         stored = tile(origins[0].value.type, self.body.threads)
         return in_shared(own if stored is None or stored.elements == own.elements else stored)
 
-    # --- edges --------------------------------------------------------------------------------------------------------
+    # --- edges ---------------------------------------------------------------------------------------------
 
     def _edges(self) -> tuple[Edge, ...]:
         """All edges, one per pair, kind and distance, in the order of their ends."""
@@ -134,11 +159,18 @@ class Builder:
         for edge in (*self._data(), *self._memory(), *self._in_place(), *self._tokens()):
             key = edge.src, edge.dst, edge.kind, edge.distance
             merged.setdefault(key, edge)
-        return tuple(sorted(merged.values(), key=lambda e: (self.order[e.src], self.order[e.dst], e.distance, e.kind)))
+        return tuple(
+            sorted(merged.values(), key=lambda e: (self.order[e.src], self.order[e.dst], e.distance, e.kind))
+        )
 
     def _data(self) -> Iterator[Edge]:
         """Values handed on in registers, or through views that are nodes themselves."""
-        links = {(link.src.index, link.dst.index) for chain in self.chains for link in chain.links if row(link.src).access == "mma"}
+        links = {
+            (link.src.index, link.dst.index)
+            for chain in self.chains
+            for link in chain.links
+            if row(link.src).access == "mma"
+        }
         for op in self.nodes:
             for value in self.body.reads(op):
                 if isinstance(value.type, Token):
@@ -153,19 +185,29 @@ class Builder:
         stored = next(iter(self._storage_origin(origin.value)), origin)
         kind = "carried" if origin.distance else "data"
         value = self.value_ids.get(stored.value.id)
-        return Edge(self.ids[origin.op.index], self.ids[op.index], kind, origin.distance, value, accumulates=accumulates)
+        return Edge(
+            self.ids[origin.op.index],
+            self.ids[op.index],
+            kind,
+            origin.distance,
+            value,
+            accumulates=accumulates,
+        )
 
     @cached_property
     def _walk(self) -> tuple[tuple[MemoryEdge, ...], tuple[Storage, ...]]:
         return Memory(self.body, self.folding).walk()
 
     def _memory(self) -> Iterator[Edge]:
-        """Order in shared, tensor and global memory. A buffer allocated in the loop is an SSA value: its edges are data."""
+        """Order in shared, tensor and global memory. A buffer allocated in the loop is an SSA value: its
+        edges are data."""
         for edge in self._walk[0]:
             fresh = edge.kind == "raw" and self.body.owner(edge.root) is not None and not edge.accumulates
             kind = ("carried" if edge.distance else "data") if fresh else edge.kind
             src, dst = self.ids[edge.src.index], self.ids[edge.dst.index]
-            yield Edge(src, dst, kind, edge.distance, self.value_ids.get(edge.root.id), accumulates=edge.accumulates)
+            yield Edge(
+                src, dst, kind, edge.distance, self.value_ids.get(edge.root.id), accumulates=edge.accumulates
+            )
 
     def _in_place(self) -> Iterator[Edge]:
         """Every reader of an accumulator in registers comes before the operation that updates it."""
@@ -174,7 +216,9 @@ class Builder:
                 for reader, distance in self._readers(link.src.results[0]):
                     if reader is not link.dst:
                         src, dst = self.ids[reader.index], self.ids[link.dst.index]
-                        yield Edge(src, dst, "war", link.distance - distance, self.value_ids[link.src.results[0].id])
+                        yield Edge(
+                            src, dst, "war", link.distance - distance, self.value_ids[link.src.results[0].id]
+                        )
 
     def _tokens(self) -> Iterator[Edge]:
         """Tokens between operations that touch no common buffer."""
@@ -186,7 +230,7 @@ class Builder:
                         if not touched[o.op.index] & touched[op.index]:
                             yield Edge(self.ids[o.op.index], self.ids[op.index], "token", o.distance)
 
-    # --- values -------------------------------------------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------------------------
 
     @cached_property
     def chains(self) -> tuple[Chain, ...]:
@@ -195,7 +239,12 @@ class Builder:
     @cached_property
     def value_ids(self) -> Mapping[int, str]:
         """Names of values by the SSA value, or root of a buffer, that stands for them."""
-        ids = {v.id: self._value_id(op, k) for op in self.nodes for k, v in enumerate(op.results) if not isinstance(v.type, Token)}
+        ids = {
+            v.id: self._value_id(op, k)
+            for op in self.nodes
+            for k, v in enumerate(op.results)
+            if not isinstance(v.type, Token)
+        }
         ids |= {s.root.id: self.ids[s.writers[-1].index] for s in self._walk[1]}
         for chain in self.chains:
             ids |= {op.results[0].id: self.ids[chain.ops[-1].index] for op in chain.ops}
@@ -218,7 +267,9 @@ class Builder:
             if isinstance(result.type, Tensor):
                 made = self._result_tile(op, result)
                 node = self.ids[op.index]
-                yield ir.Value(self.value_ids[result.id], node, made, tuple(self._uses(result, made)), writers=(node,))
+                yield ir.Value(
+                    self.value_ids[result.id], node, made, tuple(self._uses(result, made)), writers=(node,)
+                )
 
     def _result_tile(self, op: Op, result: Value) -> Tile:
         made = tile(result.type, self.body.threads)
@@ -232,9 +283,18 @@ class Builder:
         members = tuple(self.ids[op.index] for op in chain.ops)
         updates = [Use(node, updates=True) for node in (members if chain.carried else members[1:])]
         inner = {(link.src.index, link.dst.index) for link in chain.links}
-        readers = [(op, r, d) for op in chain.ops for r, d in self._readers(op.results[0]) if (op.index, r.index) not in inner]
-        reads = [Use(self.ids[reader.index], 0 if chain.carried else distance) for _, reader, distance in readers]
-        return ir.Value(self.ids[last.index], members[0], made, _merged([*updates, *reads]), chain.carried, members)
+        readers = [
+            (op, r, d)
+            for op in chain.ops
+            for r, d in self._readers(op.results[0])
+            if (op.index, r.index) not in inner
+        ]
+        reads = [
+            Use(self.ids[reader.index], 0 if chain.carried else distance) for _, reader, distance in readers
+        ]
+        return ir.Value(
+            self.ids[last.index], members[0], made, _merged([*updates, *reads]), chain.carried, members
+        )
 
     def _stored_value(self, storage: Storage) -> ir.Value:
         first = storage.writers[0]
@@ -245,10 +305,18 @@ class Builder:
         if isinstance(storage.root.type, Tensor):
             uses += self._uses(storage.root, made)
         writers = tuple(self.ids[op.index] for op in storage.writers)
-        return ir.Value(self.value_ids[storage.root.id], self.ids[first.index], made, _merged(uses), storage.resident, writers)
+        return ir.Value(
+            self.value_ids[storage.root.id],
+            self.ids[first.index],
+            made,
+            _merged(uses),
+            storage.resident,
+            writers,
+        )
 
     def _landed(self, loaded: Value, own: Tile) -> Tile:
-        """A loaded tile: in shared memory, and in the registers of those that compute with it while they do."""
+        """A loaded tile: in shared memory, and in the registers of those that compute with it while they
+        do."""
         computed = any(self.folding.kinds[reader.index] != "mma" for reader, _ in self._readers(loaded))
         wide = any(padded(result.type) for reader in self.body.readers(loaded) for result in reader.results)
         return replace(in_shared(own), registers=own.registers if computed else 0, bits=own.bits * (1 + wide))
@@ -276,10 +344,11 @@ class Builder:
                     table[origin.value.id].append((op, origin.distance))
         return table
 
-    # --- from outside the loop ----------------------------------------------------------------------------------------
+    # --- from outside the loop -----------------------------------------------------------------------------
 
     def _invariants(self) -> Iterator[Invariant]:
-        """Tiles from outside that the loop reads: buffers it does not write, and register tiles that are not cheap to make again."""
+        """Tiles from outside that the loop reads: buffers it does not write, and register tiles that are not
+        cheap to make again."""
         written = {storage.root.id for storage in self._walk[1]}
         found: dict[int, tuple[Value, list[str]]] = {}
         for op in self.nodes:
@@ -314,10 +383,15 @@ class Builder:
 
 
 def _merged(uses: list[Use]) -> tuple[Use, ...]:
-    """One use per node and distance: it updates if any does, and needs the value while it runs if any does."""
+    """One use per node and distance: it updates if any does, and needs the value while it runs if any
+    does."""
     merged: dict[tuple[str, int], Use] = {}
     for use in uses:
         seen = merged.get((use.node, use.distance))
-        both = use if seen is None else Use(use.node, use.distance, use.updates or seen.updates, use.keeps or seen.keeps)
+        both = (
+            use
+            if seen is None
+            else Use(use.node, use.distance, use.updates or seen.updates, use.keeps or seen.keeps)
+        )
         merged[use.node, use.distance] = both
     return tuple(merged.values())

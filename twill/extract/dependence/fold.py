@@ -1,7 +1,8 @@
 """Operations that are no work of their own: the rules that fold them into those that use them.
 
-Takes a `Body` and the names of the rules allowed; gives for every operation its kind, and which operations are folded away by which
-rule. Guarantees that only operations that move and compute nothing, or whose work the user does anyway, are ever folded.
+Takes a `Body` and the names of the rules allowed; gives for every operation its kind, and which operations
+are folded away by which rule. Guarantees that only operations that move and compute nothing, or whose work
+the user does anyway, are ever folded.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,18 @@ from twill.ops.table import role, row
 FOLDS: Mapping[str, str] = {
     "constant": "constants are part of the instruction that uses them",
     "scalar": "scalar code (counters, coordinates, flags) runs in parallel with the tiles",
-    "address": "index and pointer arithmetic that only addresses memory, or is the same row of numbers for every thread",
+    "address": (
+        "index and pointer arithmetic that only addresses memory, or is the same row of numbers for every"
+        " thread"
+    ),
     "view": "views, broadcasts and reshapes move nothing",
     "layout": "a convert_layout after which every thread holds what it held",
     "load": "a local_alloc of a loaded tile: the load puts it in shared memory at once",
     "staging": "a convert_layout before a TMA store: the store passes through shared memory anyway",
-    "operand": "an MMA operand whose elements change threads is written to shared memory and read there by the tensor core",
+    "operand": (
+        "an MMA operand whose elements change threads is written to shared memory and read there by the"
+        " tensor core"
+    ),
 }
 """The folding rules by name, and why each is right."""
 
@@ -92,7 +99,11 @@ class _Classifier:
         readers = self.body.readers(target)
         if readers and all(role(reader) in ("tma_store", "tma_reduce") for reader in readers):
             return ("view" if "staging" in self.rules else "convert"), "staging"
-        if isinstance(target.type, Tensor) and isinstance(target.type.encoding, DotOperand) and "operand" in self.rules:
+        if (
+            isinstance(target.type, Tensor)
+            and isinstance(target.type.encoding, DotOperand)
+            and "operand" in self.rules
+        ):
             return "shared_store", None
         return "convert", None
 
@@ -111,8 +122,11 @@ class _Classifier:
         return _index_code(op) and (self._row_of_numbers(op) or self._only_addresses(op))
 
     def _row_of_numbers(self, op: Op) -> bool:
-        """At most one dimension, and known from the loop counter alone, not from what the loop computes or keeps."""
-        extents = [size for v in op.results if isinstance(v.type, Tensor) for size in v.type.shape if size > 1]
+        """At most one dimension, and known from the loop counter alone, not from what the loop computes or
+        keeps."""
+        extents = [
+            size for v in op.results if isinstance(v.type, Tensor) for size in v.type.shape if size > 1
+        ]
         return len(extents) <= 1 and not any(self.body.origins(v, _index_code) for v in op.operands)
 
     def _only_addresses(self, op: Op) -> bool:
@@ -122,7 +136,9 @@ class _Classifier:
             results = waiting.pop().results
             if any(self.body.outlives(value) for value in results):
                 return False
-            for reader in (r for value in results for r in self.body.readers(value) if not _address_operand(r, value)):
+            for reader in (
+                r for value in results for r in self.body.readers(value) if not _address_operand(r, value)
+            ):
                 if not _index_code(reader):
                     return False
                 if reader.index not in seen and reader.index not in self.addresses:

@@ -1,7 +1,8 @@
 """The loops of a module: their names, and whether they can be scheduled.
 
-Takes a `Module`; gives every `scf.for` and `scf.while` of every function in the order of the text. A loop that is not
-scheduled says why, with the line of the reason. Raises TwillError where a loop carries values without yielding them.
+Takes a `Module`; gives every `scf.for` and `scf.while` of every function in the order of the text. A loop
+that is not scheduled says why, with the line of the reason. Raises TwillError where a loop carries values
+without yielding them.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ LOOPS = ("for", "while")
 
 STAGES = ("loop.stage", "loop.cluster")
 BEFORE = (
-    "give what Triton has before it schedules: the .ttir of the same kernel (in Triton's cache), FILE.py:FUNCTION, "
-    "or what MLIR_ENABLE_DUMP=1 prints"
+    "give what Triton has before it schedules: the .ttir of the same kernel (in Triton's cache),"
+    " FILE.py:FUNCTION, or what MLIR_ENABLE_DUMP=1 prints"
 )
 """How to get a loop that has not been scheduled."""
 PARTITIONS = ("ttg.partition", "async_task_id")
@@ -84,9 +85,14 @@ class Finder:
         last = body.ops[-1] if body.ops and role(body.ops[-1]) == "yield" else None
         yielded = last.operands if last else ()
         if not len(inits) == len(args) == len(yielded) == len(op.results):
-            raise self.error(last or op, f"the loop carries {len(inits)} values, yields {len(yielded)} and gives {len(op.results)}")
+            raise self.error(
+                last or op,
+                f"the loop carries {len(inits)} values, yields {len(yielded)} and gives {len(op.results)}",
+            )
         tied = tuple(map(Carried, args, inits, yielded, op.results))
-        odd = next((c for c in tied if not c.arg.type == c.init.type == c.yielded.type == c.result.type), None)
+        odd = next(
+            (c for c in tied if not c.arg.type == c.init.type == c.yielded.type == c.result.type), None
+        )
         if odd:
             raise self.error(last or op, f"`{odd.arg.name}` is carried with different types")
         return tied
@@ -97,7 +103,8 @@ class Finder:
 
 
 def nearest(block: Block, specialized: bool) -> Iterator[tuple[Op, bool]]:
-    """Loops of `block` that are inside no other loop of it, and whether warps have been specialized around them."""
+    """Loops of `block` that are inside no other loop of it, and whether warps have been specialized around
+    them."""
     for op in block.ops:
         if role(op) in LOOPS:
             yield op, specialized
@@ -106,7 +113,7 @@ def nearest(block: Block, specialized: bool) -> Iterator[tuple[Op, bool]]:
                 yield from nearest(inner, specialized or role(op) == "specialize")
 
 
-# --- what cannot be scheduled -----------------------------------------------------------------------------------------
+# --- what cannot be scheduled -----------------------------------------------------------------------------
 
 
 def refusal(op: Op, body: Block, specialized: bool) -> Refusal | None:
@@ -128,7 +135,10 @@ def clustered(module: Module, function: Function, op: Op) -> Refusal | None:
     """Thread blocks that share tiles: the module says how many, or the function does."""
     own = function.attributes.get("ttg.num-ctas", 1)
     blocks = max(module.num_ctas, int(own) if isinstance(own, int) else 1)
-    reason = f"its kernel runs on clusters of {blocks} thread blocks (ttg.num-ctas); loops of single thread blocks are scheduled"
+    reason = (
+        f"its kernel runs on clusters of {blocks} thread blocks (ttg.num-ctas); loops of single thread blocks"
+        " are scheduled"
+    )
     return Refusal(reason, op.location) if blocks > 1 else None
 
 
@@ -140,7 +150,10 @@ def not_counted(op: Op) -> Refusal | None:
 
 def outer(inner: tuple[Op, ...]) -> Refusal | None:
     loop = next((op for op in inner if role(op) in LOOPS), None)
-    return loop and Refusal(f"it contains the loop on line {loop.location.line}; only innermost loops are scheduled", loop.location)
+    return loop and Refusal(
+        f"it contains the loop on line {loop.location.line}; only innermost loops are scheduled",
+        loop.location,
+    )
 
 
 def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
@@ -152,14 +165,24 @@ def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
 def specialization(op: Op, inner: tuple[Op, ...], specialized: bool) -> Refusal | None:
     """Warps that are already specialized: around the loop, or by attributes on its operations."""
     if specialized:
-        return Refusal("it is already warp-specialized: it stands in a partition of ttg.warp_specialize", op.location, BEFORE)
-    marked = next(((inner, name) for inner in (op, *inner) for name in PARTITIONS if name in inner.attributes), None)
-    return marked and Refusal(f"it is already warp-specialized: {marked[0].name} carries {marked[1]}", marked[0].location, BEFORE)
+        return Refusal(
+            "it is already warp-specialized: it stands in a partition of ttg.warp_specialize",
+            op.location,
+            BEFORE,
+        )
+    marked = next(
+        ((inner, name) for inner in (op, *inner) for name in PARTITIONS if name in inner.attributes), None
+    )
+    return marked and Refusal(
+        f"it is already warp-specialized: {marked[0].name} carries {marked[1]}", marked[0].location, BEFORE
+    )
 
 
 def scheduled(inner: tuple[Op, ...]) -> Refusal | None:
     marked = next(((op, name) for op in inner for name in STAGES if name in op.attributes), None)
-    return marked and Refusal(f"it already has a schedule: {marked[0].name} carries {marked[1]}", marked[0].location, BEFORE)
+    return marked and Refusal(
+        f"it already has a schedule: {marked[0].name} carries {marked[1]}", marked[0].location, BEFORE
+    )
 
 
 def asynchronous(inner: tuple[Op, ...]) -> Refusal | None:
@@ -171,7 +194,9 @@ def rotating(inner: tuple[Op, ...]) -> Refusal | None:
     """A slot, chosen in each iteration, of a buffer that outlives the iterations."""
     made = {value for op in inner for value in op.results}
     op = next((op for op in inner if role(op) == "buffer_index" and rotates(op, made)), None)
-    return op and Refusal("it is already pipelined: it walks through the slots of a buffer", op.location, BEFORE)
+    return op and Refusal(
+        "it is already pipelined: it walks through the slots of a buffer", op.location, BEFORE
+    )
 
 
 def rotates(op: Op, made: set[Value]) -> bool:

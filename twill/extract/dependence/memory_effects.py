@@ -1,9 +1,10 @@
 """What operations do to buffers, and the dependences that follow.
 
-Takes the body of a loop with its folding; gives the edges and the locations in memory of one steady-state iteration. It walks the body
-a few times over and keeps, for every buffer, which operation wrote it last and which read it since. Guarantees: a buffer that is
-overwritten whole starts a fresh location (renaming, no edge), one that is accumulated into or written in part stays where it is, is
-ordered after every earlier reader (war) and after the earlier writer (raw, or waw where it does not read).
+Takes the body of a loop with its folding; gives the edges and the locations in memory of one steady-state
+iteration. It walks the body a few times over and keeps, for every buffer, which operation wrote it last and
+which read it since. Guarantees: a buffer that is overwritten whole starts a fresh location (renaming, no
+edge), one that is accumulated into or written in part stays where it is, is ordered after every earlier
+reader (war) and after the earlier writer (raw, or waw where it does not read).
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ POINTERS: frozenset[Role] = frozenset({"address", "splat", "broadcast", "expand"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One operation touches one buffer: the one of its own iteration, or of `distance` iterations ago (allocated in the loop)."""
+    """One operation touches one buffer: the one of its own iteration, or of `distance` iterations ago
+    (allocated in the loop)."""
 
     root: Value
     mode: Mode
@@ -82,15 +84,17 @@ class _State:
 
 @dataclass(slots=True)
 class Memory:
-    """The walk. `observed` is the iteration whose edges and locations are kept; those before and after show what reaches it and what it
-    reaches. Buffers allocated in the loop are new ones in every iteration."""
+    """The walk. `observed` is the iteration whose edges and locations are kept; those before and after show
+    what reaches it and what it reaches. Buffers allocated in the loop are new ones in every iteration."""
 
     body: Body
     folding: Folding
     observed: int = 3
     edges: list[MemoryEdge] = field(default_factory=list[MemoryEdge])
     states: dict[tuple[int, int | None], _State] = field(default_factory=dict[tuple[int, int | None], _State])
-    locations: list[tuple[Value, _MemoryLocation]] = field(default_factory=list[tuple[Value, _MemoryLocation]])
+    locations: list[tuple[Value, _MemoryLocation]] = field(
+        default_factory=list[tuple[Value, _MemoryLocation]]
+    )
 
     def walk(self) -> tuple[tuple[MemoryEdge, ...], tuple[Storage, ...]]:
         """Every edge into the observed iteration and every location that is written in the loop."""
@@ -124,7 +128,9 @@ class Memory:
     def _write(self, op: Op, mode: Mode, state: _State, iteration: int, root: Value) -> None:
         if state.writer and not (mode == "reduce" and state.writer[2] == "reduce"):
             mmas = mode == "accumulate" and row(op).access == "mma" and row(state.writer[0]).access == "mma"
-            self._edge(state.writer[:2], (op, iteration), "raw" if mode == "accumulate" else "waw", root, mmas)
+            self._edge(
+                state.writer[:2], (op, iteration), "raw" if mode == "accumulate" else "waw", root, mmas
+            )
         for reader in state.readers:
             if reader[0] is not op:
                 self._edge(reader, (op, iteration), "war", root)
@@ -133,7 +139,9 @@ class Memory:
         state.location.writers.append((op, iteration))
         state.writer, state.readers = (op, iteration, mode), []
 
-    def _edge(self, src: tuple[Op, int], dst: tuple[Op, int], kind: EdgeKind, root: Value, accumulates: bool = False) -> None:
+    def _edge(
+        self, src: tuple[Op, int], dst: tuple[Op, int], kind: EdgeKind, root: Value, accumulates: bool = False
+    ) -> None:
         distance = dst[1] - src[1]
         if dst[1] == self.observed and (src[0] is not dst[0] or (distance and not _global(root))):
             self.edges.append(MemoryEdge(src[0], dst[0], kind, distance, root, accumulates))
@@ -145,7 +153,9 @@ class Memory:
             if _global(root) or not location.writers or not (resident or location.born == self.observed):
                 continue
             uses = {
-                (op.index, 0 if resident else when - self.observed): MemoryUse(op, 0 if resident else when - self.observed, updates)
+                (op.index, 0 if resident else when - self.observed): MemoryUse(
+                    op, 0 if resident else when - self.observed, updates
+                )
                 for op, when, updates in location.uses
                 if not resident or when == self.observed
             }
@@ -154,7 +164,8 @@ class Memory:
 
 
 def accesses(body: Body, folding: Folding, op: Op) -> tuple[Access, ...]:
-    """What an operation reads and writes, reads first. Raises TwillError for memory effects inside an `scf.if`."""
+    """What an operation reads and writes, reads first. Raises TwillError for memory effects inside an
+    `scf.if`."""
     if op.regions:
         refuse_effects(op)
     if folding.kinds[op.index] == "view" and row(op).access != "load":
@@ -178,15 +189,21 @@ def accesses(body: Body, folding: Folding, op: Op) -> tuple[Access, ...]:
 
 
 def refuse_effects(op: Op) -> None:
-    """An operation with regions stands for one computation: nothing in it may touch memory or the tensor core."""
+    """An operation with regions stands for one computation: nothing in it may touch memory or the tensor
+    core."""
     for inner in op.inner():
-        effect = role(inner) not in ("yield", "combine") and (role(inner) in ("for", "while") or row(inner).access != "none")
+        effect = role(inner) not in ("yield", "combine") and (
+            role(inner) in ("for", "while") or row(inner).access != "none"
+        )
         if effect:
             raise TwillError(
                 f"{inner.name} inside {op.name} in the loop body cannot be scheduled",
                 inner.location,
                 span=len(inner.name),
-                help="a branch in a scheduled loop may compute values but not touch memory; peel it off the loop or predicate it",
+                help=(
+                    "a branch in a scheduled loop may compute values but not touch memory; peel it off the"
+                    " loop or predicate it"
+                ),
             )
 
 
@@ -210,7 +227,8 @@ def _mma(body: Body, folding: Folding, op: Op) -> Iterator[Access]:
 
 
 def _stored(body: Body, folding: Folding, op: Op, target: Value) -> Access:
-    """A whole tile written is a fresh value, unless it was computed from what the buffer held: then it is an update in location."""
+    """A whole tile written is a fresh value, unless it was computed from what the buffer held: then it is an
+    update in location."""
     location, distance = root(body, folding, target)
     contents = [v for v in op.operands if isinstance(v.type, Tensor) and v.type.dtype != Scalar("i1")]
     if any(_rescales(body, folding, v, location) for v in contents):
@@ -234,13 +252,18 @@ def _reads(body: Body, folding: Folding, values: tuple[Value, ...] | list[Value]
 
 
 def root(body: Body, folding: Folding, value: Value) -> tuple[Value, int]:
-    """The allocation behind a view of memory, or the loaded tile where a load fills it; and how many iterations ago it was made."""
+    """The allocation behind a view of memory, or the loaded tile where a load fills it; and how many
+    iterations ago it was made."""
     distance = 0
     while True:
         value, back = body.trace(value)
         distance += back
         op = body.definer(value)
-        if op is None or row(op).access == "load" or not (op.operands and isinstance(op.operands[0].type, MemDesc | Tensor)):
+        if (
+            op is None
+            or row(op).access == "load"
+            or not (op.operands and isinstance(op.operands[0].type, MemDesc | Tensor))
+        ):
             return value, distance
         through = row(op).kind == "view" or (body.owner(value) is not None and folding.moves_nothing(op))
         if not through:
@@ -250,9 +273,17 @@ def root(body: Body, folding: Folding, value: Value) -> tuple[Value, int]:
 
 def _partial(body: Body, value: Value) -> bool:
     """A view of a part of its allocation."""
-    while (op := body.definer(body.trace(value)[0])) is not None and row(op).kind == "view" and buffer(op.operands[0]):
+    while (
+        (op := body.definer(body.trace(value)[0])) is not None
+        and row(op).kind == "view"
+        and buffer(op.operands[0])
+    ):
         inner = op.operands[0].type
-        if role(op) in PARTIAL and isinstance(inner, MemDesc) and not (role(op) == "buffer_index" and inner.shape[0] == 1):
+        if (
+            role(op) in PARTIAL
+            and isinstance(inner, MemDesc)
+            and not (role(op) == "buffer_index" and inner.shape[0] == 1)
+        ):
             return True
         value = op.operands[0]
     return False

@@ -5,11 +5,19 @@ from collections.abc import Mapping
 from twill.ir.loop import Op
 from twill.ops.table import row
 
-REDUCTIONS = {"maxnumf": "max", "maximumf": "max", "minnumf": "min", "minimumf": "min", "addf": "sum", "addi": "sum"}
+REDUCTIONS = {
+    "maxnumf": "max",
+    "maximumf": "max",
+    "minnumf": "min",
+    "minimumf": "min",
+    "addf": "sum",
+    "addi": "sum",
+}
 
 
 def names(ops: tuple[Op, ...]) -> Mapping[int, str]:
-    """A unique name for each operation, by `Op.index`: `exp2.p_17`, `reduce_max.m_ij_10`, `reduce.dq_desc`."""
+    """A unique name for each operation, by `Op.index`: `exp2.p_17`, `reduce_max.m_ij_10`,
+    `reduce.dq_desc`."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for op in ops:
@@ -27,7 +35,9 @@ def word(op: Op) -> str:
     """The short word for an operation; a reduction says what it reduces by."""
     if row(op).kind in ("reduce", "scan"):
         combine = [inner.name.partition(".")[2] for inner in op.inner() if not inner.name.endswith(".return")]
-        return f"{row(op).word}_{REDUCTIONS.get(combine[0], combine[0])}" if len(combine) == 1 else row(op).word
+        return (
+            f"{row(op).word}_{REDUCTIONS.get(combine[0], combine[0])}" if len(combine) == 1 else row(op).word
+        )
     return row(op).word
 
 

@@ -1,8 +1,8 @@
 """Simplifications of a dependence graph, each a named rule that can be switched off.
 
-Takes a graph and the names of the rules allowed; gives a graph with fewer nodes or finer edges. Guarantees that merging nodes closes
-no circuit that was not there: a path that leaves the merged nodes and comes back, in this or a later iteration, must leave
-behind the place where it comes back.
+Takes a graph and the names of the rules allowed; gives a graph with fewer nodes or finer edges. Guarantees
+that merging nodes closes no circuit that was not there: a path that leaves the merged nodes and comes back,
+in this or a later iteration, must leave behind the place where it comes back.
 """
 
 from collections import defaultdict
@@ -14,10 +14,21 @@ from twill.ir.graph import Edge, Graph, Node, Use, Value
 
 REWRITES: Mapping[str, str] = {
     "ffma": "a multiply by a loop invariant followed by one add or subtract is one fused multiply-add",
-    "stream_rmw": "an accumulator in tensor memory is loaded, scaled and stored back in chunks, never whole in registers",
-    "stream_store": "a conversion read only by a store into shared or tensor memory goes there in chunks, never whole in registers",
-    "partial": "a row sum that is only scaled and added to a carried value stays in each thread; lanes are reduced after the loop",
-    "chain": "elementwise tile operations of one group run a chunk behind each other, not after the whole tile",
+    "stream_rmw": (
+        "an accumulator in tensor memory is loaded, scaled and stored back in chunks, never whole in"
+        " registers"
+    ),
+    "stream_store": (
+        "a conversion read only by a store into shared or tensor memory goes there in chunks, never whole in"
+        " registers"
+    ),
+    "partial": (
+        "a row sum that is only scaled and added to a carried value stays in each thread; lanes are reduced"
+        " after the loop"
+    ),
+    "chain": (
+        "elementwise tile operations of one group run a chunk behind each other, not after the whole tile"
+    ),
 }
 """The graph rules by name, and what each says."""
 
@@ -32,14 +43,20 @@ STREAMED_INTO = frozenset({"elementwise", "reduce", "tensor_store", "shared_stor
 
 def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
     """Apply the graph rules among `rules`."""
-    rewrites = {"ffma": contract, "stream_rmw": stream_updates, "stream_store": stream_stores, "partial": spread_sums, "chain": chain}
+    rewrites = {
+        "ffma": contract,
+        "stream_rmw": stream_updates,
+        "stream_store": stream_stores,
+        "partial": spread_sums,
+        "chain": chain,
+    }
     for name, rewrite in rewrites.items():
         if name in rules:
             graph = rewrite(graph)
     return graph
 
 
-# --- the rules --------------------------------------------------------------------------------------------------------
+# --- the rules --------------------------------------------------------------------------------------------
 
 
 def contract(graph: Graph) -> Graph:
@@ -60,9 +77,19 @@ def stream_updates(graph: Graph) -> Graph:
     """Merge load, elementwise operations and store of one tensor memory tile into one node."""
     for load in graph.nodes:
         path = list(_update_path(graph, load)) if load.kind == "tensor_load" else []
-        if len(path) >= 3 and path[-1].kind == "tensor_store" and _place(graph, load) == _place(graph, path[-1]):
+        if (
+            len(path) >= 3
+            and path[-1].kind == "tensor_store"
+            and _place(graph, load) == _place(graph, path[-1])
+        ):
             work = tuple(w for node in path for w in node.work)
-            node = replace(path[-1], id=_renamed(path[-1].id, "update"), kind="tensor_update", work=work, ops=_members(*path))
+            node = replace(
+                path[-1],
+                id=_renamed(path[-1].id, "update"),
+                kind="tensor_update",
+                work=work,
+                ops=_members(*path),
+            )
             graph = merge(graph, tuple(n.id for n in path), node)
     return graph
 
@@ -78,7 +105,8 @@ def stream_stores(graph: Graph) -> Graph:
 
 
 def spread_sums(graph: Graph) -> Graph:
-    """Take the exchange between the lanes of a warp out of sums that go into a carried one: total = total * factor + sum.
+    """Take the exchange between the lanes of a warp out of sums that go into a carried one: total = total *
+    factor + sum.
 
     Everything but the factor is then a sum of what the threads of a row have, and so is the total in the end.
     """
@@ -86,7 +114,9 @@ def spread_sums(graph: Graph) -> Graph:
         if _accumulated(graph, node):
             (work,) = node.work
             assert work.exchange is not None
-            spread = replace(node, work=(replace(work, exchange=replace(work.exchange, lanes=0)),), partial=True)
+            spread = replace(
+                node, work=(replace(work, exchange=replace(work.exchange, lanes=0)),), partial=True
+            )
             graph = replace(graph, nodes=tuple(spread if other is node else other for other in graph.nodes))
     return graph
 
@@ -95,13 +125,27 @@ def _accumulated(graph: Graph, node: Node) -> bool:
     if node.kind != "reduce" or len(node.work) != 1 or node.work[0].combine != ("arith.addf",):
         return False
     spread, total = node.work[0].exchange, _only_user(graph, node)
-    if spread is None or not spread.lanes or spread.warps or total is None or total.op != "arith.addf" or len(total.work) != 1:
+    if (
+        spread is None
+        or not spread.lanes
+        or spread.warps
+        or total is None
+        or total.op != "arith.addf"
+        or len(total.work) != 1
+    ):
         return False
-    back = [(use.node, use.distance) for value in graph.values if value.node == total.id for use in value.uses]
+    back = [
+        (use.node, use.distance) for value in graph.values if value.node == total.id for use in value.uses
+    ]
     if back == [(total.id, 1)]:
         return True
     scale = next((other for other in graph.nodes if (other.id, 1) in back and len(back) == 1), None)
-    if scale is None or scale.op != "arith.mulf" or len(scale.work) != 1 or _only_user(graph, scale) is not total:
+    if (
+        scale is None
+        or scale.op != "arith.mulf"
+        or len(scale.work) != 1
+        or _only_user(graph, scale) is not total
+    ):
         return False
     return scale.work[0].fixed == 1 or any(edge.src != total.id for edge in graph.into(scale.id))
 
@@ -113,7 +157,12 @@ def chain(graph: Graph) -> Graph:
     def streams(edge: Edge) -> bool:
         value = values.get(edge.value or "")
         src, dst = graph.node(edge.src), graph.node(edge.dst)
-        if value is None or edge.kind not in ("data", "carried") or src.kind not in STREAMED_FROM or dst.kind not in STREAMED_INTO:
+        if (
+            value is None
+            or edge.kind not in ("data", "carried")
+            or src.kind not in STREAMED_FROM
+            or dst.kind not in STREAMED_INTO
+        ):
             return False
         tile = max((t for w in dst.work for t in w.inputs), key=lambda t: t.elements, default=None)
         return value.tile.place == "registers" and tile is not None and tile.elements == value.tile.elements
@@ -139,7 +188,14 @@ def _update_path(graph: Graph, load: Node) -> Iterator[Node]:
 
 def _place(graph: Graph, node: Node) -> str | None:
     """The resident tensor memory value that a node reads or updates."""
-    return next((v.id for v in graph.values if v.resident and v.tile.place == "tensor" and node.id in {u.node for u in v.uses}), None)
+    return next(
+        (
+            v.id
+            for v in graph.values
+            if v.resident and v.tile.place == "tensor" and node.id in {u.node for u in v.uses}
+        ),
+        None,
+    )
 
 
 def _renamed(id: str, word: str) -> str:
@@ -150,7 +206,7 @@ def _members(*nodes: Node) -> tuple[int, ...]:
     return tuple(sorted(index for node in nodes for index in node.ops))
 
 
-# --- merging ----------------------------------------------------------------------------------------------------------
+# --- merging ----------------------------------------------------------------------------------------------
 
 
 def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
@@ -159,10 +215,18 @@ def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
         return graph
     new = dict.fromkeys(cluster, node.id)
     nodes = tuple(node if n.id == cluster[-1] else n for n in graph.nodes if n.id not in cluster[:-1])
-    edges = {(e.src, e.dst, e.kind, e.distance): e for e in (_redrawn(e, new) for e in graph.edges) if e is not None}
+    edges = {
+        (e.src, e.dst, e.kind, e.distance): e
+        for e in (_redrawn(e, new) for e in graph.edges)
+        if e is not None
+    }
     values = tuple(_moved(v, new, node) for v in graph.values if not _passes_inside(v, cluster))
-    invariants = (replace(i, users=tuple(dict.fromkeys(new.get(u, u) for u in i.users))) for i in graph.invariants)
-    return replace(graph, nodes=nodes, edges=tuple(edges.values()), values=values, invariants=tuple(invariants))
+    invariants = (
+        replace(i, users=tuple(dict.fromkeys(new.get(u, u) for u in i.users))) for i in graph.invariants
+    )
+    return replace(
+        graph, nodes=nodes, edges=tuple(edges.values()), values=values, invariants=tuple(invariants)
+    )
 
 
 def _redrawn(edge: Edge, new: Mapping[str, str]) -> Edge | None:
@@ -171,16 +235,26 @@ def _redrawn(edge: Edge, new: Mapping[str, str]) -> Edge | None:
         return None
     if edge.src not in new and edge.dst not in new and edge.value not in new:
         return edge
-    return replace(edge, src=new.get(edge.src, edge.src), dst=new.get(edge.dst, edge.dst), value=new.get(edge.value or "", edge.value))
+    return replace(
+        edge,
+        src=new.get(edge.src, edge.src),
+        dst=new.get(edge.dst, edge.dst),
+        value=new.get(edge.value or "", edge.value),
+    )
 
 
 def _passes_inside(value: Value, cluster: tuple[str, ...]) -> bool:
     """Made by one node of the cluster and read by later ones only."""
-    return value.node in cluster[:-1] and not value.resident and all(u.node in cluster and u.distance == 0 for u in value.uses)
+    return (
+        value.node in cluster[:-1]
+        and not value.resident
+        and all(u.node in cluster and u.distance == 0 for u in value.uses)
+    )
 
 
 def _moved(value: Value, new: Mapping[str, str], node: Node) -> Value:
-    """The value with its ends renamed, uses that fall together merged; only an elementwise node takes over its operand's location."""
+    """The value with its ends renamed, uses that fall together merged; only an elementwise node takes over
+    its operand's location."""
     if not (value.node in new or any(use.node in new for use in value.uses)):
         return value
     uses: dict[tuple[str, int], Use] = {}
@@ -190,17 +264,28 @@ def _moved(value: Value, new: Mapping[str, str], node: Node) -> Value:
         keeps = use.keeps or bool(seen and seen.keeps) or (name == node.id and node.kind != "elementwise")
         uses[name, use.distance] = Use(name, use.distance, use.updates or bool(seen and seen.updates), keeps)
     writers = tuple(dict.fromkeys(new.get(w, w) for w in value.writers))
-    return replace(value, id=new.get(value.id, value.id), node=new.get(value.node, value.node), uses=tuple(uses.values()), writers=writers)
+    return replace(
+        value,
+        id=new.get(value.id, value.id),
+        node=new.get(value.node, value.node),
+        uses=tuple(uses.values()),
+        writers=writers,
+    )
 
 
 def convex(graph: Graph, cluster: tuple[str, ...]) -> bool:
-    """No path over other nodes leads from one node of the cluster back to one that does not come before it."""
+    """No path over other nodes leads from one node of the cluster back to one that does not come before
+    it."""
     inside = frozenset(cluster)
     successors: defaultdict[str, set[str]] = defaultdict(set)
     for edge in graph.edges:
         successors[edge.src].add(edge.dst)
     before = {a: {b for b in cluster if b == a or _reaches(graph, inside, a, b)} for a in cluster}
-    return all(back in before and leave in before[back] for leave in cluster for back in _returns(successors, inside, leave))
+    return all(
+        back in before and leave in before[back]
+        for leave in cluster
+        for back in _returns(successors, inside, leave)
+    )
 
 
 def _returns(successors: Mapping[str, set[str]], inside: frozenset[str], leave: str) -> set[str]:

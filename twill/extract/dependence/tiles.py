@@ -1,7 +1,7 @@
 """Types as tiles: how many elements, where they lie, what room they take.
 
-Takes a TTGIR type and the module's number of threads; gives a `Tile`. A register tile whose layout is not known counts as spread
-evenly over the threads.
+Takes a TTGIR type and the module's number of threads; gives a `Tile`. A register tile whose layout is not
+known counts as spread evenly over the threads.
 """
 
 import re
@@ -10,7 +10,17 @@ from math import prod
 
 from twill.ir.distribution import distribution
 from twill.ir.graph import Tile
-from twill.ir.loop import MemDesc, NvmmaShared, Pointer, Scalar, Tensor, TensorDesc, TensorMemory, TensorMemoryScales, Type
+from twill.ir.loop import (
+    MemDesc,
+    NvmmaShared,
+    Pointer,
+    Scalar,
+    Tensor,
+    TensorDesc,
+    TensorMemory,
+    TensorMemoryScales,
+    Type,
+)
 
 LANES = 128
 """Lanes of tensor memory: what one column holds, times 32 bits (PTX ISA, Tensor Memory)."""
@@ -33,7 +43,8 @@ def dtype_bits(type: Type) -> int:
 
 
 def tile(type: Type, threads: int) -> Tile | None:
-    """The tile a value of this type is, for `threads` threads; None for tokens and types that hold no data."""
+    """The tile a value of this type is, for `threads` threads; None for tokens and types that hold no
+    data."""
     match type:
         case Scalar() | Pointer():
             return Tile((), dtype_name(type), dtype_bits(type), "scalar", held=1)
@@ -56,16 +67,25 @@ def register_tile(type: Tensor, shape: tuple[int, ...], name: str, bits: int, th
 
 def memory_tile(type: MemDesc, shape: tuple[int, ...], dtype: Type, columns: int = 0) -> Tile:
     place = "tensor" if type.space == "tmem" else "shared"
-    return Tile(shape, dtype_name(dtype), dtype_bits(dtype) * (1 + padded(type)), place, held=prod(shape), columns=columns)
+    return Tile(
+        shape,
+        dtype_name(dtype),
+        dtype_bits(dtype) * (1 + padded(type)),
+        place,
+        held=prod(shape),
+        columns=columns,
+    )
 
 
 def padded(type: Type) -> bool:
-    """A buffer of 4-bit floats for an MMA with 8-bit ones: 16 of them, eight bytes, take sixteen (PTX ISA, .b4x16_p64)."""
+    """A buffer of 4-bit floats for an MMA with 8-bit ones: 16 of them, eight bytes, take sixteen (PTX ISA,
+    .b4x16_p64)."""
     return isinstance(type, MemDesc) and isinstance(type.encoding, NvmmaShared) and type.encoding.fp4_padded
 
 
 def tensor_columns(type: MemDesc) -> int:
-    """Columns of tensor memory. Blocks of 128 rows lie side by side; a block of 64 rows takes as many columns as one of 128."""
+    """Columns of tensor memory. Blocks of 128 rows lie side by side; a block of 64 rows takes as many columns
+    as one of 128."""
     *outer, rows, columns = type.shape
     bits = dtype_bits(type.dtype)
     match type.encoding:

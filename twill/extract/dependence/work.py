@@ -29,17 +29,37 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
         return branches[0], branches[1] if len(branches) > 1 else ()
     inputs = tuple(t for t in map(tile_of, _tiles(op.operands)) if t)
     made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
-    outputs = tuple(in_shared(t) if kind in ("load", "shared_store") and t.place == "registers" else t for t in made)
+    outputs = tuple(
+        in_shared(t) if kind in ("load", "shared_store") and t.place == "registers" else t for t in made
+    )
     fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
     match kind:
         case "mma":
             a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
             b = _unpacked(inputs[1], op.attributes.get("rhs"), -2)
             width = body.module.num_warps
-            work = Work(op.name, kind, (a, b), made or (inputs[2],), fixed, mnk=_mnk(a, b), warps=width, location=op.location)
+            work = Work(
+                op.name,
+                kind,
+                (a, b),
+                made or (inputs[2],),
+                fixed,
+                mnk=_mnk(a, b),
+                warps=width,
+                location=op.location,
+            )
         case "reduce" | "scan":
             exchange, combine = _exchange(op), _combine(op)
-            work = Work(op.name, kind, inputs, outputs, fixed, exchange=exchange, combine=combine, location=op.location)
+            work = Work(
+                op.name,
+                kind,
+                inputs,
+                outputs,
+                fixed,
+                exchange=exchange,
+                combine=combine,
+                location=op.location,
+            )
         case "tensor_store" | "shared_store" if not outputs:
             target, sources = inputs[0], inputs[1:]
             if target.place == "registers":
@@ -63,11 +83,17 @@ def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:
             if kind not in ("view", "scalar") and any(t.shape for t in tiles):
                 made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
                 exchange = _exchange(op) if kind in ("reduce", "scan") else None
-                yield Work(op.name, kind, tiles, made, exchange=exchange, combine=_combine(op), location=op.location)
+                yield Work(
+                    op.name, kind, tiles, made, exchange=exchange, combine=_combine(op), location=op.location
+                )
 
 
 def _tiles(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    return tuple(v for v in values if isinstance(v.type, Tensor | MemDesc) or (isinstance(v.type, Scalar) and v.type.name != "i1"))
+    return tuple(
+        v
+        for v in values
+        if isinstance(v.type, Tensor | MemDesc) or (isinstance(v.type, Scalar) and v.type.name != "i1")
+    )
 
 
 def _mnk(a: Tile, b: Tile) -> tuple[int, int, int]:
@@ -100,4 +126,8 @@ def _exchange(op: Op) -> Exchange | None:
     if not isinstance(row_type, Tensor) or not isinstance(axis, int):
         return None
     layout = distribution(row_type.encoding, row_type.shape)
-    return Exchange(layout.serial_along(axis), layout.lanes_along(axis), layout.warps_along(axis)) if layout else None
+    return (
+        Exchange(layout.serial_along(axis), layout.lanes_along(axis), layout.warps_along(axis))
+        if layout
+        else None
+    )

@@ -1,13 +1,16 @@
 """What a Triton kernel is compiled for: a type or a value for every argument, and the launch options.
 
-Takes the parameters of a kernel and settings from several sources; gives an `Instance`. Settings are, each overriding the
-ones before it: annotations and defaults of the parameters, the first configuration of `@triton.autotune`, the entry of the
-kernel in the table `TWILL` of its file, the entry for the architecture inside that one, and `--set`. In the table,
+Takes the parameters of a kernel and settings from several sources; gives an `Instance`. Settings are, each
+overriding the ones before it: annotations and defaults of the parameters, the first configuration of
+`@triton.autotune`, the entry of the kernel in the table `TWILL` of its file, the entry for the architecture
+inside that one, and `--set`. In the table,
 
-    TWILL = {"gemm": {"a": "*fp16:16", "M": "i32:16", "BLOCK_M": 128, "num_warps": 8, "sm100": {"BLOCK_M": 256}}}
+    TWILL = {"gemm": {"a": "*fp16:16", "M": "i32:16", "BLOCK_M": 128, "num_warps": 8, "sm100": {"BLOCK_M":
+    256}}}
 
-types are spelled as in Triton's own signatures: `*fp16` is a pointer, and `:16` promises divisibility by 16 (of the
-address, for a pointer). Raises TwillError that lists all that is missing, unknown or of the wrong kind at once.
+types are spelled as in Triton's own signatures: `*fp16` is a pointer, and `:16` promises divisibility by 16
+(of the address, for a pointer). Raises TwillError that lists all that is missing, unknown or of the wrong
+kind at once.
 """
 
 from __future__ import annotations
@@ -72,14 +75,28 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
     """The instance of kernel `name` that `settings` name, later ones first."""
     known = {parameter.name: parameter for parameter in parameters}
     merged = {key: value for layer in (defaults(known.values()), *settings) for key, value in layer.items()}
-    merged |= {key: dtype(merged[key]) or merged[key] for key, one in known.items() if key in merged and at_run_time(one, merged[key])}
+    merged |= {
+        key: dtype(merged[key]) or merged[key]
+        for key, one in known.items()
+        if key in merged and at_run_time(one, merged[key])
+    }
     complaints = [
-        *(f"`{key}` is neither an argument of {name} nor an option" for key in merged if key not in known and key not in OPTIONS),
+        *(
+            f"`{key}` is neither an argument of {name} nor an option"
+            for key in merged
+            if key not in known and key not in OPTIONS
+        ),
         *(complaint for parameter in known.values() for complaint in judged(parameter, merged)),
-        *(f"{key} is a number, not {merged[key]!r}" for key in OPTIONS if not isinstance(merged.get(key), int | None)),
+        *(
+            f"{key} is a number, not {merged[key]!r}"
+            for key in OPTIONS
+            if not isinstance(merged.get(key), int | None)
+        ),
     ]
     if complaints:
-        raise TwillError(f"{name} cannot be compiled: " + "; ".join(complaints), help=advice(name, known.values()))
+        raise TwillError(
+            f"{name} cannot be compiled: " + "; ".join(complaints), help=advice(name, known.values())
+        )
     types = {key: str(merged[key]) for key, parameter in known.items() if at_run_time(parameter, merged[key])}
     return Instance(
         types={key: text.removesuffix(":16") for key, text in types.items()},
@@ -105,7 +122,8 @@ def at_run_time(parameter: Parameter, value: object) -> bool:
 
 
 def dtype(value: object) -> str | None:
-    """The name, in Triton's signatures, of a type that is written as in programs (`tl.bfloat16`); None for anything else."""
+    """The name, in Triton's signatures, of a type that is written as in programs (`tl.bfloat16`); None for
+    anything else."""
     found = DTYPE.match(value) if isinstance(value, str) else None
     return DTYPES.get(found[1]) if found else None
 
@@ -123,12 +141,15 @@ def judged(parameter: Parameter, settings: Mapping[str, object]) -> list[str]:
 def advice(name: str, parameters: Iterable[Parameter]) -> str:
     """How to say what is missing."""
     example = " ".join(f"--set {p.name}={128 if p.constant else '*fp16:16'}" for p in list(parameters)[:2])
-    return f'use --set NAME=VALUE (such as {example}), or give TWILL = {{"{name}": {{...}}}} in the kernel\'s file'
+    return (
+        f'use --set NAME=VALUE (such as {example}), or give TWILL = {{"{name}": {{...}}}} in the kernel\'s'
+        " file"
+    )
 
 
 def from_text(settings: Mapping[str, str]) -> dict[str, object]:
-    """Settings of a command line: Python literals are values, `tl.bfloat16` and the like types, anything else is text (a
-    type of an argument, or a string constant)."""
+    """Settings of a command line: Python literals are values, `tl.bfloat16` and the like types, anything else
+    is text (a type of an argument, or a string constant)."""
     return {name: literal(text) for name, text in settings.items()}
 
 

@@ -1,7 +1,8 @@
 """Kernels that Triton has compiled already: the TTIR, and what it was compiled for.
 
-Takes the path of a `.ttir` file, or of a `.ttgir` file in a folder of Triton's cache; gives `Precompiled`. Such a folder holds NAME.ttir,
-NAME.ttgir (after all passes: pipelined already) and NAME.json (the target and the options). Raises TwillError where a file cannot be read.
+Takes the path of a `.ttir` file, or of a `.ttgir` file in a folder of Triton's cache; gives `Precompiled`.
+Such a folder holds NAME.ttir, NAME.ttgir (after all passes: pipelined already) and NAME.json (the target and
+the options). Raises TwillError where a file cannot be read.
 """
 
 import json
@@ -42,13 +43,15 @@ def precompiled(file: str) -> Precompiled | None:
         return None
     ttir = path.with_suffix(".ttir")
     if path.suffix == ".ttgir" and not ttir.is_file():
-        raise TwillError(f"{file} is the result of Triton's own pipelining, and {ttir.name} is not beside it", help=ANOTHER)
+        raise TwillError(
+            f"{file} is the result of Triton's own pipelining, and {ttir.name} is not beside it", help=ANOTHER
+        )
     return described(str(ttir), text_of(str(ttir)), metadata or {})
 
 
 ANOTHER = (
-    "give what Triton has before it pipelines: the .ttir of the same kernel (in Triton's cache), FILE.py:FUNCTION, "
-    "or what MLIR_ENABLE_DUMP=1 prints (with TRITON_ALWAYS_COMPILE=1)"
+    "give what Triton has before it pipelines: the .ttir of the same kernel (in Triton's cache),"
+    " FILE.py:FUNCTION, or what MLIR_ENABLE_DUMP=1 prints (with TRITON_ALWAYS_COMPILE=1)"
 )
 """How to get a kernel that is not pipelined."""
 
@@ -57,7 +60,9 @@ def described(file: str, text: str, metadata: Mapping[str, Any]) -> Precompiled:
     """TTIR with the metadata that Triton keeps of its compilation."""
     target = cast("Mapping[str, Any]", metadata.get("target") or {})
     if target and target.get("backend") != "cuda":
-        raise TwillError(f"{file} is compiled for {target.get('backend')}", help="Twill schedules for NVIDIA GPUs")
+        raise TwillError(
+            f"{file} is compiled for {target.get('backend')}", help="Twill schedules for NVIDIA GPUs"
+        )
     options = {name: metadata[name] for name in OPTIONS if isinstance(metadata.get(name), int)}
     arch = f"sm{target['arch']}" if "arch" in target else None
     return Precompiled(file, text, arch, options, metadata.get("triton_version"))
@@ -80,6 +85,8 @@ def text_of(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise TwillError("this is not a text file", Location(file, 1), help="expected the text of TTGIR") from error
+        raise TwillError(
+            "this is not a text file", Location(file, 1), help="expected the text of TTGIR"
+        ) from error
     except OSError as error:
         raise TwillError(f"cannot read {file}: {error.strerror}") from error

@@ -1,7 +1,7 @@
 """Kernels in a file that `twill capture` wrote (`twill.capture/1`).
 
-Takes `FILE.json:NAME`; gives the kernel as TTIR with what it was compiled for, and its launches. Raises TwillError where the file is not
-one, or names no such kernel.
+Takes `FILE.json:NAME`; gives the kernel as TTIR with what it was compiled for, and its launches. Raises
+TwillError where the file is not one, or names no such kernel.
 """
 
 import json
@@ -49,7 +49,11 @@ def kernel_of(spec: str) -> Captured:
     if len(chosen) != 1:
         there = "; ".join(f"{kernel.name} ({kernel.configuration})" for kernel in kernels) or "none"
         wrong = f"{file} has no kernel {name}" if name else f"{file} has {len(kernels)} kernels"
-        example = f"choose one, such as {file}:{kernels[0].name}" if kernels else "capture a program that launches a kernel with a dot"
+        example = (
+            f"choose one, such as {file}:{kernels[0].name}"
+            if kernels
+            else "capture a program that launches a kernel with a dot"
+        )
         raise TwillError(f"{wrong}; it has: {there}", help=example)
     return chosen[0]
 
@@ -59,7 +63,9 @@ def kernels_in(file: str) -> tuple[Captured, ...]:
     try:
         root = json.loads(text_of(file))
         if root["schema"] != SCHEMA:
-            raise TwillError(f"{file} is {root['schema']}, not {SCHEMA}", help="write one with twill capture -- COMMAND")
+            raise TwillError(
+                f"{file} is {root['schema']}, not {SCHEMA}", help="write one with twill capture -- COMMAND"
+            )
         return tuple(_kernel(file, entry) for entry in root["kernels"])
     except (ValueError, KeyError, TypeError) as error:
         message = f"{file} is no {SCHEMA}: {type(error).__name__}: {error}"

@@ -1,9 +1,11 @@
 """A kernel that makes its descriptors itself, from one that takes descriptors made by the host.
 
-Takes a `Module`; gives the same with an address in place of each descriptor argument, and a `tt.make_tensor_descriptor` at the start of the
-kernel. Triton passes a descriptor as the descriptor, its shape (i32 each) and its strides (i64 each), so all numbers are there already. The
-argument is marked `twill.descriptor` with the shape of its block, those of the shape `twill.extent` with their axis. Lines stay where they
-are. Raises TwillError, with the line, for descriptor arguments that are not followed by their shape and strides.
+Takes a `Module`; gives the same with an address in place of each descriptor argument, and a
+`tt.make_tensor_descriptor` at the start of the kernel. Triton passes a descriptor as the descriptor, its
+shape (i32 each) and its strides (i64 each), so all numbers are there already. The argument is marked
+`twill.descriptor` with the shape of its block, those of the shape `twill.extent` with their axis. Lines stay
+where they are. Raises TwillError, with the line, for descriptor arguments that are not followed by their
+shape and strides.
 """
 
 import re
@@ -21,7 +23,8 @@ MADE = ".made"
 """Ends the name of a descriptor that the kernel makes; its argument keeps the name, for the address."""
 
 ALIGNMENT = 16
-"""Bytes of which the address and the strides of a tensor map are multiples (CUDA driver API, cuTensorMapEncodeTiled)."""
+"""Bytes of which the address and the strides of a tensor map are multiples (CUDA driver API,
+cuTensorMapEncodeTiled)."""
 
 Splice = tuple[int, int, str]
 """Begin, end, and what stands there instead."""
@@ -29,7 +32,11 @@ Splice = tuple[int, int, str]
 
 def device_descriptors(module: Module) -> Module:
     """The module whose kernels take no descriptors."""
-    kernels = [function for function in module.functions if function.public and function.body and any(_hosts(function))]
+    kernels = [
+        function
+        for function in module.functions
+        if function.public and function.body and any(_hosts(function))
+    ]
     edits = sorted(edit for function in kernels for edit in _edits(module, function))
     return edited(module, (Edit(*edit) for edit in edits)) if edits else module
 
@@ -48,11 +55,17 @@ def _edits(module: Module, function: Function) -> list[Splice]:
     for i, value, kind in _hosts(function):
         rank = len(kind.shape)
         numbers = function.args[i + 1 : i + 1 + 2 * rank]
-        if [one.type for one in numbers] != [Scalar("i32")] * rank + [Scalar("i64")] * rank or not isinstance(kind.dtype, Scalar):
-            raise TwillError(f"the descriptor {value.name} is not followed by its shape and strides", function.location)
+        if [one.type for one in numbers] != [Scalar("i32")] * rank + [Scalar("i64")] * rank or not isinstance(
+            kind.dtype, Scalar
+        ):
+            raise TwillError(
+                f"the descriptor {value.name} is not followed by its shape and strides", function.location
+            )
         at = module.text.index(f"{value.name}: !tt.tensordesc<", begin, end)
         until = _closing(module.text, module.text.index("<", at))
-        edits.append((at, until, f"{value.name}: !tt.ptr<{kind.dtype.name}> {_base(module.text, until, kind)}"))
+        edits.append(
+            (at, until, f"{value.name}: !tt.ptr<{kind.dtype.name}> {_base(module.text, until, kind)}")
+        )
         edits += _uses(module.text, value, end)
         edits += [(*_after(module.text, one, begin, end), text) for one, text in _marks(numbers, kind)]
         made.append(_make(module.text[module.text.index("!", at) : until], value, kind, numbers))
@@ -99,7 +112,10 @@ def _make(written: str, value: Value, kind: TensorDesc, numbers: tuple[Value, ..
     strides = ", ".join([*(one.name for one in numbers[rank:-1]), "%twill_one"])
     inner = written.removeprefix("!tt.tensordesc")
     assert isinstance(kind.dtype, Scalar)
-    return f"{value.name}{MADE} = {named('descriptor')} {value.name}, [{shape}], [{strides}] : <{kind.dtype.name}>, {inner}"
+    return (
+        f"{value.name}{MADE} = {named('descriptor')} {value.name}, [{shape}], [{strides}] :"
+        f" <{kind.dtype.name}>, {inner}"
+    )
 
 
 def _uses(text: str, value: Value, begin: int) -> Iterator[Splice]:

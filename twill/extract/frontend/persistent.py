@@ -1,8 +1,9 @@
 """A kernel that walks over the programs of its grid, made from one that is a single program.
 
-Takes a `Module`; gives the same with a loop around the body of each kernel: the blocks that are launched share the programs of the grid, in
-the order in which the hardware would start them. The size of the grid comes as three more arguments, marked `twill.grid` with their axis.
-Lines stay where they are. Raises TwillError, with the line, for a kernel that is no single block of operations.
+Takes a `Module`; gives the same with a loop around the body of each kernel: the blocks that are launched
+share the programs of the grid, in the order in which the hardware would start them. The size of the grid
+comes as three more arguments, marked `twill.grid` with their axis. Lines stay where they are. Raises
+TwillError, with the line, for a kernel that is no single block of operations.
 """
 
 from twill.diagnostics import TwillError
@@ -30,7 +31,12 @@ _HEAD = (
 
 def persistent(module: Module) -> Module:
     """The module with its kernels walking over their grids."""
-    edits = [edit for function in module.functions if function.public and function.body for edit in _edits(module, function)]
+    edits = [
+        edit
+        for function in module.functions
+        if function.public and function.body
+        for edit in _edits(module, function)
+    ]
     return edited(module, (Edit(*edit) for edit in sorted(edits)))
 
 
@@ -38,7 +44,9 @@ def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
     """Begin, end and what stands there instead."""
     blocks = function.body.blocks if function.body else ()
     if len(blocks) != 1 or role(blocks[0].ops[-1]) != "return" or blocks[0].ops[-1].operands:
-        raise TwillError(f"{function.name} can not be made persistent: its body is no single block", function.location)
+        raise TwillError(
+            f"{function.name} can not be made persistent: its body is no single block", function.location
+        )
     ops = blocks[0].ops
     end = arguments_end(module.text, function)
     names = ", ".join(f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32}}" for i, axis in enumerate(_AXES))

@@ -1,9 +1,9 @@
 """What a user names on the command line, to a `Module`.
 
-Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text, `FILE.ttir`, a kernel in
-Triton's cache (either of its files), a captured kernel (`FILE.json:NAME`), or `FILE.py:function` with settings; gives the module that
-is scheduled. TTIR and Python files need Triton. Raises TwillError where the file cannot be read, does not fit the architecture, or is no
-kernel.
+Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text,
+`FILE.ttir`, a kernel in Triton's cache (either of its files), a captured kernel (`FILE.json:NAME`), or
+`FILE.py:function` with settings; gives the module that is scheduled. TTIR and Python files need Triton.
+Raises TwillError where the file cannot be read, does not fit the architecture, or is no kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
     if found := precompiled(file):
         return from_ttir(found, arch, settings or {})
     if settings:
-        raise TwillError(f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function")
+        raise TwillError(
+            f"{spec} is compiled already, so --set has nothing to set", help="--set is for FILE.py:function"
+        )
     module = read(at_the_cut(text_of(file), file, which), file)
     check_target(module, arch)
     return module
@@ -65,7 +67,10 @@ def from_python(file: str, function: str, arch: str | None, settings: Mapping[st
     if not function:
         raise TwillError(f"which kernel of {file} is meant?", help=f"write {file}:FUNCTION")
     if arch is None:
-        raise TwillError(f"{file}:{function} can be compiled for several architectures", help="give --arch sm90 or --arch sm100")
+        raise TwillError(
+            f"{file}:{function} can be compiled for several architectures",
+            help="give --arch sm90 or --arch sm100",
+        )
     text, constants = captured(file, function, arch, from_text(settings))
     return replace(read(text, f"{function}.sm{capability(arch)}.ttgir"), constants=constants)
 
@@ -73,18 +78,30 @@ def from_python(file: str, function: str, arch: str | None, settings: Mapping[st
 def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str]) -> Module:
     """Runs Triton's passes over TTIR up to where scheduling begins; says so in the log.
 
-    `arch` and `settings` (launch options) override what Triton's metadata says. Raises TwillError where neither names an architecture.
+    `arch` and `settings` (launch options) override what Triton's metadata says. Raises TwillError where
+    neither names an architecture.
     """
     from twill.extract.frontend.triton import capability, lowered
 
     given = from_text(settings)
-    wrong = sorted(name for name, value in given.items() if name not in OPTIONS or not isinstance(value, int | None))
+    wrong = sorted(
+        name for name, value in given.items() if name not in OPTIONS or not isinstance(value, int | None)
+    )
     if wrong:
-        raise TwillError(f"--set {wrong[0]} does not fit {found.file}, which is compiled already", help=f"set {', '.join(OPTIONS)} only")
+        raise TwillError(
+            f"--set {wrong[0]} does not fit {found.file}, which is compiled already",
+            help=f"set {', '.join(OPTIONS)} only",
+        )
     target = arch or found.arch
     if target is None:
-        raise TwillError(f"{found.file} does not say what it is compiled for", help="give --arch sm90 or --arch sm100")
-    options = {**OPTIONS, **found.options, **{name: value for name, value in given.items() if isinstance(value, int)}}
+        raise TwillError(
+            f"{found.file} does not say what it is compiled for", help="give --arch sm90 or --arch sm100"
+        )
+    options = {
+        **OPTIONS,
+        **found.options,
+        **{name: value for name, value in given.items() if isinstance(value, int)},
+    }
     text = lowered(found, target, options)
     origin = f", compiled by Triton {found.version} for {found.arch}" if found.version else ""
     shown = ", ".join(f"{name} = {value}" for name, value in options.items() if value is not None)
@@ -95,19 +112,26 @@ def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str])
 def described(
     kernel: Any, arch: str, settings: Mapping[str, object]
 ) -> tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, object], ...]]:
-    """What a program passes (a `@triton.jit` function, a path, a text) as a command line would name it: a `spec`, and settings; for a
-    function, its constants too."""
+    """What a program passes (a `@triton.jit` function, a path, a text) as a command line would name it: a
+    `spec`, and settings; for a function, its constants too."""
     if not isinstance(kernel, str | Path):
         text, constants = from_function(kernel, arch, settings)
         return text, (), tuple(sorted(constants.items()))
-    return str(kernel), tuple((name, value if isinstance(value, str) else repr(value)) for name, value in settings.items()), ()
+    return (
+        str(kernel),
+        tuple((name, value if isinstance(value, str) else repr(value)) for name, value in settings.items()),
+        (),
+    )
 
 
 def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
     """The TTGIR of a function at hand, which must be a plain Triton kernel, and its constants."""
     wrapper = type(kernel).__name__
     if not type(kernel).__module__.startswith("triton."):
-        raise TwillError(f"{wrapper} is no kernel", help="give a @triton.jit function, FILE.py:function, FILE.ttgir or the text of TTGIR")
+        raise TwillError(
+            f"{wrapper} is no kernel",
+            help="give a @triton.jit function, FILE.py:function, FILE.ttgir or the text of TTGIR",
+        )
     if hasattr(kernel, "fn") and hasattr(kernel.fn, "fn"):
         name = getattr(kernel, "__name__", "kernel")
         raise TwillError(

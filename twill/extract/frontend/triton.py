@@ -2,10 +2,10 @@
 # pyright: reportMissingImports=false
 """The one door to Triton.
 
-Takes `@triton.jit` kernels, or TTGIR text; gives the TTGIR of a kernel as it stands before Triton schedules it, Triton's
-own judgement of a text, and what Triton makes of a text that carries a schedule. No GPU is needed. Works unchanged with
-Triton 3.5 to 3.9, by running the backend's own list of passes up to the first that assigns a schedule, or from there on.
-Everything that Triton refuses is a TwillError.
+Takes `@triton.jit` kernels, or TTGIR text; gives the TTGIR of a kernel as it stands before Triton schedules
+it, Triton's own judgement of a text, and what Triton makes of a text that carries a schedule. No GPU is
+needed. Works unchanged with Triton 3.5 to 3.9, by running the backend's own list of passes up to the first
+that assigns a schedule, or from there on. Everything that Triton refuses is a TwillError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ CUTS = {90: "add_hopper_warpspec", 100: "add_assign_latencies"}
 """By compute capability, the pass before which nothing has been scheduled and everything else is settled."""
 
 FLATTENING = frozenset({"add_fuse_nested_loops"})
-"""Passes before the cut that make one loop of a loop nest (`tl.range(..., flatten=True)`); the scheduler wants the nest."""
+"""Passes before the cut that make one loop of a loop nest (`tl.range(..., flatten=True)`); the scheduler
+wants the nest."""
 
 LOADED = "_twill_kernels_"
 """Begins the names of modules made from users' files."""
@@ -53,16 +54,20 @@ def capability(arch: str) -> int:
     """90 for `sm90`, `sm_90a`. Raises TwillError for architectures without a cut."""
     digits = arch.removeprefix("sm").removeprefix("_").removesuffix("a")
     if not digits.isdecimal() or int(digits) not in CUTS:
-        raise TwillError(f"architecture `{arch}` is not supported", help="use " + " or ".join(f"sm{cc}" for cc in CUTS))
+        raise TwillError(
+            f"architecture `{arch}` is not supported", help="use " + " or ".join(f"sm{cc}" for cc in CUTS)
+        )
     return int(digits)
 
 
-def capture(file: str, function: str, arch: str, settings: Mapping[str, object], *, scheduled: bool = False) -> str:
+def capture(
+    file: str, function: str, arch: str, settings: Mapping[str, object], *, scheduled: bool = False
+) -> str:
     """TTGIR before scheduling of the kernel `function` in the Python file `file`, which is executed for it.
 
     With `scheduled`, as Triton itself schedules it, for comparison. `settings` override what the file says
-    (`twill.extract.frontend.arguments`). Source locations in the text name `file` as it is given here, so that the text is the
-    same on every machine.
+    (`twill.extract.frontend.arguments`). Source locations in the text name `file` as it is given here, so
+    that the text is the same on every machine.
     """
     return captured(file, function, arch, settings, scheduled=scheduled)[0]
 
@@ -73,12 +78,17 @@ def captured(
     """As `capture`, with the values of the kernel's constants."""
     with triton_errors(function):
         module = load_file(file)
-        text, constants = compiled(find_kernel(module, file, function), vars(module), arch, settings, scheduled)
+        text, constants = compiled(
+            find_kernel(module, file, function), vars(module), arch, settings, scheduled
+        )
     return relative_paths(text, file), constants
 
 
-def capture_kernel(kernel: Any, arch: str, settings: Mapping[str, object] | None = None) -> tuple[str, Mapping[str, object]]:
-    """TTGIR before scheduling of a `@triton.jit` function at hand, for instance in a notebook, and the values of its constants."""
+def capture_kernel(
+    kernel: Any, arch: str, settings: Mapping[str, object] | None = None
+) -> tuple[str, Mapping[str, object]]:
+    """TTGIR before scheduling of a `@triton.jit` function at hand, for instance in a notebook, and the values
+    of its constants."""
     with triton_errors(getattr(kernel, "__name__", "the kernel")):
         inner, _ = unwrapped(kernel)
         return compiled(kernel, inner.fn.__globals__, arch, settings or {}, scheduled=False)
@@ -87,14 +97,21 @@ def capture_kernel(kernel: Any, arch: str, settings: Mapping[str, object] | None
 def compiled(
     kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object], scheduled: bool
 ) -> tuple[str, Mapping[str, object]]:
-    """The TTGIR of a kernel whose file defines `names`, and the values of its constants that are plain ones."""
+    """The TTGIR of a kernel whose file defines `names`, and the values of its constants that are plain
+    ones."""
     inner, instance = instance_of(kernel, names, arch, settings)
     cc = capability(arch)
-    plain = {name: value for name, value in instance.constants.items() if isinstance(value, int | float | str | None)}
+    plain = {
+        name: value
+        for name, value in instance.constants.items()
+        if isinstance(value, int | float | str | None)
+    }
     return ttgir(inner, instance, cc, None if scheduled else CUTS[cc]), plain
 
 
-def instance_of(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object]) -> tuple[Any, Instance]:
+def instance_of(
+    kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object]
+) -> tuple[Any, Instance]:
     """The `@triton.jit` function itself, and what it is compiled for."""
     inner, config = unwrapped(kernel)
     entry: dict[str, Any] = names.get("TWILL", {}).get(inner.__name__, {})
@@ -102,7 +119,9 @@ def instance_of(kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapp
     common = {name: value for name, value in entry.items() if name not in by_arch}
     own = entry.get(f"sm{capability(arch)}", {})
     instance = resolve(inner.__name__, parameters(inner), config, common, own, settings)
-    return inner, replace(instance, constants={name: constant(value) for name, value in instance.constants.items()})
+    return inner, replace(
+        instance, constants={name: constant(value) for name, value in instance.constants.items()}
+    )
 
 
 def constant(value: object) -> object:
@@ -113,7 +132,9 @@ def constant(value: object) -> object:
     return triton_dtype(name) if name else value
 
 
-def resolved(file: str, function: str, arch: str, settings: Mapping[str, object]) -> tuple[Any, Mapping[str, Any], Instance]:
+def resolved(
+    file: str, function: str, arch: str, settings: Mapping[str, object]
+) -> tuple[Any, Mapping[str, Any], Instance]:
     """A kernel of a Python file, the names that the file defines, and what the kernel is compiled for."""
     with triton_errors(function):
         module = load_file(file)
@@ -121,8 +142,15 @@ def resolved(file: str, function: str, arch: str, settings: Mapping[str, object]
     return kernel, vars(module), instance
 
 
-def launch(kernel: Any, grid: tuple[int, ...], arguments: Mapping[str, Any], instance: Instance, options: Mapping[str, Any]) -> None:
-    """Launch a kernel as Triton itself compiles it, on PyTorch's current stream, with other launch options than the instance's."""
+def launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    arguments: Mapping[str, Any],
+    instance: Instance,
+    options: Mapping[str, Any],
+) -> None:
+    """Launch a kernel as Triton itself compiles it, on PyTorch's current stream, with other launch options
+    than the instance's."""
     import torch
     import triton
 
@@ -130,7 +158,7 @@ def launch(kernel: Any, grid: tuple[int, ...], arguments: Mapping[str, Any], ins
     kernel[grid](**arguments, **instance.constants, **{**instance.options, **options})
 
 
-# --- the kernel -------------------------------------------------------------------------------------------------------
+# --- the kernel -------------------------------------------------------------------------------------------
 
 
 def load_file(file: str) -> ModuleType:
@@ -170,13 +198,18 @@ def find_kernel(module: ModuleType, file: str, function: str) -> Any:
 
     kernel = getattr(module, function, None)
     if not isinstance(unwrapped(kernel)[0], JITFunction):
-        names = sorted(name for name, value in vars(module).items() if isinstance(unwrapped(value)[0], JITFunction))
-        raise TwillError(f"{file} has no Triton kernel `{function}`", help=f"it has {', '.join(names) or 'none'}")
+        names = sorted(
+            name for name, value in vars(module).items() if isinstance(unwrapped(value)[0], JITFunction)
+        )
+        raise TwillError(
+            f"{file} has no Triton kernel `{function}`", help=f"it has {', '.join(names) or 'none'}"
+        )
     return kernel
 
 
 def unwrapped(value: Any) -> tuple[Any, dict[str, object]]:
-    """Takes off `@triton.autotune` and `@triton.heuristics`; the settings of the first configuration come with the kernel."""
+    """Takes off `@triton.autotune` and `@triton.heuristics`; the settings of the first configuration come
+    with the kernel."""
     config: dict[str, object] = {}
     while hasattr(value, "fn") and not hasattr(value, "params"):
         if getattr(value, "configs", None):
@@ -188,12 +221,18 @@ def unwrapped(value: Any) -> tuple[Any, dict[str, object]]:
 
 def parameters(kernel: Any) -> list[Parameter]:
     return [
-        Parameter(p.name, bool(p.is_constexpr), p.annotation_type, p.default if p.has_default else None, p.has_default)
+        Parameter(
+            p.name,
+            bool(p.is_constexpr),
+            p.annotation_type,
+            p.default if p.has_default else None,
+            p.has_default,
+        )
         for p in kernel.params
     ]
 
 
-# --- Triton's passes --------------------------------------------------------------------------------------------------
+# --- Triton's passes --------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -270,12 +309,19 @@ def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
     )
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
-    module = source.make_ir(backend.target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    module = source.make_ir(
+        backend.target,
+        options,
+        backend.get_codegen_implementation(options),
+        backend.get_module_map(),
+        context,
+    )
     return front(stages["ttgir"], stages["ttir"](module, {}), cut)
 
 
 def front(stage: Any, module: Any, cut: str | None) -> str:
-    """What the TTGIR stage makes of a TTIR module with the passes before `cut`, or with all where that is None."""
+    """What the TTGIR stage makes of a TTIR module with the passes before `cut`, or with all where that is
+    None."""
     half = Half(cut, skipped=FLATTENING if cut else frozenset())
     with only(half):
         module = stage(module, {})
@@ -285,7 +331,8 @@ def front(stage: Any, module: Any, cut: str | None) -> str:
 
 
 def lowered(found: Precompiled, arch: str, options: Mapping[str, int | None]) -> str:
-    """TTGIR before scheduling, from TTIR that Triton wrote. Raises TwillError where the installed Triton cannot read it."""
+    """TTGIR before scheduling, from TTIR that Triton wrote. Raises TwillError where the installed Triton
+    cannot read it."""
     cc = capability(arch)
     with triton_errors(found.file):
         backend = new_backend(cc)
@@ -305,7 +352,9 @@ def unreadable(found: Precompiled, error: TwillError) -> TwillError:
     text = found.text.splitlines()[place.line - 1] if place else None
     other = found.version and found.version != version()
     advice = f"it was written by Triton {found.version}, and {version()} is installed" if other else None
-    return TwillError(f"Triton cannot read it: {at[3] if at else error.message}", place, text=text, help=advice)
+    return TwillError(
+        f"Triton cannot read it: {at[3] if at else error.message}", place, text=text, help=advice
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,18 +370,24 @@ class Binary:
 
 
 OVERWRITING = frozenset({"add_hopper_warpspec", "add_assign_latencies", "add_schedule_loops"})
-"""Passes that would put a schedule of Triton's own in the place of one that the text carries as `loop.stage`."""
+"""Passes that would put a schedule of Triton's own in the place of one that the text carries as
+`loop.stage`."""
 
 
-def finish(text: str, arch: str, num_warps: int, *, num_stages: int = 3, skipped: frozenset[str] = OVERWRITING) -> Binary:
-    """Runs the passes from the cut on over TTGIR that `capture` gave and that has been annotated since, down to machine code.
+def finish(
+    text: str, arch: str, num_warps: int, *, num_stages: int = 3, skipped: frozenset[str] = OVERWRITING
+) -> Binary:
+    """Runs the passes from the cut on over TTGIR that `capture` gave and that has been annotated since, down
+    to machine code.
 
     Triton checks neither capacity: compare `shared_bytes` and `tensor_columns` with what the machine has.
     """
     cc = capability(arch)
     with triton_errors("the scheduled text"):
         backend = new_backend(cc)
-        options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True})
+        options = backend.parse_options(
+            {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+        )
         metadata: dict[str, Any] = {**options.__dict__, "target": backend.target}
         stages: dict[str, Any] = {}
         backend.add_stages(stages, options, language())
@@ -341,7 +396,9 @@ def finish(text: str, arch: str, num_warps: int, *, num_stages: int = 3, skipped
             module = stages["ttgir"](module, metadata)
         after = str(module)
         ptx = stages["ptx"](stages["llir"](module, metadata), metadata)
-        return Binary(after, ptx, stages["cubin"](ptx, metadata), metadata["shared"], metadata["tmem_size"] or 0)
+        return Binary(
+            after, ptx, stages["cubin"](ptx, metadata), metadata["shared"], metadata["tmem_size"] or 0
+        )
 
 
 def language() -> Any:
@@ -351,7 +408,8 @@ def language() -> Any:
 
 
 def relative_paths(text: str, file: str) -> str:
-    """Names the kernel's file as the user did, Triton's own files from the package on, others as seen from here."""
+    """Names the kernel's file as the user did, Triton's own files from the package on, others as seen from
+    here."""
     import triton
 
     packages = Path(triton.__file__).parent.parent
@@ -361,12 +419,13 @@ def relative_paths(text: str, file: str) -> str:
     return text if Path(file).is_absolute() else text.replace(f'"{Path.cwd()}/', '"')
 
 
-# --- what Triton refuses ----------------------------------------------------------------------------------------------
+# --- what Triton refuses ----------------------------------------------------------------------------------
 
 
 @contextmanager
 def triton_errors(function: str) -> Generator[None]:
-    """Turns the exceptions of a compilation into a TwillError, at the line of the kernel where there is one."""
+    """Turns the exceptions of a compilation into a TwillError, at the line of the kernel where there is
+    one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -384,12 +443,15 @@ def compile_failure(error: BaseException, function: str) -> TwillError:
     while getattr(error, "error_message", None) is None and error.__cause__ is not None:
         error = error.__cause__
     node = getattr(error, "node", None)
-    place, text = source_place(getattr(error, "src", None), getattr(node, "lineno", None), getattr(node, "col_offset", 0))
+    place, text = source_place(
+        getattr(error, "src", None), getattr(node, "lineno", None), getattr(node, "col_offset", 0)
+    )
     return TwillError(f"Triton does not compile {function}: {complaint(error, node)}", place, text=text)
 
 
 def complaint(error: BaseException, node: ast.AST | None) -> str:
-    """The first line of what Triton says; of an assertion, that it fails, and its text where it has no message."""
+    """The first line of what Triton says; of an assertion, that it fails, and its text where it has no
+    message."""
     said = getattr(error, "error_message", None)
     failed = type(error).__name__ == "CompileTimeAssertionFailure"
     if failed and not said and node is not None:
@@ -399,8 +461,13 @@ def complaint(error: BaseException, node: ast.AST | None) -> str:
 
 
 def source_place(source: str | None, line: int | None, column: int) -> tuple[Location | None, str | None]:
-    """Where line number `line` of a kernel's source stands, and its text: in the file of a loaded module that holds this source."""
-    files = {str(getattr(module, "__file__", "")) for name, module in sys.modules.items() if name.startswith(LOADED)}
+    """Where line number `line` of a kernel's source stands, and its text: in the file of a loaded module that
+    holds this source."""
+    files = {
+        str(getattr(module, "__file__", ""))
+        for name, module in sys.modules.items()
+        if name.startswith(LOADED)
+    }
     for file in sorted(files) if source and line else ():
         text = Path(file).read_text(encoding="utf-8")
         before, found, _ = text.partition(source or "")
@@ -411,7 +478,8 @@ def source_place(source: str | None, line: int | None, column: int) -> tuple[Loc
 
 
 def parsed(text: str, context: Any) -> Any:
-    """The module of a TTGIR text. Raises TwillError with all that the parser and the verifier say against it."""
+    """The module of a TTGIR text. Raises TwillError with all that the parser and the verifier say against
+    it."""
     from triton._C.libtriton import ir
 
     with tempfile.TemporaryDirectory() as folder:
@@ -421,8 +489,12 @@ def parsed(text: str, context: Any) -> Any:
             with standard_error_to(said):
                 module = ir.parse_mlir_module(str(path), context)
         except RuntimeError as error:
-            complaints = re.sub(rf'(?:loc\("{path}":|{path}:)(\d+):(\d+)\)?', r"\1:\2", said.read_text(errors="replace"))
-            raise TwillError("\n".join(line for line in complaints.splitlines() if "error:" in line) or str(error)) from error
+            complaints = re.sub(
+                rf'(?:loc\("{path}":|{path}:)(\d+):(\d+)\)?', r"\1:\2", said.read_text(errors="replace")
+            )
+            raise TwillError(
+                "\n".join(line for line in complaints.splitlines() if "error:" in line) or str(error)
+            ) from error
     module.context = context
     return module
 

@@ -1,7 +1,7 @@
 """Operations that the common form does not cover: structured control flow and constants.
 
-Takes a reader of operations behind the name of one; completes its draft. Their generic form, in quotes, is not read here:
-it is common to all operations. Raises TwillError at the offending token.
+Takes a reader of operations behind the name of one; completes its draft. Their generic form, in quotes, is
+not read here: it is common to all operations. Raises TwillError at the offending token.
 """
 
 from __future__ import annotations
@@ -65,12 +65,22 @@ def carried_types(ops: Operations) -> tuple[ir.Type, ...]:
 
 
 def carried(
-    ops: Operations, draft: Draft, inner: Scope, pairs: tuple[Token, ...], types: tuple[ir.Type, ...], first: int
+    ops: Operations,
+    draft: Draft,
+    inner: Scope,
+    pairs: tuple[Token, ...],
+    types: tuple[ir.Type, ...],
+    first: int,
 ) -> tuple[ir.Value, ...]:
     """Defines the carried values of a loop in its scope, from argument number `first` on."""
     if len(pairs) != len(types):
-        raise ops.cursor.error(f"{len(pairs)} values are carried, but {len(types)} types are given", draft.token)
-    return tuple(ops.argument(inner, pair, ty, first + k) for k, (pair, ty) in enumerate(zip(pairs, types, strict=True)))
+        raise ops.cursor.error(
+            f"{len(pairs)} values are carried, but {len(types)} types are given", draft.token
+        )
+    return tuple(
+        ops.argument(inner, pair, ty, first + k)
+        for k, (pair, ty) in enumerate(zip(pairs, types, strict=True))
+    )
 
 
 def branch(ops: Operations, draft: Draft, scope: Scope) -> None:
@@ -84,7 +94,8 @@ def branch(ops: Operations, draft: Draft, scope: Scope) -> None:
 
 
 def partitions(ops: Operations, draft: Draft, scope: Scope) -> None:
-    """`ttg.warp_specialize(%a) attributes {..} default { ... } partition0(%b: T) num_warps(4) { ... } : (T) -> ()`."""
+    """`ttg.warp_specialize(%a) attributes {..} default { ... } partition0(%b: T) num_warps(4) { ... } : (T)
+    -> ()`."""
     cursor = ops.cursor
     draft.operands.extend(cursor.listed("(", lambda: ops.operand(scope)))
     trailing(ops, draft, "attributes")
@@ -105,7 +116,8 @@ _PARTS = ("setup", "tile", "teardown")
 
 
 def subtiled(ops: Operations, draft: Draft, scope: Scope) -> None:
-    """`ttng.subtiled_region inputs(%a : T) name = [..] {..} setup { .. } tile(%b: T) { .. } teardown(..) { .. } -> (T)`."""
+    """`ttng.subtiled_region inputs(%a : T) name = [..] {..} setup { .. } tile(%b: T) { .. } teardown(..) { ..
+    } -> (T)`."""
     cursor = ops.cursor
     while not cursor.sees(*_PARTS):
         if cursor.sees("{"):
@@ -135,7 +147,7 @@ def trailing(ops: Operations, draft: Draft, keyword: str = "") -> None:
         draft.slot = place
 
 
-# --- constants --------------------------------------------------------------------------------------------------------
+# --- constants --------------------------------------------------------------------------------------------
 
 
 def constant(ops: Operations, draft: Draft, scope: Scope) -> None:
@@ -164,7 +176,9 @@ def literal(ops: Operations) -> Token | ir.Raw:
         return token
     cursor.at -= 1
     value = bare_attribute(cursor)
-    return value if isinstance(value, ir.Raw) else ir.Raw(cursor.tokens.text[token.start : cursor.previous.end])
+    return (
+        value if isinstance(value, ir.Raw) else ir.Raw(cursor.tokens.text[token.start : cursor.previous.end])
+    )
 
 
 def constant_value(literal: Token | ir.Raw, type: ir.Type) -> ir.Attribute:

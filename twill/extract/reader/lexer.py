@@ -1,7 +1,7 @@
 """TTGIR text to tokens.
 
-Takes the text of a file; gives its tokens in order, in one linear pass, and the line and column of any of them. Raises
-TwillError at the first character that begins no token.
+Takes the text of a file; gives its tokens in order, in one linear pass, and the line and column of any of
+them. Raises TwillError at the first character that begins no token.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`loc(...)`: where in Python an operation comes from.
 
-Takes a cursor at `loc` and the location aliases of the file; gives the chain of calls, innermost first, and the Python
-variable, through any nesting of names, call sites, fused locations and aliases. Chains beyond `MAX_CHAIN` are cut, so that
-reading stays linear in the text. Raises TwillError where the text is none of these.
+Takes a cursor at `loc` and the location aliases of the file; gives the chain of calls, innermost first, and
+the Python variable, through any nesting of names, call sites, fused locations and aliases. Chains beyond
+`MAX_CHAIN` are cut, so that reading stays linear in the text. Raises TwillError where the text is none of
+these.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Places:
             return self.inside(cursor)
 
     def alias(self, cursor: Cursor) -> PythonLocation:
-        """`#loc12`. Chains of names are walked in a loop: Triton names a loop once for each of its carried values."""
+        """`#loc12`. Chains of names are walked in a loop: Triton names a loop once for each of its carried
+        values."""
         token = cursor.next()
         name = token.text
         chain: dict[str, str | None] = {}

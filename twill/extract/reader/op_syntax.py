@@ -1,7 +1,7 @@
 """How the text of single operations departs from the common form.
 
-The common form is `results = name operands {attributes} : types -> types`. What an operation needs beyond that stands in its row
-of `twill.ops`; an operation without a row is read by the common form alone.
+The common form is `results = name operands {attributes} : types -> types`. What an operation needs beyond
+that stands in its row of `twill.ops`; an operation without a row is read by the common form alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from twill.ops.row import Operands, Types
 from twill.ops.table import lookup, syntax
 
 
-def given_types(name: str, operands: Operands, inputs: Types, outputs: Types | None) -> Iterable[tuple[ir.Value, ir.Type]]:
-    """The types that the text gives for operands, where it gives one for each, or a single one for all operands and results.
+def given_types(
+    name: str, operands: Operands, inputs: Types, outputs: Types | None
+) -> Iterable[tuple[ir.Value, ir.Type]]:
+    """The types that the text gives for operands, where it gives one for each, or a single one for all
+    operands and results.
 
     The condition of `arith.select` has a type of its own, which is given only for tensors.
     """
@@ -22,7 +25,9 @@ def given_types(name: str, operands: Operands, inputs: Types, outputs: Types | N
     if len(inputs) == 1 and outputs is None and row is not None and row.kind == "elementwise":
         values = operands[1:] if row.role == "select" else operands
         return zip(values, inputs * len(values), strict=True)
-    return zip(operands, inputs, strict=True) if len(inputs) == len(operands) and not syntax(name).order else ()
+    return (
+        zip(operands, inputs, strict=True) if len(inputs) == len(operands) and not syntax(name).order else ()
+    )
 
 
 def result_types(name: str, count: int, inputs: Types, outputs: Types | None) -> Types:

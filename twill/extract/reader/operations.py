@@ -1,8 +1,8 @@
 """Operations, blocks and regions: their text to the values of `twill.ir.loop`.
 
-Takes a cursor inside a function; gives operations with resolved operands. Everything is read by the common form, which
-knows no operation by name but by its row in `twill.ops`, except what `control` reads. Raises TwillError at the offending token; a
-value must be defined before it is used.
+Takes a cursor inside a function; gives operations with resolved operands. Everything is read by the common
+form, which knows no operation by name but by its row in `twill.ops`, except what `control` reads. Raises
+TwillError at the offending token; a value must be defined before it is used.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Operations:
     ops: int = 0
     values: int = 0
 
-    # --- values -------------------------------------------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------------------------
 
     def use(self, scope: Scope, token: Token) -> ir.Value:
         """The value that `token` names."""
@@ -82,13 +82,16 @@ class Operations:
         """Reads one value."""
         return self.use(scope, self.cursor.expect_kind("value", "a value"))
 
-    def define(self, scope: Scope, token: Token, name: str, types: tuple[ir.Type, ...], op: int | None, first: int) -> None:
+    def define(
+        self, scope: Scope, token: Token, name: str, types: tuple[ir.Type, ...], op: int | None, first: int
+    ) -> None:
         """Makes the values that one name stands for, `first` being the position of the first one."""
         if name in scope.names:
             raise self.cursor.error(f"`{name}` is defined twice", token)
         labels = [f"{name}#{k}" for k in range(len(types))] if len(types) > 1 else [name]
         scope.names[name] = tuple(
-            ir.Value(self.fresh(), label, ty, op, first + k) for k, (label, ty) in enumerate(zip(labels, types, strict=True))
+            ir.Value(self.fresh(), label, ty, op, first + k)
+            for k, (label, ty) in enumerate(zip(labels, types, strict=True))
         )
 
     def fresh(self) -> int:
@@ -101,7 +104,7 @@ class Operations:
         self.define(scope, token, token.text, (type,), None, position)
         return scope.names[token.text][0]
 
-    # --- one operation ------------------------------------------------------------------------------------------------
+    # --- one operation -------------------------------------------------------------------------------------
 
     def operation(self, scope: Scope) -> ir.Op:
         """One operation with its regions and location; its results become known in `scope`."""
@@ -142,7 +145,9 @@ class Operations:
         names: list[tuple[Token, int]] = []
         while cursor.token.kind == "value":
             token = cursor.next()
-            count = int(cursor.expect_kind("int", "a number of results").text[:6]) if cursor.accept(":") else 1
+            count = (
+                int(cursor.expect_kind("int", "a number of results").text[:6]) if cursor.accept(":") else 1
+            )
             if not 0 < count <= 10_000 or "#" in token.text:
                 raise cursor.error("expected a name for one or more results", token)
             names.append((token, count))
@@ -151,14 +156,20 @@ class Operations:
                 break
         return names
 
-    def results(self, draft: Draft, index: int, names: list[tuple[Token, int]], scope: Scope) -> tuple[ir.Value, ...]:
+    def results(
+        self, draft: Draft, index: int, names: list[tuple[Token, int]], scope: Scope
+    ) -> tuple[ir.Value, ...]:
         """Defines the results of an operation that has been read."""
         if not names and role_of(draft.name) in self.readers:
-            return tuple(ir.Value(self.fresh(), "%_", ty, index, k) for k, ty in enumerate(draft.outputs or ()))
+            return tuple(
+                ir.Value(self.fresh(), "%_", ty, index, k) for k, ty in enumerate(draft.outputs or ())
+            )
         count = sum(count for _, count in names)
         types = forms.result_types(draft.name, count, draft.inputs, draft.outputs) if count else ()
         if len(types) != count:
-            raise self.cursor.error(f"{count} results are named, but the text gives types for {len(types)}", draft.token)
+            raise self.cursor.error(
+                f"{count} results are named, but the text gives types for {len(types)}", draft.token
+            )
         position = 0
         for token, width in names:
             self.define(scope, token, token.text, types[position : position + width], index, position)
@@ -168,15 +179,26 @@ class Operations:
     def declared(self, draft: Draft) -> tuple[ir.Value, ...]:
         """The operands in their declared order."""
         operands = tuple(draft.operands)
-        odd = next((value for value, ty in forms.given_types(draft.name, operands, draft.inputs, draft.outputs) if value.type != ty), None)
+        odd = next(
+            (
+                value
+                for value, ty in forms.given_types(draft.name, operands, draft.inputs, draft.outputs)
+                if value.type != ty
+            ),
+            None,
+        )
         if odd:
-            raise self.cursor.error(f"`{odd.name}` is given another type than it was defined with", draft.token)
+            raise self.cursor.error(
+                f"`{odd.name}` is given another type than it was defined with", draft.token
+            )
         form = syntax(draft.name)
         if len(operands) < form.operands:
-            raise self.cursor.error(f"{draft.name} takes at least {form.operands} operands, here are {len(operands)}", draft.token)
+            raise self.cursor.error(
+                f"{draft.name} takes at least {form.operands} operands, here are {len(operands)}", draft.token
+            )
         return form.order(operands) if form.order else operands
 
-    # --- the common form ----------------------------------------------------------------------------------------------
+    # --- the common form -----------------------------------------------------------------------------------
 
     def common(self, draft: Draft, scope: Scope) -> None:
         """Reads up to the end of the operation, whatever it is."""
@@ -222,7 +244,9 @@ class Operations:
             return False
         match token.kind:
             case "value":
-                return after.text == "," or (after.text == ":" and cursor.fork(cursor.at + 1).after.kind == "int")
+                return after.text == "," or (
+                    after.text == ":" and cursor.fork(cursor.at + 1).after.kind == "int"
+                )
             case "word":
                 return "." in token.text
             case kind:
@@ -304,7 +328,9 @@ class Operations:
     def names_next(self) -> bool:
         """`, name =`: the list of types ends here."""
         cursor = self.cursor
-        return cursor.sees(",") and cursor.after.kind == "word" and cursor.fork(cursor.at + 1).after.text == "="
+        return (
+            cursor.sees(",") and cursor.after.kind == "word" and cursor.fork(cursor.at + 1).after.text == "="
+        )
 
     def word(self, draft: Draft, scope: Scope) -> None:
         """`name = value`, `name = %operand`, `name<value>`, or a bare word."""
@@ -328,7 +354,7 @@ class Operations:
         if len(draft.words) > len(names):
             draft.attributes["words"] = tuple(draft.words[len(names) :])
 
-    # --- regions ------------------------------------------------------------------------------------------------------
+    # --- regions -------------------------------------------------------------------------------------------
 
     def region(self, scope: Scope, args: tuple[ir.Value, ...] = ()) -> ir.Region:
         """`{ ... }`; `args` are arguments of the entry block that the operation has defined in `scope`."""
@@ -347,7 +373,9 @@ class Operations:
     def unclosed(self, opening: Token) -> TwillError:
         """The file ends inside a region."""
         line = self.cursor.tokens.location(opening.start).line
-        return self.cursor.error(f"the file ends inside the region that begins on line {line}", help="is the file complete?")
+        return self.cursor.error(
+            f"the file ends inside the region that begins on line {line}", help="is the file complete?"
+        )
 
     def block(self, scope: Scope) -> tuple[ir.Op, ...]:
         """Operations up to the end of a block."""

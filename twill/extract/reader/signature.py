@@ -1,7 +1,8 @@
-"""Whether operations have the operands that the rest relies on: a file written by hand, or cut by a tool, may not.
+"""Whether operations have the operands that the rest relies on: a file written by hand, or cut by a tool, may
+not.
 
-Takes an operation; raises TwillError at its line where it lacks something. After `check` has passed every operation of a body, the
-stages behind it index operands and results without looking.
+Takes an operation; raises TwillError at its line where it lacks something. After `check` has passed every
+operation of a body, the stages behind it index operands and results without looking.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +33,12 @@ def _is_mma(op: Op) -> bool:
 def _reduces(op: Op) -> bool:
     axis, first = op.attributes.get("axis"), next(iter(op.operands), None)
     shape = first.type.shape if first and isinstance(first.type, Tensor) else ()
-    return isinstance(axis, int) and 0 <= axis < len(shape) and bool(op.results) and all(isinstance(v.type, Tensor) for v in op.operands)
+    return (
+        isinstance(axis, int)
+        and 0 <= axis < len(shape)
+        and bool(op.results)
+        and all(isinstance(v.type, Tensor) for v in op.operands)
+    )
 
 
 def _space(values: tuple[Value, ...], space: str) -> bool:
@@ -58,12 +64,18 @@ ACCESSES: Mapping[Access, Rule] = {
     "load": (lambda op: _addressed(op) and len(op.results) == 1, "needs an address and one result"),
     "store": (lambda op: _addressed(op) and len(op.operands) >= 2, "needs an address and a value"),
     "reduce": (lambda op: _addressed(op) and len(op.operands) >= 2, "needs an address and a value"),
-    "load_buffer": (lambda op: bool(buffers(op.operands) and tiles(op.results)), "needs a buffer to read and a tile to give"),
+    "load_buffer": (
+        lambda op: bool(buffers(op.operands) and tiles(op.results)),
+        "needs a buffer to read and a tile to give",
+    ),
 }
 
 KINDS: Mapping[Kind, Rule] = {
     "elementwise": (lambda op: bool(op.results), "needs a result"),
-    "convert": (lambda op: bool(tiles(op.operands)) and len(tiles(op.results)) == 1 == len(op.results), "needs a tile and gives a tile"),
+    "convert": (
+        lambda op: bool(tiles(op.operands)) and len(tiles(op.results)) == 1 == len(op.results),
+        "needs a tile and gives a tile",
+    ),
     "reduce": (_reduces, "needs tensors, a result and an axis that they have"),
     "scan": (_reduces, "needs tensors, a result and an axis that they have"),
     "branch": (lambda op: bool(op.regions), "needs a region"),
@@ -82,7 +94,12 @@ def check(op: Op) -> None:
     if found.kind in STORES:
         space = STORES[found.kind]
         if found.access == "alloc":
-            rules.append((lambda op: len(buffers(op.results[:1])) == 1 and _space(op.results, space), f"allocates {space}"))
+            rules.append(
+                (
+                    lambda op: len(buffers(op.results[:1])) == 1 and _space(op.results, space),
+                    f"allocates {space}",
+                )
+            )
         else:
             rules.append((lambda op: _stores(op, space), f"writes {space}"))
     if found.kind == "view" and found.role not in ("constant", "poison"):

@@ -1,7 +1,8 @@
 """A cursor over tokens, and the attributes and bracketed text that all of MLIR shares.
 
-Takes tokens; gives the attribute values of `twill.ir.loop`. Raises TwillError at the offending token. Nesting is
-limited, so that hostile text cannot exhaust the stack, and no text is read more than once per level of nesting.
+Takes tokens; gives the attribute values of `twill.ir.loop`. Raises TwillError at the offending token. Nesting
+is limited, so that hostile text cannot exhaust the stack, and no text is read more than once per level of
+nesting.
 """
 
 from __future__ import annotations

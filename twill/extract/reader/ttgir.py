@@ -1,8 +1,9 @@
 """TTGIR text to `Module`, without Triton.
 
-Takes the text of a file as Triton 3.5 to 3.9 writes it (printed by a compiler pass, from Triton's cache or by hand);
-gives its functions with every operation, value, type and location. Guarantees: the time is linear in the text, and text
-that is truncated, malformed or hostile raises exactly one TwillError that points at its place.
+Takes the text of a file as Triton 3.5 to 3.9 writes it (printed by a compiler pass, from Triton's cache or by
+hand); gives its functions with every operation, value, type and location. Guarantees: the time is linear in
+the text, and text that is truncated, malformed or hostile raises exactly one TwillError that points at its
+place.
 
     module = read(Path("fa_fwd.sm90.ttgir").read_text(), "fa_fwd.sm90.ttgir")
     for loop in twill.extract.dependence.loops.loops(module):
@@ -40,9 +41,16 @@ def aliases(tokens: Tokens) -> tuple[Mapping[str, int], Mapping[str, int], Mappi
     types: dict[str, int] = {}
     for at, (token, equals) in enumerate(zip(tokens.items, tokens.items[1:], strict=False)):
         if token.kind in ("alias", "type") and token.first and equals.text == "=":
-            table = types if token.kind == "type" else places if tokens.items[at + 2].text == "loc" else encodings
+            table = (
+                types if token.kind == "type" else places if tokens.items[at + 2].text == "loc" else encodings
+            )
             if token.text in table:
-                raise tokens.error(f"`{token.text}` is defined twice", token.start, span=len(token.text), help="a file holds one module")
+                raise tokens.error(
+                    f"`{token.text}` is defined twice",
+                    token.start,
+                    span=len(token.text),
+                    help="a file holds one module",
+                )
             table[token.text] = at + 2
     return encodings, places, types
 
@@ -76,7 +84,9 @@ class Reader:
             elif cursor.sees("tt.func"):
                 loose.append(self.function())
             elif cursor.sees("module", "builtin.module"):
-                raise cursor.error("a second module begins here", help="a file holds one module: keep the one to schedule")
+                raise cursor.error(
+                    "a second module begins here", help="a file holds one module: keep the one to schedule"
+                )
             else:
                 cursor.fail("expected a module, a function or an alias")
         if functions is None and not loose:
@@ -84,7 +94,8 @@ class Reader:
         return attributes, (*(functions or ()), *loose)
 
     def alias(self) -> None:
-        """`#name = value`, `!name = type`; aliases have been collected before, so this only checks the value."""
+        """`#name = value`, `!name = type`; aliases have been collected before, so this only checks the
+        value."""
         kind = self.cursor.next().kind
         self.cursor.expect("=")
         if kind == "type":
@@ -126,7 +137,9 @@ class Reader:
         name = cursor.expect_kind("symbol", "the name of the function").text.removeprefix("@").strip('"')
         scope = Scope()
         parameters = cursor.listed("(", self.parameter)
-        args = tuple(self.ops.argument(scope, token, ty, k) for k, (token, ty, _) in enumerate(parameters) if token)
+        args = tuple(
+            self.ops.argument(scope, token, ty, k) for k, (token, ty, _) in enumerate(parameters) if token
+        )
         results = carried_types(self.ops) if cursor.accept("->") else ()
         attributes = self.dictionary() if cursor.accept("attributes") else {}
         body = self.ops.region(scope, args) if cursor.sees("{") else None

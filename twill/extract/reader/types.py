@@ -1,8 +1,8 @@
 """Types and encodings: their text to the values of `twill.ir.loop`.
 
-Takes a cursor at a type and the encodings that the file has named; gives the type. Both spellings of descriptors and
-of tensor memory (Triton 3.5 to 3.9) give the same values; an encoding without a class here is kept as text. Raises
-TwillError at the offending token.
+Takes a cursor at a type and the encodings that the file has named; gives the type. Both spellings of
+descriptors and of tensor memory (Triton 3.5 to 3.9) give the same values; an encoding without a class here is
+kept as text. Raises TwillError at the offending token.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def dimensions(cursor: Cursor) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-# --- encodings --------------------------------------------------------------------------------------------------------
+# --- encodings --------------------------------------------------------------------------------------------
 
 
 def parsed(types: Types, cursor: Cursor, name: str, bits: int) -> ir.Encoding:
@@ -201,7 +201,8 @@ def parsed(types: Types, cursor: Cursor, name: str, bits: int) -> ir.Encoding:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of an encoding, by name. Each reader raises KeyError or TypeError where it does not fit."""
+    """The parameters of an encoding, by name. Each reader raises KeyError or TypeError where it does not
+    fit."""
 
     values: Mapping[str, object]
     bits: int
@@ -250,23 +251,38 @@ def col_stride(p: Parameters) -> int:
 
 
 def width(dtype: ir.Type) -> int:
-    """Bits of an element, which every name of a type says; of other things than numbers, those of a column."""
+    """Bits of an element, which every name of a type says; of other things than numbers, those of a
+    column."""
     digits = re.search(r"\d+", dtype.name) if isinstance(dtype, ir.Scalar) else None
     return max(1, int(digits.group())) if digits else COLUMN
 
 
 ENCODINGS: Mapping[str, Callable[[Parameters], ir.Encoding]] = {
-    "#ttg.blocked": lambda p: ir.Blocked(p.ints("sizePerThread"), p.ints("threadsPerWarp"), p.ints("warpsPerCTA"), p.ints("order")),
+    "#ttg.blocked": lambda p: ir.Blocked(
+        p.ints("sizePerThread"), p.ints("threadsPerWarp"), p.ints("warpsPerCTA"), p.ints("order")
+    ),
     "#ttg.slice": lambda p: ir.Slice(p.int("dim"), p.parent()),
-    "#ttg.linear": lambda p: ir.Linear(p.bases("register"), p.bases("lane"), p.bases("warp"), p.bases("block"), p.flag("exact")),
-    "#ttg.nvidia_mma": lambda p: ir.NvidiaMma((p.int("versionMajor"), p.int("versionMinor")), p.ints("warpsPerCTA"), p.ints("instrShape")),
-    "#ttg.dot_op": lambda p: ir.DotOperand(p.int("opIdx"), p.parent(), p.int("kWidth") if "kWidth" in p.values else None),
+    "#ttg.linear": lambda p: ir.Linear(
+        p.bases("register"), p.bases("lane"), p.bases("warp"), p.bases("block"), p.flag("exact")
+    ),
+    "#ttg.nvidia_mma": lambda p: ir.NvidiaMma(
+        (p.int("versionMajor"), p.int("versionMinor")), p.ints("warpsPerCTA"), p.ints("instrShape")
+    ),
+    "#ttg.dot_op": lambda p: ir.DotOperand(
+        p.int("opIdx"), p.parent(), p.int("kWidth") if "kWidth" in p.values else None
+    ),
     "#ttg.nvmma_shared": lambda p: ir.NvmmaShared(
         p.int("swizzlingByteWidth"), p.flag("transposed"), p.int("elementBitWidth"), p.flag("fp4Padded")
     ),
-    "#ttg.swizzled_shared": lambda p: ir.SwizzledShared(p.int("vec"), p.int("perPhase"), p.int("maxPhase"), p.ints("order")),
-    "#ttg.shared_linear": lambda p: ir.SharedLinear(p.bases("offset"), p.bases("block"), p.int("alignment", 16)),
-    "#ttng.tensor_memory_encoding": lambda p: ir.TensorMemory(p.int("blockM"), p.int("blockN"), col_stride(p), p.flag("twoCTAs")),
+    "#ttg.swizzled_shared": lambda p: ir.SwizzledShared(
+        p.int("vec"), p.int("perPhase"), p.int("maxPhase"), p.ints("order")
+    ),
+    "#ttg.shared_linear": lambda p: ir.SharedLinear(
+        p.bases("offset"), p.bases("block"), p.int("alignment", 16)
+    ),
+    "#ttng.tensor_memory_encoding": lambda p: ir.TensorMemory(
+        p.int("blockM"), p.int("blockN"), col_stride(p), p.flag("twoCTAs")
+    ),
     "#ttng.tensor_memory_scales_encoding": lambda p: ir.TensorMemoryScales(),
 }
 """Readers by name; CTA layouts are left out, since one cluster of one CTA is what is scheduled."""

@@ -1,8 +1,9 @@
 """Early returns as structured control flow.
 
-Triton writes `if condition: ...; return` as `cf.cond_br` to a block that returns and a block with the rest of the kernel. Takes a module;
-gives the same with an `scf.if` in place of each such branch, which lowering follows like any other. Every block must have one predecessor,
-as Triton makes them; other control flow is left as it is, and lowering refuses it with its line. Lines stay where they are.
+Triton writes `if condition: ...; return` as `cf.cond_br` to a block that returns and a block with the rest of
+the kernel. Takes a module; gives the same with an `scf.if` in place of each such branch, which lowering
+follows like any other. Every block must have one predecessor, as Triton makes them; other control flow is
+left as it is, and lowering refuses it with its line. Lines stay where they are.
 """
 
 from collections.abc import Iterator
@@ -46,7 +47,9 @@ def _flow(module: Module, blocks: tuple[Block, ...]) -> _Flow:
     names = ["", *(findall(_LABEL, _gap(module, one, other))[-1:] for one, other in pairwise(blocks))]
     numbers = {name[0]: i for i, name in enumerate(names) if name}
     targets = (findall(_LABEL, text_of(module, block.ops[-1])) for block in blocks)
-    return _Flow(module, blocks, tuple(tuple(numbers[name] for name in found if name in numbers) for found in targets))
+    return _Flow(
+        module, blocks, tuple(tuple(numbers[name] for name in found if name in numbers) for found in targets)
+    )
 
 
 def _gap(module: Module, one: Block, other: Block) -> str:
@@ -64,7 +67,9 @@ def _tree(flow: _Flow) -> bool:
     """Each block but the entry has one predecessor and ends in a branch of two or in a return."""
     reached = {block for block in range(1, len(flow.blocks)) if not _returns(flow, block)}
     targets = sorted(target for found in flow.successors for target in found if target in reached)
-    ends = {(block.ops[-1].name, len(found)) for block, found in zip(flow.blocks, flow.successors, strict=True)}
+    ends = {
+        (block.ops[-1].name, len(found)) for block, found in zip(flow.blocks, flow.successors, strict=True)
+    }
     return targets == sorted(reached) and ends <= {(_BRANCH, 2), (_RETURN, 0)}
 
 
@@ -82,7 +87,9 @@ def _text(flow: _Flow, i: int) -> str:
         return ""
     ops, text = flow.blocks[i].ops, flow.module.text
     own = text[ops[0].span.start : ops[-1].span.start]
-    following = next((k for k in range(i + 1, len(flow.blocks)) if not _returns(flow, k)), len(flow.blocks) - 1)
+    following = next(
+        (k for k in range(i + 1, len(flow.blocks)) if not _returns(flow, k)), len(flow.blocks) - 1
+    )
     end = flow.blocks[following].ops[0].span.start if following > i else ops[-1].span.start
     lines = "\n" * text.count("\n", ops[-1].span.start, end)
     if not flow.successors[i]:
@@ -97,5 +104,7 @@ def _branch(flow: _Flow, condition: str, lines: str, taken: int, other: int) -> 
         tail = f"}} else {{ {rest}" if rest else ""
         return f"{named('if')} {condition} {{{lines} {then}{tail}{end}"
     true, go_on = f"%twill_true_{other}", f"%twill_go_on_{other}"
-    head = f"{true} = {named('constant')} true {UNKNOWN} {go_on} = arith.xori {condition}, {true} : i1 {UNKNOWN}"
+    head = (
+        f"{true} = {named('constant')} true {UNKNOWN} {go_on} = arith.xori {condition}, {true} : i1 {UNKNOWN}"
+    )
     return f"{head} {named('if')} {go_on} {{{lines} {rest}{end}"

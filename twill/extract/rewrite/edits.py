@@ -1,7 +1,7 @@
 """Edits of a module's text.
 
-Takes a `Module` and `Edit`s of its text; gives the module that the new text describes. Inserted operations stand on
-the line of the operation they are inserted before, so line numbers stay those of the user's file.
+Takes a `Module` and `Edit`s of its text; gives the module that the new text describes. Inserted operations
+stand on the line of the operation they are inserted before, so line numbers stay those of the user's file.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,8 @@ from twill.ir.loop import Module, Op
 from twill.ops.table import named
 
 UNKNOWN = "loc(unknown)"
-"""The location of an inserted operation; it also ends the operation for the reader, which otherwise takes a line for one operation."""
+"""The location of an inserted operation; it also ends the operation for the reader, which otherwise takes a
+line for one operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class Edit:
 
 
 def edited(module: Module, edits: Iterable[Edit]) -> Module:
-    """The module after all edits; edits at one position stay in their order. Raises ValueError where two overlap."""
+    """The module after all edits; edits at one position stay in their order. Raises ValueError where two
+    overlap."""
     pieces, last = list[str](), 0
     for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
         if edit.begin < last:

@@ -1,9 +1,10 @@
 """Carried values that are linear in the induction variable, computed from it.
 
-A loop that adds the same to a value in every iteration (`a_ptrs += BLOCK_K * stride`, `offs += BLOCK`) carries what the iteration says
-already: value = initial value + iteration * step. Takes a module; gives the same without such carried values, so that no copy of them is
-kept or handed from group to group, and whoever needs one computes it. Products with pointers' steps are made in 64 bits, since the sum of
-steps may be larger than a step's type. Lines stay where they are.
+A loop that adds the same to a value in every iteration (`a_ptrs += BLOCK_K * stride`, `offs += BLOCK`)
+carries what the iteration says already: value = initial value + iteration * step. Takes a module; gives the
+same without such carried values, so that no copy of them is kept or handed from group to group, and whoever
+needs one computes it. Products with pointers' steps are made in 64 bits, since the sum of steps may be larger
+than a step's type. Lines stay where they are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,12 +53,14 @@ def _next(module: Module, done: set[str]) -> tuple[Loop, tuple[_Linear, ...]] | 
     return loop, tuple(_linear(loop)) if role(loop.op) == "for" else ()
 
 
-# --- which are linear -------------------------------------------------------------------------------------------------
+# --- which are linear -------------------------------------------------------------------------------------
 
 
 def _linear(loop: Loop) -> Iterator[_Linear]:
     makers = {value.id: op for op in loop.ops for value in op.results}
-    inside = {value.id for op in loop.body.walk() for value in op.results} | {arg.id for arg in loop.body.args}
+    inside = {value.id for op in loop.body.walk() for value in op.results} | {
+        arg.id for arg in loop.body.args
+    }
     for position, carried in enumerate(loop.carried):
         updates = tuple(_updates(carried, makers, inside))
         if updates:
@@ -65,8 +68,8 @@ def _linear(loop: Loop) -> Iterator[_Linear]:
 
 
 def _updates(carried: Carried, makers: Mapping[int, Op], inside: set[int]) -> list[tuple[Op, Value]]:
-    """The additions and subtractions of loop-invariant values that lead from the carried value to the one yielded, each
-    with what it adds; none where the value is not linear."""
+    """The additions and subtractions of loop-invariant values that lead from the carried value to the one
+    yielded, each with what it adds; none where the value is not linear."""
     found, value = list[tuple[Op, Value]](), carried.yielded
     while value.id != carried.arg.id:
         op = makers.get(value.id)
@@ -86,7 +89,7 @@ def _supported(type: Type) -> bool:
     return isinstance(dtype, Pointer) or (isinstance(dtype, Scalar) and dtype.name in ("i32", "i64"))
 
 
-# --- the text ---------------------------------------------------------------------------------------------------------
+# --- the text ---------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -129,7 +132,7 @@ def _edits(module: Module, loop: Loop, linear: Sequence[_Linear], number: int) -
     yield from _results(module, loop, linear, _Writer(module, makers, f"%twill_end{number}_"))
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------
 
 
 def _iteration(out: _Writer, loop: Loop) -> tuple[str, str]:
@@ -155,7 +158,9 @@ def _trips(out: _Writer, loop: Loop) -> tuple[str, str]:
     span = out.op(f"arith.subi {loop.upper.name}, {loop.lower.name} : {kind}")
     rest = out.op(f"arith.subi {loop.step.name}, {one} : {kind}")
     above = out.op(f"arith.addi {span}, {rest} : {kind}")
-    return out.op(f"arith.maxsi {out.op(f'arith.divsi {above}, {loop.step.name} : {kind}')}, {zero} : {kind}"), kind
+    return out.op(
+        f"arith.maxsi {out.op(f'arith.divsi {above}, {loop.step.name} : {kind}')}, {zero} : {kind}"
+    ), kind
 
 
 def _scalar(value: Value) -> str:
@@ -191,7 +196,8 @@ def _listed(text: str) -> Iterator[str]:
 
 
 def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: str | None) -> tuple[str, str]:
-    """The step times the number of iterations, and its type; one multiplication where all elements of a tile step alike."""
+    """The step times the number of iterations, and its type; one multiplication where all elements of a tile
+    step alike."""
     dtype = step.type.dtype if isinstance(step.type, Tensor) else step.type
     assert isinstance(dtype, Scalar)
     wide = wide or dtype.name
@@ -208,7 +214,8 @@ def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: s
 
 
 def _everywhere(out: _Writer, step: Value, wide: str) -> str | None:
-    """The number that a tile is everywhere, as a scalar of type `wide`; None where it is not known to be one."""
+    """The number that a tile is everywhere, as a scalar of type `wide`; None where it is not known to be
+    one."""
     maker, number = out.makers.get(step.id), out.number(step)
     if maker is not None and role(maker) == "splat":
         return _cast(out, maker.operands[0].name, _scalar(maker.operands[0]), wide)
@@ -221,10 +228,12 @@ def _cast(out: _Writer, value: str, kind: str, wanted: str) -> str:
         return value
     if "index" in (kind, wanted):
         return out.op(f"arith.index_cast {value} : {kind} to {wanted}")
-    return out.op(f"arith.{'extsi' if int(wanted[1:]) > int(kind[1:]) else 'trunci'} {value} : {kind} to {wanted}")
+    return out.op(
+        f"arith.{'extsi' if int(wanted[1:]) > int(kind[1:]) else 'trunci'} {value} : {kind} to {wanted}"
+    )
 
 
-# --- what becomes of the loop -----------------------------------------------------------------------------------------
+# --- what becomes of the loop -----------------------------------------------------------------------------
 
 
 def _header(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
@@ -258,10 +267,13 @@ def _body(module: Module, loop: Loop, linear: Sequence[_Linear], names: Mapping[
 
 
 def _dead(loop: Loop, linear: Sequence[_Linear]) -> Iterator[tuple[Op, int]]:
-    """Updates whose results only the yield and each other read, with where the operation behind each begins."""
+    """Updates whose results only the yield and each other read, with where the operation behind each
+    begins."""
     last = loop.body.ops[-1]
     read = {(value.id, op.index) for op in loop.body.walk() for value in op.operands}
-    other = {one.yielded.id for i, one in enumerate(loop.carried) if i not in {found.position for found in linear}}
+    other = {
+        one.yielded.id for i, one in enumerate(loop.carried) if i not in {found.position for found in linear}
+    }
     for one in linear:
         gone = {last.index}
         for op in reversed(one.updates):
@@ -276,7 +288,11 @@ def _yield(module: Module, loop: Loop, gone: frozenset[int], names: Mapping[str,
     op = loop.body.ops[-1]
     values = _kept([names.get(value.name, value.name) for value in op.operands], gone)
     types = _kept(_types(module, op), gone)
-    return Edit(op.span.start, op.span.end, f"scf.yield {', '.join(values)} : {', '.join(types)}" if values else "scf.yield")
+    return Edit(
+        op.span.start,
+        op.span.end,
+        f"scf.yield {', '.join(values)} : {', '.join(types)}" if values else "scf.yield",
+    )
 
 
 def _attributes(module: Module, loop: Loop) -> Iterator[Edit]:
@@ -312,4 +328,6 @@ def _renumbered(module: Module, loop: Loop, gone: set[int], values: Mapping[int,
     for place in finditer(rf"{escape(name)}(?:#(\d+))?(?![\w$.:#-])", module.text):
         if loop.op.span.end <= place.start() < end:
             old = int(place.group(1) or 0)
-            yield Edit(place.start(), place.end(), values[old] if old in gone else f"{name}#{kept.index(old)}")
+            yield Edit(
+                place.start(), place.end(), values[old] if old in gone else f"{name}#{kept.index(old)}"
+            )

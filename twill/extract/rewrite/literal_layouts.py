@@ -1,10 +1,11 @@
 """Which tiles a kernel must hold exactly as TTGIR lays them out, said in the module itself.
 
-The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout move nothing.
-Where an operation relies on which register of which thread holds an element (`tt.join`, `tt.split`, `tt.trans` and
-`tt.reshape` of tiles in registers, tiles of three dimensions), it may not. Takes a `Module`; gives the same with the
-layouts of these tiles written as linear ones, marked `exact`. Elementwise operations, reductions and broadcasts keep to
-one layout and its slices, so a layout is exact everywhere or nowhere. Lines stay where they are.
+The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout
+move nothing. Where an operation relies on which register of which thread holds an element (`tt.join`,
+`tt.split`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three dimensions), it may not. Takes a
+`Module`; gives the same with the layouts of these tiles written as linear ones, marked `exact`. Elementwise
+operations, reductions and broadcasts keep to one layout and its slices, so a layout is exact everywhere or
+nowhere. Lines stay where they are.
 """
 
 from collections.abc import Iterable
@@ -20,8 +21,14 @@ _RELYING: tuple[Role, ...] = ("join", "split", "reshape", "transpose")
 
 def literal_layouts(module: Module) -> Module:
     """The module itself where no tile needs it."""
-    wanted = {root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)}
-    named = [name for name, encoding in module.encodings.items() if isinstance(encoding, Blocked | Linear) and encoding in wanted]
+    wanted = {
+        root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)
+    }
+    named = [
+        name
+        for name, encoding in module.encodings.items()
+        if isinstance(encoding, Blocked | Linear) and encoding in wanted
+    ]
     return edited(module, [_edit(module, name) for name in named]) if named else module
 
 
@@ -34,12 +41,16 @@ def _needed(op: Op) -> Iterable[Encoding | None]:
 
 
 def _needless(op: Op) -> bool:
-    """A reshape in which only dimensions of one element come and go, or a transposition of an accumulator, which happens on
-    its way to shared memory."""
+    """A reshape in which only dimensions of one element come and go, or a transposition of an accumulator,
+    which happens on its way to shared memory."""
     source, result = op.operands[0], op.results[0]
     if role(op) == "reshape":
         return _sizes(source) == _sizes(result)
-    return role(op) == "transpose" and isinstance(source.type, Tensor) and isinstance(root(source.type.encoding), NvidiaMma)
+    return (
+        role(op) == "transpose"
+        and isinstance(source.type, Tensor)
+        and isinstance(root(source.type.encoding), NvidiaMma)
+    )
 
 
 def _sizes(value: Value) -> tuple[int, ...]:
@@ -48,11 +59,16 @@ def _sizes(value: Value) -> tuple[int, ...]:
 
 def _edit(module: Module, name: str) -> Edit:
     """The definition of an alias, written as an exact linear layout."""
-    begin = (0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1) + len(f"{name} = ")
+    begin = (0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1) + len(
+        f"{name} = "
+    )
     encoding = module.encodings[name]
     assert isinstance(encoding, Blocked | Linear)
     made = bases(encoding) if isinstance(encoding, Blocked) else encoding
-    fields = ", ".join(f"{key} = {_text(bits)}" for key, bits in (("register", made.register), ("lane", made.lane), ("warp", made.warp)))
+    fields = ", ".join(
+        f"{key} = {_text(bits)}"
+        for key, bits in (("register", made.register), ("lane", made.lane), ("warp", made.warp))
+    )
     return Edit(begin, module.text.index("\n", begin), f"#ttg.linear<{{{fields}, block = [], exact = true}}>")
 
 

@@ -1,8 +1,8 @@
 # pyright: basic
 """CP-SAT on exact cycles: modular start times as integers, one constraint family per module.
 
-`variables` names the decisions, `timing`, `groups`, `registers` and `memory` state the rules of `twill.ir.problem`, `solve` runs the
-solver and reads the answer off.
+`variables` names the decisions, `timing`, `groups`, `registers` and `memory` state the rules of
+`twill.ir.problem`, `solve` runs the solver and reads the answer off.
 """
 
 from twill.smt.cpsat.solve import Goal, Tactics, attempt, improve

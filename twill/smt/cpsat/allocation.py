@@ -1,11 +1,11 @@
 # pyright: basic
 """Rules SHARED and TENSOR: a fixed-address allocation over modulo time.
 
-A value whose live range fits one period is a rectangle residues x addresses, which others may share when it is dead; a longer one, a
-resident one and a multi-buffered channel take their slots at every residue. Any two must be apart in
-address or, if neither is always live, in modular time.
-The four ways to be apart are explicit literals for every pair: that refutes five times faster than a two-dimensional packing
-constraint; the sum over each residue is stated beside it.
+A value whose live range fits one period is a rectangle residues x addresses, which others may share when it
+is dead; a longer one, a resident one and a multi-buffered channel take their slots at every residue. Any two
+must be apart in address or, if neither is always live, in modular time. The four ways to be apart are
+explicit literals for every pair: that refutes five times faster than a two-dimensional packing constraint;
+the sum over each residue is stated beside it.
 """
 
 import math
@@ -86,7 +86,7 @@ def _crossing(v: Variables, value: Value) -> list[tuple[Use, int]]:
     return [(use, op) for use, op in users if v.same(src, op) is not True]
 
 
-# --- one buffer ---------------------------------------------------------------------------------------------------------
+# --- one buffer -------------------------------------------------------------------------------------------
 
 
 def _buffer(v: Variables, memory: Kind, need: _Need) -> Buffer:
@@ -109,14 +109,20 @@ def _buffer(v: Variables, memory: Kind, need: _Need) -> Buffer:
     v.model.add(periods >= 2).only_enforce_if(many)
     v.model.add(periods == 1).only_enforce_if(many.negated())
     residue = v.residue[v.problem.index(value.src)]
-    return Buffer(value.id, memory, need.staging, need.grain, address, height, need.size, present, many, residue, length)
+    return Buffer(
+        value.id, memory, need.staging, need.grain, address, height, need.size, present, many, residue, length
+    )
 
 
 def _range(v: Variables, need: _Need) -> tuple[cp_model.IntVar, Literal]:
     """The live range's length, and whether it is not empty."""
     src = v.problem.index(need.value.src)
     length = v.model.new_int_var(0, v.latest_end, f"range[{need.value.id}]")
-    users = _crossing(v, need.value) if need.staging else [(use, v.problem.index(use.op)) for use in need.value.uses]
+    users = (
+        _crossing(v, need.value)
+        if need.staging
+        else [(use, v.problem.index(use.op)) for use in need.value.uses]
+    )
     for use, op in users:
         reach = v.model.add(length >= v.start[op] + use.distance * v.interval + use.hold - v.start[src])
         if need.staging:
@@ -127,7 +133,7 @@ def _range(v: Variables, need: _Need) -> tuple[cp_model.IntVar, Literal]:
     return length, present
 
 
-# --- all buffers together -----------------------------------------------------------------------------------------------
+# --- all buffers together ---------------------------------------------------------------------------------
 
 
 def _apart(v: Variables, a: Buffer, b: Buffer) -> None:
@@ -140,7 +146,8 @@ def _apart(v: Variables, a: Buffer, b: Buffer) -> None:
 
 
 def _alternating(v: Variables, a: Buffer, b: Buffer) -> list[Literal]:
-    """Literals for: b's range begins when a's is over and ends before a's begins again, within the period or past its end."""
+    """Literals for: b's range begins when a's is over and ends before a's begins again, within the period or
+    past its end."""
     if a.residue is None or b.residue is None or a.length is None or b.length is None:
         return []
     result: list[Literal] = []
@@ -156,7 +163,8 @@ def _alternating(v: Variables, a: Buffer, b: Buffer) -> list[Literal]:
 
 
 def _sum(v: Variables, buffers: list[Buffer], top: int) -> None:
-    """Implied by the allocation, and strong: at no residue do the buffers that live there exceed the memory."""
+    """Implied by the allocation, and strong: at no residue do the buffers that live there exceed the
+    memory."""
     always: list[cp_model.LinearExprT] = []
     parts: list[tuple[cp_model.IntervalVar, int]] = []
     for buffer in buffers:

@@ -46,10 +46,15 @@ def waits(v: Variables, op: int) -> Literal:
     """Operation `op` starts with a blocking wait."""
     incoming = [edge for edge in v.problem.edges if v.problem.index(edge.dst) == op]
     here = {v.problem.index(edge.src) for edge in incoming if edge.blocking}
-    across = {v.problem.index(edge.src) for edge in incoming} - {i for i, o in enumerate(v.problem.operations) if o.streaming}
+    across = {v.problem.index(edge.src) for edge in incoming} - {
+        i for i, o in enumerate(v.problem.operations) if o.streaming
+    }
     if here & across:
         return True  # blocking where they share a group, a barrier where they do not
-    return v.any_of([v.same(src, op) for src in sorted(here)] + [negate(v.same(src, op)) for src in sorted(across)], f"waits[{op}]")
+    return v.any_of(
+        [v.same(src, op) for src in sorted(here)] + [negate(v.same(src, op)) for src in sorted(across)],
+        f"waits[{op}]",
+    )
 
 
 def concurrency(v: Variables) -> None:
@@ -82,7 +87,9 @@ def in_order(v: Variables) -> None:
     """
     for members in v.clusters.members:
         issues = [(op, Reservation("issue", v.problem.operations[op].issue)) for op in members]
-        v.model.add_no_overlap([part for op, issue in issues if issue.cycles for part in rectangles(v, op, issue)])
+        v.model.add_no_overlap(
+            [part for op, issue in issues if issue.cycles for part in rectangles(v, op, issue)]
+        )
 
 
 def widths(problem: Problem) -> list[int]:
@@ -92,12 +99,17 @@ def widths(problem: Problem) -> list[int]:
 
 def wide(v: Variables, group: int, width: int) -> Literal:
     """Group holds an operation at least `width` warps wide."""
-    members = [c for c, ops in enumerate(v.clusters.members) if any(v.problem.operations[op].warps >= width for op in ops)]
+    members = [
+        c
+        for c, ops in enumerate(v.clusters.members)
+        if any(v.problem.operations[op].warps >= width for op in ops)
+    ]
     return v.any_of([v.in_group[c][group] for c in members], f"wide[{group},{width}]")
 
 
 def channels(v: Variables) -> list[cp_model.IntVar]:
-    """One literal per (operation, group) that hands over a value or an ordering to another group; loads that stream are free."""
+    """One literal per (operation, group) that hands over a value or an ordering to another group; loads that
+    stream are free."""
     into: dict[tuple[int, int], list[int]] = {}
     for edge in v.problem.edges:
         src, dst = v.problem.index(edge.src), v.problem.index(edge.dst)

@@ -1,12 +1,13 @@
 # pyright: basic
 """Rules REGISTERS and THREADS: what each group holds at every residue, and how the register file is split.
 
-What a group holds is largest where it takes something up: at the start of an operation that makes a value or reads one, so it is enough
-to count there. When operation `at` starts, an instance of a value that began D before (modulo I) and k periods more is still held if its
-range is longer than D + k * I. So the number n of instances held then satisfies n * I >= (length of the range) - D, one inequality for
-every range that the value may have in `at`'s group: from its birth to each of its uses there where that group makes it, between any two
-of its uses there where another does. Attention's forward loop is found 5 to 100 times sooner than with cumulative constraints over
-modular intervals.
+What a group holds is largest where it takes something up: at the start of an operation that makes a value or
+reads one, so it is enough to count there. When operation `at` starts, an instance of a value that began D
+before (modulo I) and k periods more is still held if its range is longer than D + k * I. So the number n of
+instances held then satisfies n * I >= (length of the range) - D, one inequality for every range that the
+value may have in `at`'s group: from its birth to each of its uses there where that group makes it, between
+any two of its uses there where another does. Attention's forward loop is found 5 to 100 times sooner than
+with cumulative constraints over modular intervals.
 """
 
 from dataclasses import dataclass
@@ -56,8 +57,8 @@ def state(v: Variables, used: list[Literal]) -> None:
 
 
 def _held(v: Variables, value: Value) -> Held:
-    """The producing group holds a value to its last use there, and through its latency if it is handed over; any other that reads it, from
-    its first use there to its last."""
+    """The producing group holds a value to its last use there, and through its latency if it is handed over;
+    any other that reads it, from its first use there to its last."""
     src, users = v.problem.index(value.src), [(use, v.problem.index(use.op)) for use in value.uses]
     ranges = [] if value.resident else _own(v, value, src, users)
     away = [(use, op) for use, op in users if v.same(src, op) is not True]
@@ -65,29 +66,40 @@ def _held(v: Variables, value: Value) -> Held:
         for last, op in away:
             if (first, begin) != (last, op) or first.hold:
                 later = (last.distance - first.distance) * v.interval + last.hold
-                ranges.append(Range(begin, v.start[op] - v.interval * v.stage[begin] + later, (), (begin, op)))
+                ranges.append(
+                    Range(begin, v.start[op] - v.interval * v.stage[begin] + later, (), (begin, op))
+                )
     return Held(value.id, src, value.registers, value.resident, tuple(ranges))
 
 
 def _own(v: Variables, value: Value, src: int, users: list[tuple[Use, int]]) -> list[Range]:
     before = v.interval * v.stage[src]
-    uses = [Range(src, v.start[op] - before + (use.distance * v.interval + use.hold), (v.same(src, op),)) for use, op in users]
+    uses = [
+        Range(src, v.start[op] - before + (use.distance * v.interval + use.hold), (v.same(src, op),))
+        for use, op in users
+    ]
     handed = v.any_of([negate(v.same(src, op)) for _, op in users], f"handed[{value.id}]")
     return [*uses, Range(src, v.residue[src] + v.problem.operations[src].latency, (handed,))]
 
 
 def _takers(v: Variables, held: list[Held]) -> list[int]:
-    """Operations that may begin to hold a value in a group of more than one warp: what one warp holds is not limited."""
+    """Operations that may begin to hold a value in a group of more than one warp: what one warp holds is not
+    limited."""
     operations = v.problem.operations
     kinds = {op.variable for op in operations if op.warps > 1}
     begins = {one.begin for value in held for one in value.ranges} | {value.src for value in held}
     return sorted(op for op in begins if operations[op].variable in kinds)
 
 
-def _at_start(v: Variables, at: int, held: list[Held], peaks: list[cp_model.IntVar], broad: list[Literal], most: int) -> None:
+def _at_start(
+    v: Variables, at: int, held: list[Held], peaks: list[cp_model.IntVar], broad: list[Literal], most: int
+) -> None:
     """When `at` starts, its group, if not of one warp, holds no more than its peak."""
     wide = v.problem.operations[at].warps > 1
-    counts = [(value.size, _instances(v, at, value, most // value.size if wide else v.most_instances)) for value in held]
+    counts = [
+        (value.size, _instances(v, at, value, most // value.size if wide else v.most_instances))
+        for value in held
+    ]
     kept = [(value.size, v.same(value.src, at)) for value in held if value.resident]
     total = cp_model.LinearExpr.sum([size * count for size, count in counts + kept])
     for g, peak in enumerate(peaks):
@@ -95,10 +107,15 @@ def _at_start(v: Variables, at: int, held: list[Held], peaks: list[cp_model.IntV
 
 
 def _instances(v: Variables, at: int, value: Held, most: int) -> cp_model.IntVar | int:
-    """At least how many instances of the value `at`'s group holds when `at` starts, those updated in place left out."""
+    """At least how many instances of the value `at`'s group holds when `at` starts, those updated in place
+    left out."""
     here = v.same(value.src, at)
     possible = [(one, _conditions(v, at, one, here)) for one in value.ranges]
-    ranges = [(one, conditions) for one, conditions in possible if all(literal is not False for literal in conditions)]
+    ranges = [
+        (one, conditions)
+        for one, conditions in possible
+        if all(literal is not False for literal in conditions)
+    ]
     if not ranges:
         return 0
     count = v.model.new_int_var(0, min(most, v.most_instances), f"held[{value.id},{at}]")
@@ -115,9 +132,14 @@ def _conditions(v: Variables, at: int, one: Range, here: Literal) -> list[Litera
 
 
 def _file(
-    v: Variables, peaks: list[cp_model.IntVar], used: list[Literal], wide: list[list[tuple[int, Literal]]], broad: list[Literal]
+    v: Variables,
+    peaks: list[cp_model.IntVar],
+    used: list[Literal],
+    wide: list[list[tuple[int, Literal]]],
+    broad: list[Literal],
 ) -> None:
-    """Grants in register steps; the sum over wide groups and narrow warpgroups fits the register file, their warps the block."""
+    """Grants in register steps; the sum over wide groups and narrow warpgroups fits the register file, their
+    warps the block."""
     limits = v.problem.limits
     cost: list[cp_model.LinearExprT] = []
     warps: list[cp_model.LinearExprT] = []
@@ -132,8 +154,13 @@ def _file(
                 v.when(v.model.add(width >= w), literal)
         cost.append(granted)
         warps.append(width)
-    narrow = [v.both(mine, negate(is_wide), f"narrow[{g}]") for g, (mine, is_wide) in enumerate(zip(used, broad, strict=True))]
+    narrow = [
+        v.both(mine, negate(is_wide), f"narrow[{g}]")
+        for g, (mine, is_wide) in enumerate(zip(used, broad, strict=True))
+    ]
     warpgroups = v.model.new_int_var(0, -(-len(narrow) // 4), "narrow warpgroups")
     v.model.add(4 * warpgroups >= sum(narrow))
-    v.model.add(cp_model.LinearExpr.sum(cost) + 128 * limits.narrow_registers * warpgroups <= limits.registers_total)
+    v.model.add(
+        cp_model.LinearExpr.sum(cost) + 128 * limits.narrow_registers * warpgroups <= limits.registers_total
+    )
     v.model.add(cp_model.LinearExpr.sum(warps) + 4 * warpgroups <= limits.warps)

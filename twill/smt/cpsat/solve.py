@@ -23,8 +23,8 @@ from twill.smt.cpsat.variables import StoppedError, Variables
 from twill.smt.symmetry import Family
 
 Goal = Literal["channels", "stages", "length", "lateness", "promptness"]
-"""Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values short of their use); latest
-starts of loads and earliest of all else (so that a late operation has slack)."""
+"""Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values
+short of their use); latest starts of loads and earliest of all else (so that a late operation has slack)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Built:
     channels: list[cp_model.IntVar]
 
 
-def build(problem: Problem, interval: Time, in_flight: int, joint: bool, late: Callable[[], bool] = lambda: False) -> Built:
+def build(
+    problem: Problem, interval: Time, in_flight: int, joint: bool, late: Callable[[], bool] = lambda: False
+) -> Built:
     """State every rule at this interval. Raises `StoppedError` once it is late."""
     v = Variables(problem, interval, in_flight, joint, late)
     timing.state(v)
@@ -53,11 +55,13 @@ class Tactics:
     """How CP-SAT searches, and for what; the default is any schedule of the problem."""
 
     linearization: Literal[0, 1, 2] = 2
-    """How many linear relaxations: none finds fastest; more refute tight register budgets tenfold faster, but no level is best for all."""
+    """How many linear relaxations: none finds fastest; more refute tight register budgets tenfold faster, but
+    no level is best for all."""
     hint: Solution | None = None
     """A schedule to start from, perhaps of another interval."""
     shifted: tuple[Family, ...] = ()
-    """Only schedules in which the parts of these families are shifted copies of each other, so that `Refuted` holds for those alone."""
+    """Only schedules in which the parts of these families are shifted copies of each other, so that `Refuted`
+    holds for those alone."""
     in_order: bool = False
     """Only schedules in which no group issues two operations at once; as above."""
 
@@ -111,7 +115,9 @@ def _clock(began: float, budget: Budget) -> Callable[[], bool]:
     return lambda: time.monotonic() > end or budget.stopped
 
 
-def _run(model: cp_model.CpModel, began: float, budget: Budget, linearization: int) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
+def _run(
+    model: cp_model.CpModel, began: float, budget: Budget, linearization: int
+) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
     """Solve on one core with a fixed seed; a stop event ends the search early."""
     solver = cp_model.CpSolver()
     if budget.work is not None:
@@ -140,7 +146,8 @@ def _watch(stop: Stoppable, done: threading.Event, solver: cp_model.CpSolver) ->
 
 
 def _solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """The status; for one model in some ten thousand, OR-Tools 9.15 fails in presolve on symmetries, and runs again without."""
+    """The status; for one model in some ten thousand, OR-Tools 9.15 fails in presolve on symmetries, and runs
+    again without."""
     try:
         return solver.solve(model)
     except IndexError:
@@ -186,8 +193,8 @@ def improve(
     budget: Budget = UNLIMITED,
     tactics: Tactics = PLAIN,
 ) -> tuple[Solution, bool]:
-    """The best answer by one goal at `found`'s interval, no worse than `found` by the goals before it, and whether that is proven; `found`
-    where no better one was found."""
+    """The best answer by one goal at `found`'s interval, no worse than `found` by the goals before it, and
+    whether that is proven; `found` where no better one was found."""
     began = time.monotonic()
     most = in_flight if goal in ("channels", "stages") else found.in_flight(problem)
     try:

@@ -24,7 +24,8 @@ def state(v: Variables) -> None:
 
 
 def dependences(v: Variables) -> None:
-    """A consumer waits for its producer, `distance` iterations back; longer where they are in different groups."""
+    """A consumer waits for its producer, `distance` iterations back; longer where they are in different
+    groups."""
     for edge in v.problem.edges:
         src, dst = v.problem.index(edge.src), v.problem.index(edge.dst)
         gap = v.start[dst] + edge.distance * v.interval - v.start[src]
@@ -45,20 +46,28 @@ def _two_delays(v: Variables, edge: Edge, gap: cp_model.LinearExpr, same: cp_mod
 
 def occupancy(v: Variables, unit: Unit) -> None:
     """At every residue the unit's reservations fit its capacity."""
-    uses = [(i, use) for i, op in enumerate(v.problem.operations) for use in op.reservations if use.unit == unit.name and use.cycles]
+    uses = [
+        (i, use)
+        for i, op in enumerate(v.problem.operations)
+        for use in op.reservations
+        if use.unit == unit.name and use.cycles
+    ]
     parts = [(part, use.amount) for i, use in uses for part in rectangles(v, i, use)]
     if unit.capacity == 1:
         v.model.add_no_overlap([interval for interval, _ in parts])
         _alternating(v, uses)
     elif parts:
-        v.model.add_cumulative([interval for interval, _ in parts], [amount for _, amount in parts], unit.capacity)
+        v.model.add_cumulative(
+            [interval for interval, _ in parts], [amount for _, amount in parts], unit.capacity
+        )
     for whole, amount in ((use.cycles // v.interval, use.amount) for _, use in uses):
         if whole * amount > unit.capacity:
             v.model.add_bool_or([])  # overlaps itself too often at this interval
 
 
 def _alternating(v: Variables, uses: list[tuple[int, Reservation]]) -> None:
-    """Implied, by the order literals that waits and registers share: of two reservations each starts when the other is over."""
+    """Implied, by the order literals that waits and registers share: of two reservations each starts when the
+    other is over."""
     plain = [(op, use.cycles) for op, use in uses if use.offset == 0]
     for (a, long), (b, other) in combinations(plain, 2):
         v.pause()
@@ -75,7 +84,9 @@ def rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.Interva
     full = [v.model.new_fixed_size_interval_var(0, 2 * v.interval, "") for _ in range(whole)]
     if rest == 0:
         return full
-    return full + [v.model.new_fixed_size_interval_var(residue + turn * v.interval, rest, "") for turn in (0, 1)]
+    return full + [
+        v.model.new_fixed_size_interval_var(residue + turn * v.interval, rest, "") for turn in (0, 1)
+    ]
 
 
 def _shifted(v: Variables, op: int, offset: int) -> cp_model.IntVar:
@@ -106,7 +117,8 @@ def shifted(v: Variables, families: tuple[Family, ...]) -> None:
 def span(v: Variables) -> None:
     """All of one iteration lies in [first, first + length), at most in_flight * I long.
 
-    Every rule is invariant under shifting all starts, so the operation that keeps the busiest unit longest may be put at residue 0.
+    Every rule is invariant under shifting all starts, so the operation that keeps the busiest unit longest
+    may be put at residue 0.
     """
     for op, start in zip(v.problem.operations, v.start, strict=True):
         v.model.add(start >= v.first)

@@ -1,9 +1,10 @@
 # pyright: basic
 """The decision variables of one interval, named once.
 
-Every operation has a start s = q * I + r; every cluster of operations that must be together has one group. Modular resources are
-stated on the line [0, 2 I): each interval appears at its residue r and again at r + I, so that whatever wraps past I meets what starts
-after 0 (the window [I, 2 I) sees the steady state, the rest sees a part of it).
+Every operation has a start s = q * I + r; every cluster of operations that must be together has one group.
+Modular resources are stated on the line [0, 2 I): each interval appears at its residue r and again at r + I,
+so that whatever wraps past I meets what starts after 0 (the window [I, 2 I) sees the steady state, the rest
+sees a part of it).
 """
 
 from collections.abc import Callable
@@ -33,7 +34,8 @@ class Variables:
     in_flight: int
     joint: bool
     late: Callable[[], bool] = lambda: False
-    """Whether to give up; checked once for every operation and family of rules, as large models take seconds to state."""
+    """Whether to give up; checked once for every operation and family of rules, as large models take seconds
+    to state."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class Variables:
         self.first = self.model.new_int_var(0, 0 if pinned else self.interval - 1, "first")
         self.length = self.model.new_int_var(0, span, "length")
 
-    # --- groups -----------------------------------------------------------------------------------------------------
+    # --- groups --------------------------------------------------------------------------------------------
 
     @cached_property
     def clusters(self) -> Clusters:
@@ -77,7 +79,10 @@ class Variables:
         first, second = sorted((self.clusters.of[a], self.clusters.of[b]))
         if first == second or not self.joint:
             return True
-        if self.clusters.variable[first] != self.clusters.variable[second] or (first, second) in self.clusters.apart:
+        if (
+            self.clusters.variable[first] != self.clusters.variable[second]
+            or (first, second) in self.clusters.apart
+        ):
             return False
         if self.clusters.variable[first]:
             return True
@@ -88,7 +93,10 @@ class Variables:
     @cached_property
     def label(self) -> list[cp_model.IntVar]:
         """The number of each cluster's group."""
-        labels = [self.model.new_int_var(0, max(0, self.group_count - 1), f"g[{c}]") for c in range(len(self.clusters.members))]
+        labels = [
+            self.model.new_int_var(0, max(0, self.group_count - 1), f"g[{c}]")
+            for c in range(len(self.clusters.members))
+        ]
         for label, row in zip(labels, self.in_group, strict=True):
             for g, x in enumerate(row):
                 self.model.add(label == g).only_enforce_if(x)
@@ -101,7 +109,7 @@ class Variables:
         self.model.add(self.label[first] != self.label[second]).only_enforce_if(same.negated())
         return same
 
-    # --- spans modulo I ---------------------------------------------------------------------------------------------
+    # --- spans modulo I ------------------------------------------------------------------------------------
 
     def before(self, a: cp_model.IntVar, b: cp_model.IntVar) -> Literal:
         """Residue a comes before residue b; of equal ones, that of the operation that comes first."""
@@ -120,7 +128,11 @@ class Variables:
     def latest_end(self) -> Time:
         """No live range ends later than this."""
         uses = [use for value in self.problem.values for use in value.uses]
-        return self.horizon + max((use.distance * self.interval + use.hold for use in uses), default=0) + self.longest_latency
+        return (
+            self.horizon
+            + max((use.distance * self.interval + use.hold for use in uses), default=0)
+            + self.longest_latency
+        )
 
     @cached_property
     def longest_latency(self) -> Time:
@@ -136,7 +148,7 @@ class Variables:
         if self.late():
             raise StoppedError
 
-    # --- small helpers ----------------------------------------------------------------------------------------------
+    # --- small helpers -------------------------------------------------------------------------------------
 
     def any_of(self, literals: list[Literal], name: str) -> Literal:
         """A literal equal to the disjunction."""

@@ -1,4 +1,5 @@
-"""TTGIR operations on scalars and on single elements of tiles, as C expressions: from their rows in the table of operations."""
+"""TTGIR operations on scalars and on single elements of tiles, as C expressions: from their rows in the table
+of operations."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,14 +12,21 @@ from twill.ops.row import Role
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, element, rounded
 
-ATOMICS = {"fadd": "atomicAdd", "add": "atomicAdd", "max": "atomicMax", "min": "atomicMin", "and": "atomicAnd", "or": "atomicOr"}
+ATOMICS = {
+    "fadd": "atomicAdd",
+    "add": "atomicAdd",
+    "max": "atomicMax",
+    "min": "atomicMin",
+    "and": "atomicAnd",
+    "or": "atomicOr",
+}
 """CUDA's names, by the kind of `tt.atomic_rmw`."""
 
 
 def expression(op: Op, operands: Sequence[str]) -> str | None:
-    """The value of one element of the first result; None where the operation has no such expression, or none for its
-    types. Numbers of less than 32 bits are computed as `float`, and rounded where they are kept. Raises TwillError where
-    its attributes have no meaning."""
+    """The value of one element of the first result; None where the operation has no such expression, or none
+    for its types. Numbers of less than 32 bits are computed as `float`, and rounded where they are kept.
+    Raises TwillError where its attributes have no meaning."""
     return expressions(op, operands)[0]
 
 
@@ -32,7 +40,20 @@ def expressions(op: Op, operands: Sequence[str], *, index: bool = False) -> tupl
 
 
 _ARITHMETIC: frozenset[Role] = frozenset(
-    {"add", "subtract", "multiply", "divide", "divide_up", "remainder", "extreme", "integer_cast", "splat", "expand", "broadcast", "layout"}
+    {
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "divide_up",
+        "remainder",
+        "extreme",
+        "integer_cast",
+        "splat",
+        "expand",
+        "broadcast",
+        "layout",
+    }
 )
 
 
@@ -51,10 +72,11 @@ def _addresses(reader: Op, value: Value) -> bool:
 
 @cache
 def indices(function: Function) -> frozenset[int]:
-    """The operations, by `Op.index`, from whose results only addresses, coordinates, bounds and comparisons follow.
+    """The operations, by `Op.index`, from whose results only addresses, coordinates, bounds and comparisons
+    follow.
 
-    Where such a number overflows, TTGIR's wraps around and addresses memory that is not the array's either: its C is
-    plain. All other integers wrap in C too.
+    Where such a number overflows, TTGIR's wraps around and addresses memory that is not the array's either:
+    its C is plain. All other integers wrap in C too.
     """
     users: dict[int, list[Op]] = {}
     for op in function.walk():
@@ -63,7 +85,9 @@ def indices(function: Function) -> frozenset[int]:
     found = set[int]()
     for op in reversed(tuple(function.walk())):
         readers = [(reader, value) for value in op.results for reader in users.get(value.id, ())]
-        if role(op) in _ARITHMETIC and all(reader.index in found or _addresses(reader, value) for reader, value in readers):
+        if role(op) in _ARITHMETIC and all(
+            reader.index in found or _addresses(reader, value) for reader, value in readers
+        ):
             found.add(op.index)
     return frozenset(found)
 
@@ -100,4 +124,6 @@ def neutral(combine: Op) -> str | None:
     identity = row.identity if row is not None else None
     if identity is None or isinstance(identity, str):
         return identity
-    return next((identity[name] for name in families(element(combine.operands[0].type)) if name in identity), None)
+    return next(
+        (identity[name] for name in families(element(combine.operands[0].type)) if name in identity), None
+    )

@@ -18,7 +18,9 @@ from twill.targets.cuda.shared_tiles import UNROLL
 
 def refuse(program: Program, op: Op, what: str) -> TwillError:
     """An error at the operation's line."""
-    return TwillError(f"{op.name}: {what}", op.location, text=program.module.text.splitlines()[op.location.line - 1])
+    return TwillError(
+        f"{op.name}: {what}", op.location, text=program.module.text.splitlines()[op.location.line - 1]
+    )
 
 
 def variable(register: Register) -> str:
@@ -57,7 +59,10 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
         and elements.layout.alike(form)
         and pack
     ):
-        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];"]
+        return [
+            UNROLL,
+            f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];",
+        ]
     if pack:
         low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
@@ -81,7 +86,9 @@ def plain(type: Tensor, address: str, one: AnyPoint) -> str:
     if isinstance(one, linear_tiles.Point):
         return f"shared_at<{c_type(type)}>({address} + {one.flat()} * sizeof({c_type(type)}))"
     along = one.layout.axes
-    row, column = (one.along((axis,)).coordinate() for axis in (0, 1)) if along == (0, 1) else ("0", one.coordinate())
+    row, column = (
+        (one.along((axis,)).coordinate() for axis in (0, 1)) if along == (0, 1) else ("0", one.coordinate())
+    )
     index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
     return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
 

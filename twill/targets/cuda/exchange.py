@@ -31,12 +31,21 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
     combines elements otherwise than by a single operation."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
-    if start is None or len(op.regions[0].blocks[0].ops) != 2 or len(op.results) != 1 or source.axes != (0, 1):
+    if (
+        start is None
+        or len(op.regions[0].blocks[0].ops) != 2
+        or len(op.results) != 1
+        or source.axes != (0, 1)
+    ):
         raise ValueError("only sums, products, maxima and minima of rows or columns can be generated")
     one = point(source, "i_")
     vector = one.along((0 if op.attributes["axis"] == 1 else 1,))
     begin = [UNROLL, f"{each(vector.layout.registers)} {name}[i_] = {start};"] if span[0] == 0 else []
-    return [*begin, UNROLL, f"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]', elements(one))}"]
+    return [
+        *begin,
+        UNROLL,
+        f"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]', elements(one))}",
+    ]
 
 
 def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: str) -> list[str]:
@@ -44,10 +53,16 @@ def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: 
     among the warps that do."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
-    kept, lanes, sharing = (0, (1, 2), source.across) if op.attributes["axis"] == 1 else (1, (4, 16), source.down)
+    kept, lanes, sharing = (
+        (0, (1, 2), source.across) if op.attributes["axis"] == 1 else (1, (4, 16), source.down)
+    )
     vector, kind = point(source, "i_").along((kept,)), c_type(combine.result.type)
     count = vector.layout.registers
-    lines = [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)", f"    for (int lanes = {lanes[0]}; lanes <= {lanes[1]}; lanes *= 2)"]
+    lines = [
+        UNROLL,
+        f"for (int i_ = 0; i_ < {count}; ++i_)",
+        f"    for (int lanes = {lanes[0]}; lanes <= {lanes[1]}; lanes *= 2)",
+    ]
     lines.append(f"        {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], lanes)')}")
     if sharing == 1:
         return lines
@@ -55,40 +70,73 @@ def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: 
     first = "thread.lane % 4 == 0" if kept == 0 else "thread.lane < 4"
     index = f"{vector.layout.shape[0]} + {Point(vector.layout, 'i_').coordinate()}"
     lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)"]
-    lines.append(f"    if ({first}) shared_at<{kind}>({scratch} + ({warp} * {index}) * sizeof({kind})) = {name}[i_];")
+    lines.append(
+        f"    if ({first}) shared_at<{kind}>({scratch} + ({warp} * {index}) * sizeof({kind})) = {name}[i_];"
+    )
     lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
     found = f"shared_at<{kind}>({scratch} + (warp * {index}) * sizeof({kind}))"
-    return [*lines, f"    for (int warp = 0; warp < {sharing}; ++warp) {_combined(combine, f'{name}[i_]', found)}", "}"]
+    return [
+        *lines,
+        f"    for (int warp = 0; warp < {sharing}; ++warp) {_combined(combine, f'{name}[i_]', found)}",
+        "}",
+    ]
 
 
-def reduced(op: Op, name: str, source: Spread, index: str, elements: Elements, span: ColumnRange) -> list[str]:
-    """`gathered` for a tile in a linear layout; `index` is the register of the result for register i_ of the tile."""
+def reduced(
+    op: Op, name: str, source: Spread, index: str, elements: Elements, span: ColumnRange
+) -> list[str]:
+    """`gathered` for a tile in a linear layout; `index` is the register of the result for register i_ of the
+    tile."""
     combine, start = _combine(op)
     count = 1 << sum(not vector[int(str(op.attributes["axis"]))] for vector in source.register)
     begin = [UNROLL, f"{each(count)} {name}[i_] = {start};"] if span[0] == 0 else []
-    return [*begin, UNROLL, f"{each(source.registers, span)} {_combined(combine, f'{name}[{index}]', elements(source.point()))}"]
+    return [
+        *begin,
+        UNROLL,
+        f"{each(source.registers, span)} {_combined(combine, f'{name}[{index}]', elements(source.point()))}",
+    ]
 
 
-def shared_between(op: Op, name: str, source: Spread, vector: Spread, scratch: str, group_barrier: str) -> list[str]:
+def shared_between(
+    op: Op, name: str, source: Spread, vector: Spread, scratch: str, group_barrier: str
+) -> list[str]:
     """`exchanged` for a tile in a linear layout whose reduction is held as `vector`."""
     combine, start = _combine(op)
     lanes, warps = source.along(int(str(op.attributes["axis"])))
     kind, loop = c_type(combine.result.type), f"for (int i_ = 0; i_ < {vector.registers}; ++i_)"
     lines = list[str]()
     for lane in lanes:
-        lines += [UNROLL, f"{loop} {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], {1 << lane})')}"]
+        lines += [
+            UNROLL,
+            f"{loop} {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], {1 << lane})')}",
+        ]
     if not warps:
         return lines
-    size, warp = prod(vector.shape), " + ".join(f"(thread.warp >> {bit} & 1) * {1 << k}" for k, bit in enumerate(warps))
+    size, warp = (
+        prod(vector.shape),
+        " + ".join(f"(thread.warp >> {bit} & 1) * {1 << k}" for k, bit in enumerate(warps)),
+    )
     place = vector.point().flat()
-    lines += [group_barrier, UNROLL, f"{loop} shared_at<{kind}>({scratch} + (({warp}) * {size} + {place}) * sizeof({kind})) = {name}[i_];"]
+    lines += [
+        group_barrier,
+        UNROLL,
+        f"{loop} shared_at<{kind}>({scratch} + (({warp}) * {size} + {place}) * sizeof({kind})) = {name}[i_];",
+    ]
     lines += [group_barrier, UNROLL, f"{loop} {{", f"    {name}[i_] = {start};"]
     found = f"shared_at<{kind}>({scratch} + (warp * {size} + {place}) * sizeof({kind}))"
-    return [*lines, f"    for (int warp = 0; warp < {1 << len(warps)}; ++warp) {_combined(combine, f'{name}[i_]', found)}", "}"]
+    return [
+        *lines,
+        (
+            f"    for (int warp = 0; warp < {1 << len(warps)}; ++warp)"
+            f" {_combined(combine, f'{name}[i_]', found)}"
+        ),
+        "}",
+    ]
 
 
 def _combine(op: Op) -> tuple[Op, str]:
-    """The operation that combines two elements, and what a reduction by it starts from. Raises ValueError for more than one."""
+    """The operation that combines two elements, and what a reduction by it starts from. Raises ValueError for
+    more than one."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
     if start is None or len(op.regions[0].blocks[0].ops) != 2 or len(op.results) != 1:

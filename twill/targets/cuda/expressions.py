@@ -9,7 +9,8 @@ def literal(text: str) -> int | None:
 
 
 def atom(text: str) -> str:
-    """An operand of any operator: in parentheses unless it is a name, a literal, a call or already in parentheses."""
+    """An operand of any operator: in parentheses unless it is a name, a literal, a call or already in
+    parentheses."""
     return text if fullmatch(r"[\w.]+", text) or _enclosed(text, r"[\w.]*(<\w+>)?") else f"({text})"
 
 

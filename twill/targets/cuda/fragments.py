@@ -54,7 +54,8 @@ class Fragment:
         return -(-prod(self.shape) // self.threads) if self.threads else self.bands * self.band
 
     def spread(self) -> Spread:
-        """The same as a linear layout. Raises ValueError for sizes that are no powers of two, or less than four warps."""
+        """The same as a linear layout. Raises ValueError for sizes that are no powers of two, or less than
+        four warps."""
         sizes = (*self.shape, self.down, self.across)
         if self.threads or any(size & (size - 1) for size in sizes):
             raise ValueError("its elements lie in other threads")
@@ -62,12 +63,16 @@ class Fragment:
         wide = self.shape[-1] // self.across
 
         def vectors(bits: Sequence[tuple[int, int]]) -> Bases:
-            return tuple(tuple(v for v, kept in zip(bit, (rows, columns), strict=True) if kept) for bit in bits)
+            return tuple(
+                tuple(v for v, kept in zip(bit, (rows, columns), strict=True) if kept) for bit in bits
+            )
 
         register = [(0, 1)] * columns + [(8, 0)] * rows + [(0, c) for c in powers(8, wide) if columns]
         register += [(r, 0) for r in powers(16 * self.down, self.shape[0]) if rows]
         lane = vectors([(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)])
-        warp = [(r, 0) for r in powers(16, 16 * self.down)] + [(0, c) for c in powers(wide, wide * self.across)]
+        warp = [(r, 0) for r in powers(16, 16 * self.down)] + [
+            (0, c) for c in powers(wide, wide * self.across)
+        ]
         return Spread(self.shape, vectors(register), lane, vectors(warp))
 
     def alike(self, other: "Fragment | Spread") -> bool:
@@ -75,7 +80,12 @@ class Fragment:
         if isinstance(other, Spread):
             return False
         rows = 0 not in self.axes or self.down == other.down
-        return self.axes == other.axes and self.threads == other.threads and rows and (1 not in self.axes or self.across == other.across)
+        return (
+            self.axes == other.axes
+            and self.threads == other.threads
+            and rows
+            and (1 not in self.axes or self.across == other.across)
+        )
 
 
 def axes(type: Tensor) -> tuple[int, ...]:
@@ -103,7 +113,8 @@ def linear(type: Tensor, threads: int) -> Fragment:
 
 
 def holding(type: Tensor) -> Fragment | Spread:
-    """How a group of four warps and more holds a tile: as its encoding says where that is a linear layout, else as MMAs do."""
+    """How a group of four warps and more holds a tile: as its encoding says where that is a linear layout,
+    else as MMAs do."""
     return spread(type) if literal(type) else layout(type)
 
 
@@ -164,7 +175,9 @@ def moves(source: Type, result: Type) -> bool:
     if isinstance(one, Fragment) and isinstance(other, Fragment):
         return not one.alike(other)
     try:
-        (one if isinstance(one, Spread) else one.spread()).index((other if isinstance(other, Spread) else other.spread()).point())
+        (one if isinstance(one, Spread) else one.spread()).index(
+            (other if isinstance(other, Spread) else other.spread()).point()
+        )
     except ValueError:
         return True
     return isinstance(other, Fragment)

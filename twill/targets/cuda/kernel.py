@@ -42,10 +42,20 @@ MAP_TYPES = {
     "f8E4M3FN": "UINT8",
     "f8E5M2": "UINT8",
     **{sign + name: kind for name, kind in (("i8", "UINT8"), ("i16", "UINT16")) for sign in ("", "s", "u")},
-    **{sign + f"i{size}": f"{kind}{size}" for size in (32, 64) for sign, kind in (("", "INT"), ("s", "INT"), ("u", "UINT"))},
+    **{
+        sign + f"i{size}": f"{kind}{size}"
+        for size in (32, 64)
+        for sign, kind in (("", "INT"), ("s", "INT"), ("u", "UINT"))
+    },
 }
-"""Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a sign."""
-_FILLINGS: Mapping[Filling, str] = {"tma": "", "threads": ", Filling::threads", "cp_async": ", Filling::cp_async", "mma": ""}
+"""Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a
+sign."""
+_FILLINGS: Mapping[Filling, str] = {
+    "tma": "",
+    "threads": ", Filling::threads",
+    "cp_async": ", Filling::cp_async",
+    "mma": "",
+}
 """As a template argument of `Channel`."""
 MOST_ROWS = 256
 """Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
@@ -53,7 +63,8 @@ MOST_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class TensorCore:
-    """What a target adds to a file: the declarations of its MMA instructions, and how one group prints its MMAs."""
+    """What a target adds to a file: the declarations of its MMA instructions, and how one group prints its
+    MMAs."""
 
     instructions: Callable[[Program], list[str]]
     printer: Callable[[], MmaPrinter]
@@ -74,7 +85,10 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "using namespace twill;",
         "",
     ]
-    lines += [f"__global__ void __launch_bounds__({program.launch.threads}, 1)", f"{name}_kernel({_parameters(program)}) {{"]
+    lines += [
+        f"__global__ void __launch_bounds__({program.launch.threads}, 1)",
+        f"{name}_kernel({_parameters(program)}) {{",
+    ]
     lines += [*indented(_kernel(program, tensor_core)), "}", ""]
     return "\n".join([*lines, *_launcher(program, name, shared.bytes + 1024)]) + "\n"
 
@@ -84,7 +98,9 @@ def _arguments(program: Program) -> list[str]:
 
 
 def _parameters(program: Program) -> str:
-    maps = [f"const __grid_constant__ CUtensorMap {_map(program, one.ops[-1])}" for one in program.descriptors]
+    maps = [
+        f"const __grid_constant__ CUtensorMap {_map(program, one.ops[-1])}" for one in program.descriptors
+    ]
     return ", ".join([*maps, *_arguments(program)])
 
 
@@ -96,7 +112,7 @@ def _argument(program: Program, argument: Value) -> str:
     return c_name(program.name(argument.id))
 
 
-# --- the kernel -------------------------------------------------------------------------------------------------------
+# --- the kernel -------------------------------------------------------------------------------------------
 
 
 def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
@@ -108,12 +124,23 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     at = shared.barriers
     for channel in program.channels:
         kind = f"Channel<{channel.depth}, {channel.stride}{_FILLINGS[channel.filled_by]}>"
-        lines.append(f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};")
+        lines.append(
+            f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)},"
+            f" {plus('memory', at)}}};"
+        )
         at += 16 * channel.depth
-    roles = [line for warp in range(0, program.launch.threads // 32, 4) for line in _warpgroup(program, tensor_core, warp)]
+    roles = [
+        line
+        for warp in range(0, program.launch.threads // 32, 4)
+        for line in _warpgroup(program, tensor_core, warp)
+    ]
     lines += _named_barriers(program, "\n".join(roles))
     lines += ["if (threadIdx.x == 0) {", *indented(_init(program, channel) for channel in program.channels)]
-    lines += ["    mbarrier_init_fence();", *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors), "}"]
+    lines += [
+        "    mbarrier_init_fence();",
+        *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors),
+        "}",
+    ]
     return [*lines, "__syncthreads();", "", *roles]
 
 
@@ -154,10 +181,15 @@ def _among(first: int, warps: int) -> str:
 
 
 def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list[str]:
-    lines = [f"// ---- group {group.id}: {group.warps} warps", f"ThreadCoordinates thread({group.first_warp});"]
+    lines = [
+        f"// ---- group {group.id}: {group.warps} warps",
+        f"ThreadCoordinates thread({group.first_warp});",
+    ]
     used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
-    lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [f"int32_t {trips(program, loop)} = 0;" for loop in loops]
+    lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [
+        f"int32_t {trips(program, loop)} = 0;" for loop in loops
+    ]
     for one in group.variables:
         if group.only_moves and isinstance(one.type, Tensor):
             raise _kept(program, one.id)
@@ -173,8 +205,8 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
 
 
 def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bool]:
-    """A group's statements without the last waits for stores, and whether there are any: at its end a group only has to keep
-    shared memory until its stores have read it, which needs no barrier."""
+    """A group's statements without the last waits for stores, and whether there are any: at its end a group
+    only has to keep shared memory until its stores have read it, which needs no barrier."""
     end = len(body)
     while end and isinstance(body[end - 1], StoreWait):
         end -= 1
@@ -183,13 +215,21 @@ def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bo
 
 def _kept(program: Program, name: str) -> TwillError:
     """About a tile that a group keeps which only moves data."""
-    op = next((op for op in program.function.walk() if any(program.name(value.id) == name for value in op.results)), None)
+    op = next(
+        (op for op in program.function.walk() if any(program.name(value.id) == name for value in op.results)),
+        None,
+    )
     lines = program.module.text.splitlines()
     where, text = (op.location, lines[op.location.line - 1]) if op else (program.function.location, None)
-    return TwillError(f"the tile {name} would be kept by the warp that loads", where, text=text, help="compute it anew in every iteration")
+    return TwillError(
+        f"the tile {name} would be kept by the warp that loads",
+        where,
+        text=text,
+        help="compute it anew in every iteration",
+    )
 
 
-# --- the launcher -----------------------------------------------------------------------------------------------------
+# --- the launcher -----------------------------------------------------------------------------------------
 
 
 def _grid_axis(program: Program, position: int) -> int | None:
@@ -200,18 +240,43 @@ def _grid_axis(program: Program, position: int) -> int | None:
 
 def _launcher(program: Program, name: str, bytes: int) -> list[str]:
     maps = [line for one in program.descriptors for line in _encode(program, one.ops)]
-    passed = [_map(program, one.ops[-1]) for one in program.descriptors] + [_argument(program, arg) for arg in program.function.args]
-    extents = [(axis, arg) for i, arg in enumerate(program.function.args) if (axis := _grid_axis(program, i)) is not None]
+    passed = [_map(program, one.ops[-1]) for one in program.descriptors] + [
+        _argument(program, arg) for arg in program.function.args
+    ]
+    extents = [
+        (axis, arg)
+        for i, arg in enumerate(program.function.args)
+        if (axis := _grid_axis(program, i)) is not None
+    ]
     own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
     lines = [f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents]
-    lines += [*maps, *_checked(f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes})")]
+    lines += [
+        *maps,
+        *_checked(
+            f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes})"
+        ),
+    ]
     if extents:
-        lines += ["unsigned blocks = 0;", *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)")]
+        lines += [
+            "unsigned blocks = 0;",
+            *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
+        ]
     grid = "dim3(blocks)" if extents else "dim3(grid_x, grid_y, grid_z)"
     call = f"{name}_kernel<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
-    head = ["/// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.", 'extern "C" int']
-    return [*head, f"{name}_launch({signature}) {{", *indented([*lines, call, "return cudaGetLastError();"]), "}"]
+    head = [
+        (
+            "/// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not"
+            " be made."
+        ),
+        'extern "C" int',
+    ]
+    return [
+        *head,
+        f"{name}_launch({signature}) {{",
+        *indented([*lines, call, "return cudaGetLastError();"]),
+        "}",
+    ]
 
 
 def _checked(call: str) -> list[str]:
@@ -238,8 +303,18 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
     sizes, strides = reversed(numbers[:rank]), reversed(numbers[rank:-1])
     extents = ", ".join(one if literal(one) is not None else f"uint64_t({bare(one)})" for one in sizes)
-    pitches = ", ".join(times(one if literal(one) is not None else f"uint64_t({bare(one)})", size) for one in strides)
+    pitches = ", ".join(
+        times(one if literal(one) is not None else f"uint64_t({bare(one)})", size) for one in strides
+    )
     box = ", ".join(map(str, [line // size, *reversed(kind.shape[:-1])]))
-    name, form = _map(program, ops[-1]), f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{line}B"
+    name, form = (
+        _map(program, ops[-1]),
+        f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{line}B",
+    )
     call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
-    return [f"CUtensorMap {name};", "{", *indented([*scope.lines, f"if (const int status = {call}) return status;"]), "}"]
+    return [
+        f"CUtensorMap {name};",
+        "{",
+        *indented([*scope.lines, f"if (const int status = {call}) return status;"]),
+        "}",
+    ]

@@ -1,9 +1,10 @@
 """Tiles of any rank and layout, spread over the threads of a group as a linear layout says.
 
-Takes TTGIR types; gives `Spread`s, which name the element that each register of each thread holds, and the C expressions
-for its coordinates. A linear layout maps the bits of the register, lane and warp numbers to coordinates by exclusive or
-(Zhou et al., "Linear Layouts", 2025). Everything that moves nothing, `expand_dims`, `broadcast`, `trans`, `reshape`,
-`join`, `split`, is a map from a point of the result to a point of the operand. Shapes are powers of two.
+Takes TTGIR types; gives `Spread`s, which name the element that each register of each thread holds, and the C
+expressions for its coordinates. A linear layout maps the bits of the register, lane and warp numbers to
+coordinates by exclusive or (Zhou et al., "Linear Layouts", 2025). Everything that moves nothing,
+`expand_dims`, `broadcast`, `trans`, `reshape`, `join`, `split`, is a map from a point of the result to a
+point of the operand. Shapes are powers of two.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,8 @@ Vector = tuple[int, ...]
 class Point:
     """The element that a thread meets in step `register` of a loop over registers.
 
-    The coordinates are `constant`, exclusive-or, for every bit that is set in the step, the lane or the warp, its vector.
+    The coordinates are `constant`, exclusive-or, for every bit that is set in the step, the lane or the warp,
+    its vector.
     """
 
     shape: tuple[int, ...]
@@ -36,8 +38,12 @@ class Point:
 
     def map(self, shape: tuple[int, ...], change: Callable[[Vector], Vector]) -> "Point":
         """Another way to count the same elements; `change` is linear."""
-        register, lane, warp = (tuple(change(vector) for vector in bits) for bits in (self.register, self.lane, self.warp))
-        return replace(self, shape=shape, register=register, lane=lane, warp=warp, constant=change(self.constant))
+        register, lane, warp = (
+            tuple(change(vector) for vector in bits) for bits in (self.register, self.lane, self.warp)
+        )
+        return replace(
+            self, shape=shape, register=register, lane=lane, warp=warp, constant=change(self.constant)
+        )
 
     def without(self, axis: int) -> "Point":
         """The element of a tile that was expanded along `axis`."""
@@ -45,7 +51,10 @@ class Point:
 
     def collapsed(self, shape: tuple[int, ...]) -> "Point":
         """The element of a tile of `shape` that was broadcast: dimensions of size 1 have coordinate 0."""
-        return self.map(shape, lambda vector: tuple(0 if size == 1 else at for at, size in zip(vector, shape, strict=True)))
+        return self.map(
+            shape,
+            lambda vector: tuple(0 if size == 1 else at for at, size in zip(vector, shape, strict=True)),
+        )
 
     def permuted(self, order: Sequence[int]) -> "Point":
         """The element of a tile whose dimension `order[d]` became dimension d."""
@@ -109,14 +118,17 @@ class Spread:
 
         Raises ValueError where one of them moves along another dimension too.
         """
-        found = tuple(tuple(k for k, vector in enumerate(bits) if vector[axis]) for bits in (self.lane, self.warp))
+        found = tuple(
+            tuple(k for k, vector in enumerate(bits) if vector[axis]) for bits in (self.lane, self.warp)
+        )
         moved = [bits[k] for bits, own in ((self.lane, found[0]), (self.warp, found[1])) for k in own]
         if any(sum(map(bool, vector)) > 1 for vector in (*moved, *(v for v in self.register if v[axis]))):
             raise ValueError("threads share its rows in a pattern that can not be reduced")
         return found[0], found[1]
 
     def neighbours(self, axis: int, most: int) -> int:
-        """How many elements along `axis`, `most` at most, lie side by side in consecutive registers, the first at a multiple."""
+        """How many elements along `axis`, `most` at most, lie side by side in consecutive registers, the
+        first at a multiple."""
         count = 1
         for k, vector in enumerate(self.register):
             if count >= most or vector != tuple(1 << k if d == axis else 0 for d in range(len(self.shape))):
@@ -125,18 +137,22 @@ class Spread:
         return count
 
     def exchange(self, axis: int) -> int:
-        """Bytes of shared memory through which warps exchange what they reduced along `axis`, 8 for each element."""
+        """Bytes of shared memory through which warps exchange what they reduced along `axis`, 8 for each
+        element."""
         _, warps = self.along(axis)
         return 8 * (prod(self.shape) // self.shape[axis] << len(warps)) if warps else 0
 
     def owner(self) -> str:
         """C condition that holds in one of the threads that hold the same element; "true" where no two do."""
-        spare = [(name, _mask(bits)) for name, bits in (("thread.lane", self.lane), ("thread.warp", self.warp))]
+        spare = [
+            (name, _mask(bits)) for name, bits in (("thread.lane", self.lane), ("thread.warp", self.warp))
+        ]
         return " && ".join(f"({name} & {mask}) == 0" for name, mask in spare if mask) or "true"
 
 
 def literal(type: Type) -> bool:
-    """Whether a tile is held exactly as its encoding says: one in an exact linear layout, or a slice of one."""
+    """Whether a tile is held exactly as its encoding says: one in an exact linear layout, or a slice of
+    one."""
     if not isinstance(type, Tensor):
         return False
     encoding = root(type.encoding)
@@ -182,7 +198,7 @@ def _mask(bits: Bases) -> int:
     return sum(1 << k for k, vector in enumerate(bits) if not any(vector))
 
 
-# --- linear algebra over bits -------------------------------------------------------------------------------------------
+# --- linear algebra over bits -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +230,19 @@ class _Basis:
         return None if rest else combination
 
 
-# --- expressions --------------------------------------------------------------------------------------------------------
+# --- expressions ------------------------------------------------------------------------------------------
 
 
 def _expression(point: Point, value: Callable[[Vector], int]) -> str:
     parts = [(point.step, point.register), ("thread.lane", point.lane), ("thread.warp", point.warp)]
-    return _linear([(name, [value(vector) for vector in bits]) for name, bits in parts], value(point.constant))
+    return _linear(
+        [(name, [value(vector) for vector in bits]) for name, bits in parts], value(point.constant)
+    )
 
 
 def _linear(inputs: Sequence[tuple[str, Sequence[int]]], constant: int) -> str:
-    """The exclusive or of a constant and, for each input, of the images of its bits. Sums where no two share a bit."""
+    """The exclusive or of a constant and, for each input, of the images of its bits. Sums where no two share
+    a bit."""
     terms = [term for name, images in inputs for term in _terms(name, images)]
     images = [image for _, images in inputs for image in images if image]
     overlap = sum(images) + constant != _joined([*images, constant])

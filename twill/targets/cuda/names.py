@@ -1,46 +1,51 @@
 """Names in generated CUDA: the user's are never the generator's.
 
-The generator's own names are `RESERVED`: words, and forms such as `count_NAME` or `NAME_`. A user's name (of a value, an
-argument, a channel) that is one of them is changed; two different names stay different.
+The generator's own names are `RESERVED`: words, and forms such as `count_NAME` or `NAME_`. A user's name (of
+a value, an argument, a channel) that is one of them is changed; two different names stay different.
 """
 
 import re
 
 _KEYWORDS = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class co_await co_return
-co_yield compl concept const consteval constexpr constinit const_cast continue decltype default delete do double dynamic_cast
-else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
-nullptr operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static
-static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned using
-virtual void volatile wchar_t while xor xor_eq
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
+co_await co_return co_yield compl concept const consteval constexpr constinit const_cast continue decltype
+default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline
+int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template
+this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t
+while xor xor_eq
 """
 """Of C++20."""
 _MACROS = """
-assert errno linux major makedev minor signbit stderr stdin stdout unix EOF HUGE_VAL HUGE_VALF I INFINITY NAN NULL BUFSIZ
+assert errno linux major makedev minor signbit stderr stdin stdout unix EOF HUGE_VAL HUGE_VALF I INFINITY NAN
+NULL BUFSIZ
 """
 """Of headers that CUDA includes."""
 _CUDA = """
-abs atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr atomicXor blockDim blockIdx ceilf clock dim3 erff
-exp2f expf fabs fabsf floorf fma fmaf fmax fmaxf fmin fminf fmod fmodf gridDim half int8_t int16_t int32_t int64_t isfinite
-isinf isnan log2f logf max min powf rsqrtf size_t sizeof sqrtf tanhf threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std
-rint rintf roundf truncf cosf sinf bool2
+abs atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr atomicXor blockDim blockIdx ceilf
+clock dim3 erff exp2f expf fabs fabsf floorf fma fmaf fmax fmaxf fmin fminf fmod fmodf gridDim half int8_t
+int16_t int32_t int64_t isfinite isinf isnan log2f logf max min powf rsqrtf size_t sizeof sqrtf tanhf
+threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf truncf cosf sinf bool2
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-descriptor_a descriptor_b dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p blocks status stream thread twill warp
+descriptor_a descriptor_b dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p blocks status
+stream thread twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
     r"(channel|count|map|v)_.*|trips_\d+|hand_off\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
-    r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+|(wgmma|tcgen05|tensor_memory)_.*"
+    r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
+    r"|(wgmma|tcgen05|tensor_memory)_.*"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"
 )
 """Names that the generator derives from others, and those of the CUDA API."""
 
 
 def c_name(name: str) -> str:
-    """A user's identifier in generated code. Different identifiers give different names, none of them reserved."""
+    """A user's identifier in generated code. Different identifiers give different names, none of them
+    reserved."""
     stem = name.rstrip("_")
     if stem != name:
         return f"u{len(name) - len(stem)}_{stem}"
@@ -56,19 +61,17 @@ def count(name: str) -> str:
     return f"count_{name}"
 
 
-RUNTIME = frozenset(
-    """
-    Channel Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey ThreadCoordinates absolute bitcast
-    clobber count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
-    descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx fence_async_shared
-    ldmatrix_x4 load_elements load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_expect
-    mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan min_nanf
-    named_barrier_arrive named_barrier_sync opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
-    registers_decrease registers_fence registers_increase resident_blocks saturate
-    scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 store_shared
-    swizzle tensor_map tma_add tma_commit tma_load tma_prefetch tma_store tma_wait_read
-    truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 warp_index wgmma_commit wgmma_fence
-    wgmma_wait
-    """.split()  # noqa: SIM905 (easier to read)
-)
+_RUNTIME = """
+Channel Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey ThreadCoordinates absolute
+bitcast clobber count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
+descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx
+fence_async_shared ldmatrix_x4 load_elements load_shared log2_approx matrix_descriptor max_nan max_nanf
+mbarrier_arrive mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait
+min_nan min_nanf named_barrier_arrive named_barrier_sync opaque_false ordered_not_equal pack_bf16
+pack_e4m3 pack_e5m2 pack_f16 part registers_decrease registers_fence registers_increase resident_blocks
+saturate scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 store_shared swizzle
+tensor_map tma_add tma_commit tma_load tma_prefetch tma_store tma_wait_read truncate_e5m2 unordered
+unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 warp_index wgmma_commit wgmma_fence wgmma_wait
+"""
+RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

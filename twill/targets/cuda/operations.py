@@ -1,4 +1,5 @@
-"""TTGIR operations as C: each appends its lines to the scope of its statement, or changes how a value is seen.
+"""TTGIR operations as C: each appends its lines to the scope of its statement, or changes how a value is
+seen.
 
 Takes a `Scope` and an `Op`. Elementwise operations take their expression from the table of operations.
 """
@@ -18,7 +19,16 @@ from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_bet
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves
 from twill.targets.cuda.linear_tiles import Spread, literal
-from twill.targets.cuda.register_tiles import BITS, AnyPoint, Elements, Held, Transposed, declaration, held, point
+from twill.targets.cuda.register_tiles import (
+    BITS,
+    AnyPoint,
+    Elements,
+    Held,
+    Transposed,
+    declaration,
+    held,
+    point,
+)
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, scattered, shared, stored, unrolled
 
@@ -42,7 +52,11 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, address: str) -> No
     if tensor.encoding is None:
         one = point(fragment, "i_")
         body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"
-        scope.lines += [unrolled(fragment), f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)", f"    {body}"]
+        scope.lines += [
+            unrolled(fragment),
+            f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)",
+            f"    {body}",
+        ]
         return
     tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
     tile = replace(tile, transposed=tile.transposed != transposed)
@@ -131,8 +145,13 @@ def _convert(scope: Scope, op: Op) -> None:
     assert isinstance(result, Tensor)
     name, one, fragment = scope.name(op.result), point(holding(source), "i_"), holding(source)
     scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
-    scope.lines.append(f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};")
-    scope.lines += [scope.group_barrier(), *([] if op.result.id in scope.targets else [declaration(result, name)])]
+    scope.lines.append(
+        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};"
+    )
+    scope.lines += [
+        scope.group_barrier(),
+        *([] if op.result.id in scope.targets else [declaration(result, name)]),
+    ]
     scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
     scope.values[op.result.id] = held(name, result)
 
@@ -143,12 +162,17 @@ def _atomic(scope: Scope, op: Op) -> None:
     kind, (pointers, value, *masks) = str(op.attributes["atomic_rmw_op"]), op.operands
     word = ATOMICS.get(kind)
     if word is None or any(result.id in _read(scope.program) for result in op.results):
-        raise refuse(scope.program, op, f"an atomic {kind}, or one whose result is used, can not be generated")
+        raise refuse(
+            scope.program, op, f"an atomic {kind}, or one whose result is used, can not be generated"
+        )
     if op.attributes.get("sem") != "relaxed":
         scope.lines.append("__threadfence();")
     if not isinstance(value.type, Tensor):
         mask = "".join(f" && {scope.scalar(one)}" for one in masks)
-        scope.lines.append(f"if (thread.leader{mask}) {word}({scope.scalar(pointers)}, {cast(value.type, scope.scalar(value))});")
+        scope.lines.append(
+            f"if (thread.leader{mask}) {word}({scope.scalar(pointers)},"
+            f" {cast(value.type, scope.scalar(value))});"
+        )
         return
     form = scope.layout(value.type)
     one = point(form, "i_")
@@ -162,7 +186,9 @@ def _load(scope: Scope, op: Op) -> None:
     pointers, *rest = op.operands
     if not isinstance(op.result.type, Tensor):
         text, forms = f"*{scope.scalar(pointers)}", [scope.scalar(value) for value in rest]
-        scope.named(op.result, f"({forms[0]} ? {text} : {forms[1] if len(forms) > 1 else '0'})" if forms else text)
+        scope.named(
+            op.result, f"({forms[0]} ? {text} : {forms[1] if len(forms) > 1 else '0'})" if forms else text
+        )
         return
     address, masks = scope.elements(pointers), [scope.elements(value) for value in rest]
 
@@ -177,7 +203,9 @@ def _if(scope: Scope, op: Op) -> None:
     """Both branches write the same new variables."""
     for result in op.results:
         scope.lines.append(declaration(result.type, scope.name(result)))
-    for i, (region, head) in enumerate(zip(op.regions, (f"if ({scope.scalar(op.operands[0])}) {{", "} else {"), strict=True)):
+    for i, (region, head) in enumerate(
+        zip(op.regions, (f"if ({scope.scalar(op.operands[0])}) {{", "} else {"), strict=True)
+    ):
         inner = Scope(scope.program, scope.group, dict(scope.values))
         *ops, last = region.blocks[0].ops
         for one in ops:
@@ -208,17 +236,26 @@ def _read(program: Program) -> frozenset[int]:
     return frozenset(value.id for op in program.function.walk() for value in op.operands)
 
 
-# --- operations that only change how a value is seen --------------------------------------------------------------------
+# --- operations that only change how a value is seen ------------------------------------------------------
 
 
 def _same(scope: Scope, op: Op) -> Form:
     return scope.form(op.operands[0])
 
 
-def _map(scope: Scope, op: Op, source: Callable[[linear_tiles.Point], linear_tiles.Point], otherwise: Form | None = None) -> Form:
+def _map(
+    scope: Scope,
+    op: Op,
+    source: Callable[[linear_tiles.Point], linear_tiles.Point],
+    otherwise: Form | None = None,
+) -> Form:
     """A view of a tile in a linear layout, by which element of the operand each of its elements is."""
     form = scope.form(op.operands[0])
-    if not callable(form) or isinstance(form, Transposed) or not any(literal(value.type) for value in (op.operands[0], op.result)):
+    if (
+        not callable(form)
+        or isinstance(form, Transposed)
+        or not any(literal(value.type) for value in (op.operands[0], op.result))
+    ):
         return form if otherwise is None else otherwise
     elements = form
 

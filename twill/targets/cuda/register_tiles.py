@@ -20,7 +20,7 @@ PACK = {"f16": "pack_f16", "bf16": "pack_bf16", "f8E4M3FN": "pack_e4m3", "f8E5M2
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
 
 
-# --- elements ---------------------------------------------------------------------------------------------------------
+# --- elements ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,13 @@ def point(form: Fragment | Spread, register: str) -> AnyPoint:
     if not form.threads:
         return Point(form, register)
     index = f"(thread.index + {form.threads} * {atom(register)})"
-    return Point(form, register, (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}") if form.axes == (0, 1) else (index, index))
+    return Point(
+        form,
+        register,
+        (f"{index} / {form.shape[1]}", f"{index} % {form.shape[1]}")
+        if form.axes == (0, 1)
+        else (index, index),
+    )
 
 
 Elements: TypeAlias = Callable[[AnyPoint], str]
@@ -92,7 +98,12 @@ def word(type: Type) -> str:
 
 def packed(type: Type) -> str | None:
     """The word that packs two elements of a tile kept packed; None for other values."""
-    if isinstance(type, Tensor) and not literal(type) and axes(type) == (0, 1) and isinstance(type.dtype, Scalar):
+    if (
+        isinstance(type, Tensor)
+        and not literal(type)
+        and axes(type) == (0, 1)
+        and isinstance(type.dtype, Scalar)
+    ):
         return PACK.get(type.dtype.name)
     return None
 
@@ -133,7 +144,8 @@ class Held:
         return self.layout
 
     def register(self, point: AnyPoint) -> str:
-        """C expression of the register that holds an element. Raises ValueError where it is in another thread."""
+        """C expression of the register that holds an element. Raises ValueError where it is in another
+        thread."""
         if isinstance(point, LinearPoint):
             return (self.layout if isinstance(self.layout, Spread) else self.layout.spread()).index(point)
         if isinstance(self.layout, Spread):

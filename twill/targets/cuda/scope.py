@@ -1,7 +1,8 @@
 """What the text of one statement is made in: where its operands are, and the lines written so far.
 
-Takes a program, one of its groups and a statement's reads and writes. Scalars, indices and pointers stay expressions; tiles of
-numbers become arrays, which the compiler takes apart into registers. `operations` appends TTGIR operations.
+Takes a program, one of its groups and a statement's reads and writes. Scalars, indices and pointers stay
+expressions; tiles of numbers become arrays, which the compiler takes apart into registers. `operations`
+appends TTGIR operations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,16 @@ from twill.ir.program import Program, Read, Register, Slot, TensorMemory, WarpPr
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.targets.cuda.arithmetic import constant
-from twill.targets.cuda.elements import barrier_name, constant_type, number, plain, refuse, sequence, variable, written
+from twill.targets.cuda.elements import (
+    barrier_name,
+    constant_type,
+    number,
+    plain,
+    refuse,
+    sequence,
+    variable,
+    written,
+)
 from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
@@ -54,7 +64,10 @@ class Scope:
             case Slot() as slot:
                 return self._tile(read, value, slot)
             case TensorMemory(tile):
-                raise TwillError(f"{tile} lies in tensor memory, which this target does not have", self.program.function.location)
+                raise TwillError(
+                    f"{tile} lies in tensor memory, which this target does not have",
+                    self.program.function.location,
+                )
 
     def operand(self, read: Read, slot: Slot) -> Shared:
         """A tile where it is in shared memory."""
@@ -63,7 +76,11 @@ class Scope:
             return shared(self._address(slot), one.shape, one.dtype, one.encoding)
         except ValueError as problem:
             value = self.program.value(read.value)
-            op = self.program.op(value.producer) if value.producer is not None else next(self.program.function.walk())
+            op = (
+                self.program.op(value.producer)
+                if value.producer is not None
+                else next(self.program.function.walk())
+            )
             raise refuse(self.program, op, f"{value.name} {problem}") from problem
 
     def _address(self, slot: Slot) -> str:
@@ -130,7 +147,11 @@ class Scope:
     def named(self, value: Value, text: str) -> None:
         """A scalar, computed now."""
         name = self.name(value)
-        self.lines.append(f"{name} = {bare(text)};" if value.id in self.targets else f"{constant_type(value.type)} {name} = {bare(text)};")
+        self.lines.append(
+            f"{name} = {bare(text)};"
+            if value.id in self.targets
+            else f"{constant_type(value.type)} {name} = {bare(text)};"
+        )
         self.values[value.id] = name
 
     def name(self, value: Value) -> str:
@@ -150,7 +171,9 @@ class Scope:
     @property
     def scratch(self) -> str:
         """Where the group's scratch buffer is."""
-        buffer = next((buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None)
+        buffer = next(
+            (buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None
+        )
         return plus("memory", buffer.offset) if buffer else "memory"
 
     def group_barrier(self) -> str:

@@ -72,8 +72,12 @@ def _pair(tile: Shared, form: Fragment) -> str:
     size = tile.bits // 8
     per, line = tile.width // (8 * size), form.band // 2
     p = f"p % {line}" if form.bands > 1 else "p"
-    first = f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + {p} % 2 * {8 * tile.width}{_band(tile, form, f'p / {line}')}"
-    return f"{first} + {_swizzled(tile, _row('thread.row', form), f'thread.column * {size}', f'{p} / 2 % {per} * {8 * size}')}"
+    first = (
+        f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + {p} % 2 *"
+        f" {8 * tile.width}{_band(tile, form, f'p / {line}')}"
+    )
+    chunk = f"{p} / 2 % {per} * {8 * size}"
+    return f"{first} + {_swizzled(tile, _row('thread.row', form), f'thread.column * {size}', chunk)}"
 
 
 def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
@@ -108,7 +112,10 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
     form = layout(type)
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
     if tile.bits == 16:
-        lines.append(f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {name}_at + {_matrix(tile, form)});")
+        lines.append(
+            f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {name}_at +"
+            f" {_matrix(tile, form)});"
+        )
     else:
         lines.append(f"for (int p = 0; p < {form.registers // 2}; ++p)")
         lines.append(f"    load_shared({name}_at + {_pair(tile, form)}, {_two(name, tile, 'p')});")
@@ -116,7 +123,8 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
 
 
 def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
-    """Read a tile into the registers of a linear layout; neighbours in one access where the layout keeps them together."""
+    """Read a tile into the registers of a linear layout; neighbours in one access where the layout keeps them
+    together."""
     form = spread(type)
     many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
@@ -133,7 +141,10 @@ def _element(tile: Shared, row: str, column: str) -> str:
     if tile.transposed:
         row, column = column, row
     byte = f"{column} * {tile.bits // 8}"
-    return f"{byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} % {tile.width})"
+    return (
+        f"{byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} %"
+        f" {tile.width})"
+    )
 
 
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
@@ -146,7 +157,10 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
         four = ", ".join(f"{source.name}[{j}][{i}]" for i in range(4))
         body = f"stmatrix_x4({tile.address} + {_matrix(tile, part)}, {four});"
         return [UNROLL, f"for (int j = 0; j < {part.registers // 8}; ++j)", f"    {body}"]
-    body = f"store_shared({tile.address} + {_pair(tile, part)}, {_two(source.name, tile, _from('p', whole, part, 2, first))});"
+    body = (
+        f"store_shared({tile.address} + {_pair(tile, part)},"
+        f" {_two(source.name, tile, _from('p', whole, part, 2, first))});"
+    )
     return [UNROLL, f"for (int p = 0; p < {part.registers // 2}; ++p)", f"    {body}"]
 
 
@@ -165,9 +179,12 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
     ]
 
 
-def copied(address: str, tensor: SlotTensor, vector: int, form: Fragment, pointers: Elements, mask: Elements | None) -> list[str]:
-    """Asynchronous copies of `vector` bytes from where `pointers` say to a tile in shared memory, each thread of `form` every so many-th;
-    zeros where the mask is false. Raises ValueError for a tile that is not as the tensor core reads it."""
+def copied(
+    address: str, tensor: SlotTensor, vector: int, form: Fragment, pointers: Elements, mask: Elements | None
+) -> list[str]:
+    """Asynchronous copies of `vector` bytes from where `pointers` say to a tile in shared memory, each thread
+    of `form` every so many-th; zeros where the mask is false. Raises ValueError for a tile that is not as the
+    tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
     rows = Shared("to_", prod(tensor.shape[:-1]), tensor.shape[-1], 8 * size, line)
@@ -178,11 +195,19 @@ def copied(address: str, tensor: SlotTensor, vector: int, form: Fragment, pointe
     one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
     byte = f"v_ % {per} * {vector}"
     inside = f"{row} * {tile.width} + {byte} % {tile.width}"
-    to = f"to_ + v_ * {vector}" if plain else f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
+    to = (
+        f"to_ + v_ * {vector}"
+        if plain
+        else f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
+    )
     total = tile.rows * per
     copy = f"cp_async<{vector}>({to}, {pointers(one)}{f', {mask(one)}' if mask else ''});"
     guard = f"if (v_ < {total}) " if total % form.threads else ""
-    lines = [f"const uint32_t to_ = {address};", _FEW, f"for (uint32_t i_ = 0; i_ < {-(-total // form.threads)}; ++i_) {{"]
+    lines = [
+        f"const uint32_t to_ = {address};",
+        _FEW,
+        f"for (uint32_t i_ = 0; i_ < {-(-total // form.threads)}; ++i_) {{",
+    ]
     return [*lines, f"    const uint32_t v_ = thread.index + {form.threads} * i_;", f"    {guard}{copy}", "}"]
 
 

@@ -61,7 +61,8 @@ call: computing the lane again delays every arrival."""
 
 
 class MmaPrinter(Protocol):
-    """How a target prints the statements of its tensor core, for one group; it keeps track of the MMAs in flight."""
+    """How a target prints the statements of its tensor core, for one group; it keeps track of the MMAs in
+    flight."""
 
     def issue(self, emitter: "Emitter", statement: MmaIssue) -> list[str]:
         """Raises TwillError for an MMA that the tensor core does not have."""
@@ -86,11 +87,19 @@ class Emitter:
     least: int = 0
     """The smallest i of the part of a loop that is printed."""
 
-    def scope(self, reads: Iterable[Read] = (), writes: Iterable[Write] = (), at: At | None = None, span: ColumnRange = WHOLE) -> Scope:
+    def scope(
+        self,
+        reads: Iterable[Read] = (),
+        writes: Iterable[Write] = (),
+        at: At | None = None,
+        span: ColumnRange = WHOLE,
+    ) -> Scope:
         """Results go straight to their variables where these are not read by the same statement."""
         reads = tuple(reads)
         read = {read.location.variable for read in reads if isinstance(read.location, Register)}
-        targets = {write.value: variable(write.register) for write in writes if write.register.variable not in read}
+        targets = {
+            write.value: variable(write.register) for write in writes if write.register.variable not in read
+        }
         scope = Scope(self.program, self.group, {}, targets, span=span)
         for value, text in (self.inductions or {}).items():
             scope.values[value] = text(iteration(at.iteration) if at else "i")
@@ -143,7 +152,7 @@ class Emitter:
             case _:
                 assert_never(statement)
 
-    # --- computing ------------------------------------------------------------------------------------------------
+    # --- computing -----------------------------------------------------------------------------------------
 
     def comment(self, at: At, ops: Sequence[int], name: str) -> str:
         where = f"cycle {at.cycle}, stage {at.stage}: " if at.cycle is not None else ""
@@ -164,7 +173,9 @@ class Emitter:
 
     def _copy(self, it: InitializeCarried, value: int, read: Read | None, register: Register) -> list[str]:
         scope = self.scope([read] if read else [], at=it.at)
-        found = next(v for op in self.program.function.walk() for v in (*op.operands, *op.results) if v.id == value)
+        found = next(
+            v for op in self.program.function.walk() for v in (*op.operands, *op.results) if v.id == value
+        )
         if isinstance(found.type, Tensor):
             return written(found.type, variable(register), scope.elements(found))
         return [f"{variable(register)} = {scope.scalar(found)};"]
@@ -176,7 +187,7 @@ class Emitter:
             return [f"{new} = {old};"]
         return written(kind, new, held(old, kind))
 
-    # --- channels -------------------------------------------------------------------------------------------------
+    # --- channels ------------------------------------------------------------------------------------------
 
     def _producer_load(self, it: ProducerLoad) -> list[str]:
         n = sequence(it.channel, it.at.iteration)
@@ -185,7 +196,13 @@ class Emitter:
         lines = [line for load in it.loads for line in self._tile(it, load)]
         expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {it.bytes});"
         head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-        return [head, f"{channel_name(it.channel)}.producer_acquire({n});", "if (thread.leader) {", *indented([expect, *lines]), "}"]
+        return [
+            head,
+            f"{channel_name(it.channel)}.producer_acquire({n});",
+            "if (thread.leader) {",
+            *indented([expect, *lines]),
+            "}",
+        ]
 
     def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
         scope = self.scope(load.reads, at=it.at)
@@ -208,7 +225,10 @@ class Emitter:
 
     def _copied(self, it: ProducerLoad, n: str) -> list[str]:
         """Asynchronous copies by every thread of the group."""
-        head = [self.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"), f"{channel_name(it.channel)}.producer_acquire({n});"]
+        head = [
+            self.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"),
+            f"{channel_name(it.channel)}.producer_acquire({n});",
+        ]
         lines = [line for load in it.loads for line in self._copies(it, load, n)]
         return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
 
@@ -217,11 +237,21 @@ class Emitter:
         op, tensor = self.program.op(load.ops[-1]), self.program.channel(it.channel).tensors[load.tensor]
         for index in load.ops[:-1]:
             execute(scope, self.program.op(index))
-        pointers, mask = scope.elements(op.operands[0]), scope.elements(op.operands[1]) if len(op.operands) > 1 else None
+        pointers, mask = (
+            scope.elements(op.operands[0]),
+            scope.elements(op.operands[1]) if len(op.operands) > 1 else None,
+        )
         assert isinstance(op.result.type, Tensor)
         try:
             form = linear(op.result.type, 32 * self.group.warps)
-            lines = copied(plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset), tensor, load.vector, form, pointers, mask)
+            lines = copied(
+                plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset),
+                tensor,
+                load.vector,
+                form,
+                pointers,
+                mask,
+            )
         except ValueError as problem:
             raise refuse(self.program, op, str(problem)) from problem
         return ["{", *indented([*scope.lines, *lines]), "}"]
@@ -236,11 +266,18 @@ class Emitter:
             except ValueError as problem:
                 raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
         head = f"// cycle {it.at.cycle}, stage {it.at.stage}: store {it.node} to {it.channel}"
-        filled = ["{", *indented(scope.lines), "}", "fence_async_shared();", f"{channel_name(it.channel)}.producer_commit({n});"]
+        filled = [
+            "{",
+            *indented(scope.lines),
+            "}",
+            "fence_async_shared();",
+            f"{channel_name(it.channel)}.producer_commit({n});",
+        ]
         return [head, f"{channel_name(it.channel)}.producer_acquire({n});", *filled]
 
     def _consumer_wait(self, channel: str, at: At) -> list[str]:
-        """Copies write through the generic proxy, as threads do; the tensor core reads through the asynchronous one."""
+        """Copies write through the generic proxy, as threads do; the tensor core reads through the
+        asynchronous one."""
         one = self.program.channel(channel)
         fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
         wait = f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"
@@ -254,9 +291,11 @@ class Emitter:
     def threads(self, order: str) -> int:
         """Of the two groups of an ordering barrier."""
         one = next(one for one in self.program.orders if one.id == order)
-        return sum(32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter))
+        return sum(
+            32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter)
+        )
 
-    # --- results --------------------------------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------------------
 
     def _store(self, it: StoreTile) -> list[str]:
         op = self.program.op(it.ops[-1])
@@ -266,7 +305,9 @@ class Emitter:
         value = next(value for value in op.operands if isinstance(value.type, Tensor))
         assert isinstance(value.type, Tensor)
         form = scope.elements(value)
-        words = form if isinstance(form, Held) and form.pack == packed(value.type) else scope.kept(value, form)
+        words = (
+            form if isinstance(form, Held) and form.pack == packed(value.type) else scope.kept(value, form)
+        )
         assert isinstance(words, Held)
         buffer = next(buffer for buffer in self.program.buffers if buffer.id == it.buffer)
         corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, Tensor)]
@@ -276,7 +317,8 @@ class Emitter:
         return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 
     def _staging_free(self, buffer: Buffer, *, waits: bool) -> list[str]:
-        """Before a buffer is written: earlier stores have read it, and all warps are done with the channel that it overlays."""
+        """Before a buffer is written: earlier stores have read it, and all warps are done with the channel
+        that it overlays."""
         wait = [STORES_READ] if waits else []
         return [*wait, self.scope().group_barrier()] if waits or buffer.overlays else []
 
@@ -298,11 +340,13 @@ class Emitter:
         for box in range(tile.boxes):
             group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
             at = _coordinates(corner, (group * parts + part) * piece + inside)
-            boxes.append(f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});")
+            boxes.append(
+                f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});"
+            )
         start = ["if (thread.leader) {", *boxes, "    tma_commit();", "}"]
         return [*filled, "fence_async_shared();", self.scope().group_barrier(), *start]
 
-    # --- structure ------------------------------------------------------------------------------------------------
+    # --- structure -----------------------------------------------------------------------------------------
 
     def _bounds(self, op: Op, reads: Sequence[Read]) -> tuple[str, str, str]:
         scope = self.scope(reads)
@@ -312,9 +356,15 @@ class Emitter:
     def _pipelined(self, it: Pipelined) -> list[str]:
         op = self.program.op(it.op)
         lower, upper, step = self._bounds(op, it.bounds)
-        self.inductions = {**(self.inductions or {}), op.regions[0].blocks[0].args[0].id: lambda i: atom(plus(lower, times(i, step)))}
+        self.inductions = {
+            **(self.inductions or {}),
+            op.regions[0].blocks[0].args[0].id: lambda i: atom(plus(lower, times(i, step))),
+        }
         self.least, name = it.stages - 1, trips(self.program, it.op)
-        lines = [f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles", f"const int32_t n = {name};"]
+        lines = [
+            f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles",
+            f"const int32_t n = {name};",
+        ]
         whole = self.all(it.prologue)
         self._settle(it.steady)
         steady = self.all(it.steady)
@@ -326,7 +376,11 @@ class Emitter:
         least, self.least = self.least, 0
         short = self.all(it.short)
         lines += [f"if (n >= {least}) {{", *indented(whole)] if least else whole
-        lines += ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"])] if short else []
+        lines += (
+            ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"])]
+            if short
+            else []
+        )
         lines += ["}"] if least else []
         if it.zeroed:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
@@ -345,7 +399,9 @@ class Emitter:
         head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
         return [head, *indented(self.all(body)), "}"]
 
-    def _if(self, op: Op, condition: Read | None, then: Sequence[Statement], otherwise: Sequence[Statement]) -> list[str]:
+    def _if(
+        self, op: Op, condition: Read | None, then: Sequence[Statement], otherwise: Sequence[Statement]
+    ) -> list[str]:
         scope = self.scope([condition] if condition else [])
         lines = [f"if ({scope.scalar(op.operands[0])}) {{", *indented(self.all(then))]
         return [*lines, *(["} else {", *indented(self.all(otherwise))] if otherwise else []), "}"]
@@ -358,7 +414,9 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 def trips(program: Program, loop: int) -> str:
     """The variable that holds the trip count of a pipelined loop."""
-    loops = sorted({one.op for group in program.groups for one in walk(group.body) if isinstance(one, Pipelined)})
+    loops = sorted(
+        {one.op for group in program.groups for one in walk(group.body) if isinstance(one, Pipelined)}
+    )
     return f"trips_{loops.index(loop)}"
 
 

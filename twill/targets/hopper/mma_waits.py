@@ -34,8 +34,8 @@ from twill.warp.dataflow import Code
 from twill.warp.steps import Parts, Step
 
 Location = tuple[str, str, int]
-"""("register", variable, age), ("slot", channel, sequence number relative to the loop's first) or ("tensor", tile,
-iteration)."""
+"""("register", variable, age), ("slot", channel, sequence number relative to the loop's first) or ("tensor",
+tile, iteration)."""
 
 _INITIAL = (-1, -1)
 """What a register holds, as (value, iteration), while it has the value from before the loop."""
@@ -78,7 +78,9 @@ class _Run:
     """Where fewer may than anything depends on."""
 
 
-def with_waits(code: Code, parts: Parts) -> tuple[tuple[Statement, ...], tuple[Statement, ...], tuple[Statement, ...]]:
+def with_waits(
+    code: Code, parts: Parts
+) -> tuple[tuple[Statement, ...], tuple[Statement, ...], tuple[Statement, ...]]:
     """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten
     too early."""
     needs, left, firm = dict[Key, int](), False, set[Key]()
@@ -150,7 +152,9 @@ def _leading(steps: Sequence[Step], waits: Mapping[int, object]) -> int | None:
     time, benchmarks/notebook.md)."""
     first = min(waits, default=None)
     begun = () if first is None else steps[:first]
-    return first if all(isinstance(step.statement, OrderBarrierWait | ConsumerWait) for step in begun) else None
+    return (
+        first if all(isinstance(step.statement, OrderBarrierWait | ConsumerWait) for step in begun) else None
+    )
 
 
 def _inserted(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> tuple[Statement, ...]:
@@ -164,10 +168,16 @@ def _inserted(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> tuple[Stat
 def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
     """All parts, the steady state `repeats` times: N = stages - 1 + repeats iterations."""
     arithmetic = (step.statement for step in parts.steady if isinstance(step.statement, Compute))
-    touched = frozenset(str(name) for one in arithmetic for _, name, _ in set[Location]().union(*_touched(one, 0, 0)))
+    touched = frozenset(
+        str(name) for one in arithmetic for _, name, _ in set[Location]().union(*_touched(one, 0, 0))
+    )
     run, total = _Run(code, touched), parts.stages - 1 + repeats
     began, before = 0, Time()
-    for index, part, i in [(0, parts.prologue, 0), *((1, parts.steady, i) for i in range(parts.stages - 1, total)), (2, parts.epilogue, 0)]:
+    for index, part, i in [
+        (0, parts.prologue, 0),
+        *((1, parts.steady, i) for i in range(parts.stages - 1, total)),
+        (2, parts.epilogue, 0),
+    ]:
         for position, step in enumerate(part):
             if position == 0 or step.time < before:
                 began += parts.interval
@@ -219,7 +229,11 @@ def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> N
         or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
         or _releases(step.statement, one.reads, i, total)
     ]
-    spent = [position for position, _ in enumerate(run.in_flight) if issued and _spent(run, position, began + step.time)]
+    spent = [
+        position
+        for position, _ in enumerate(run.in_flight)
+        if issued and _spent(run, position, began + step.time)
+    ]
     _await(run, key, needed, spent)
     _check(run, step, i, total)
     _assign(run, step, i, total)
@@ -253,16 +267,18 @@ def _location(location: OperandLocation, i: int, total: int) -> Location:
 
 def _releases(statement: Statement, read: frozenset[Location], i: int, total: int) -> bool:
     """Whether a statement releases a slot that is read."""
-    released = (one for one in effects(statement).releases if isinstance(one, SlotPhase) and one.state == "empty")
+    released = (
+        one for one in effects(statement).releases if isinstance(one, SlotPhase) and one.state == "empty"
+    )
     return any(("slot", one.channel, one.iteration.number(i, total)) in read for one in released)
 
 
-# --- what registers hold ----------------------------------------------------------------------------------------------
+# --- what registers hold ----------------------------------------------------------------------------------
 
 
 def _check(run: _Run, step: Step, i: int, total: int) -> None:
-    """Every register read holds the instance that is meant: in the first iteration, the initial value of what the
-    loop carries."""
+    """Every register read holds the instance that is meant: in the first iteration, the initial value of what
+    the loop carries."""
     statement = step.statement
     if not isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
         return
@@ -272,7 +288,11 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
             continue
         wanted = own + step.stage - back
         held = run.held.get(("register", read.location.variable, read.location.age))
-        meant = held == (source, wanted) if wanted >= 0 else held == _INITIAL or (held is None and read.location.age == 0)
+        meant = (
+            held == (source, wanted)
+            if wanted >= 0
+            else held == _INITIAL or (held is None and read.location.age == 0)
+        )
         if not meant and not _partly_issued(statement, held):
             op = run.code.ops[statement.ops[-1]] if statement.ops else None
             name = op.name if op else type(statement).__name__
@@ -289,7 +309,10 @@ def _assign(run: _Run, step: Step, i: int, total: int) -> None:
     match step.statement:
         case Compute(writes=writes, at=at):
             for write in writes:
-                run.held["register", write.register.variable, write.register.age] = (write.value, at.iteration.number(i, total))
+                run.held["register", write.register.variable, write.register.age] = (
+                    write.value,
+                    at.iteration.number(i, total),
+                )
         case MmaIssue(ops=ops, accumulator=accumulator, at=at):
             result = run.code.ops[ops[-1]].result.id
             run.held[_location(accumulator, i, total)] = (result, at.iteration.number(i, total))

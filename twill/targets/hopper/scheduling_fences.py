@@ -17,7 +17,9 @@ from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Register, Sch
 def fenced(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:
     """A loop's statements with scheduling fences. `types` of the group's variables."""
     runs = _runs(statements, types)
-    issued = (register for s in statements if isinstance(s, MmaIssue) for register in registers(effects(s).writes))
+    issued = (
+        register for s in statements if isinstance(s, MmaIssue) for register in registers(effects(s).writes)
+    )
     accumulators = {register.variable for register in issued}
     made = {r for s in statements for r in _writes([s])}
 

@@ -1,7 +1,8 @@
 """wgmma: how Hopper issues an MMA and waits for it.
 
-Takes `MmaIssue` and `MmaWait` of a group; gives lines of C++. An accumulator lies in the registers of its group, A there or in
-shared memory, B in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation").
+Takes `MmaIssue` and `MmaWait` of a group; gives lines of C++. An accumulator lies in the registers of its
+group, A there or in shared memory, B in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix
+Multiply-Accumulate Operation").
 """
 
 from dataclasses import dataclass
@@ -23,16 +24,30 @@ NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f3
 
 def instructions(program: Program) -> list[str]:
     """The declarations of the wgmma that a program uses."""
-    return sorted({_instruction(program.op(s.ops[-1])) for g in program.groups for s in walk(g.body) if isinstance(s, MmaIssue)})
+    return sorted(
+        {
+            _instruction(program.op(s.ops[-1]))
+            for g in program.groups
+            for s in walk(g.body)
+            if isinstance(s, MmaIssue)
+        }
+    )
 
 
 def unsupported(op: Op) -> str | None:
-    """Why an MMA can not be generated, by the types of its operands; None for one that may be, and for other operations."""
+    """Why an MMA can not be generated, by the types of its operands; None for one that may be, and for other
+    operations."""
     if op.name != named("wgmma"):
         return None
     kinds = [getattr(operand.type, "dtype", None) for operand in op.operands[:3]]
     names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
-    fits = len(names) == 3 and names[0] in NAMES and names[1] in NAMES and BITS[names[0]] == BITS[names[1]] and names[2] == "f32"
+    fits = (
+        len(names) == 3
+        and names[0] in NAMES
+        and names[1] in NAMES
+        and BITS[names[0]] == BITS[names[1]]
+        and names[2] == "f32"
+    )
     return None if fits else f"of {' and '.join(names[:2])} that adds to {names[-1]} can not be generated"
 
 
@@ -46,7 +61,9 @@ def _instruction(dot: Op) -> str:
     bits, columns = BITS[left.dtype.name], result.shape[1] // layout(result).across
     if bits == 8:
         return f"TWILL_WGMMA_8({columns}, {NAMES[left.dtype.name]}, {NAMES[right.dtype.name]})"
-    return f"TWILL_WGMMA_16({columns}, {NAMES[left.dtype.name]})" if bits == 16 else f"TWILL_WGMMA_32({columns})"
+    return (
+        f"TWILL_WGMMA_16({columns}, {NAMES[left.dtype.name]})" if bits == 16 else f"TWILL_WGMMA_32({columns})"
+    )
 
 
 @dataclass(slots=True)
@@ -84,11 +101,15 @@ class WgmmaPrinter:
         done = self.in_flight[: len(self.in_flight) - pending] if pending else self.in_flight
         self.in_flight = self.in_flight[len(done) :]
         left = set(self.in_flight)
-        return [f"wgmma_wait<{pending}>();", *(f"registers_fence({name});" for name in sorted(set(done) - left))]
+        return [
+            f"wgmma_wait<{pending}>();",
+            *(f"registers_fence({name});" for name in sorted(set(done) - left)),
+        ]
 
 
 def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
-    """A in shared memory, or the variable that holds it, and B. What comes before the MMA only changes how they are seen."""
+    """A in shared memory, or the variable that holds it, and B. What comes before the MMA only changes how
+    they are seen."""
     scope = emitter.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
     for read in it.reads:
         if isinstance(read.location, Slot):
@@ -103,14 +124,18 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
     return a if isinstance(a, Shared) else _left_registers(emitter.program, it, dot), b
 
 
-def _instruction_name(program: Program, dot: Op, form: Fragment, a: Shared | str, b: Shared) -> tuple[str, int]:
+def _instruction_name(
+    program: Program, dot: Op, form: Fragment, a: Shared | str, b: Shared
+) -> tuple[str, int]:
     """The runtime function, with its template arguments, and K of one instruction."""
     types = [value.type.dtype for value in dot.operands[:2] if isinstance(value.type, Tensor | MemDesc)]
     left, right = (one.name for one in types if isinstance(one, Scalar))
     step = 256 // BITS[left]
     majors = [*([_major(a.transposed)] if isinstance(a, Shared) else []), _major(not b.transposed)]
     if step != 16 and "MN_MAJOR" in majors:
-        raise refuse(program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory")
+        raise refuse(
+            program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
+        )
     choice = f"<{', '.join(majors)}>" if step == 16 else ""
     return f"wgmma_{NAMES[left]}_{NAMES[right]}_n{form.shape[1] // form.across}{choice}", step
 
@@ -146,8 +171,17 @@ def _form(emitter: Emitter, dot: Op) -> Fragment:
     assert isinstance(dot.result.type, Tensor)
     form = layout(dot.result.type)
     columns = form.shape[1] // form.across
-    if form.down * form.across != emitter.group.warps or form.shape[0] % (16 * form.down) or columns > 256 or columns % 8:
-        raise refuse(emitter.program, dot, f"an MMA of {form.shape} for {emitter.group.warps} warps can not be generated")
+    if (
+        form.down * form.across != emitter.group.warps
+        or form.shape[0] % (16 * form.down)
+        or columns > 256
+        or columns % 8
+    ):
+        raise refuse(
+            emitter.program,
+            dot,
+            f"an MMA of {form.shape} for {emitter.group.warps} warps can not be generated",
+        )
     return form
 
 
@@ -155,7 +189,9 @@ def _first(tile: Shared, form: Fragment) -> str:
     """The matrix descriptor of A: each warpgroup has its rows."""
     groups, apart = form.down // 4, _rows(tile)
     group = f"thread.warpgroup % {groups}" if form.across > 1 else "thread.warpgroup"
-    return _descriptor(tile, tile.transposed, plus(tile.address, f"{group} * {apart}") if groups > 1 else tile.address)
+    return _descriptor(
+        tile, tile.transposed, plus(tile.address, f"{group} * {apart}") if groups > 1 else tile.address
+    )
 
 
 def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
@@ -166,7 +202,9 @@ def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
     apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
     if not tile.transposed and columns * tile.bits // 8 % tile.width:
         raise refuse(program, dot, "its columns are cut inside a line of the swizzle pattern")
-    return _descriptor(tile, not tile.transposed, plus(tile.address, f"thread.warpgroup / {form.down // 4} * {apart}"))
+    return _descriptor(
+        tile, not tile.transposed, plus(tile.address, f"thread.warpgroup / {form.down // 4} * {apart}")
+    )
 
 
 def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:
