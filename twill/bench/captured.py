@@ -1,5 +1,5 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 """Captured launches as something to measure: `twill bench capture.json:gemm`.
 
 Takes a kernel of a capture file and its built form; gives a `Field` whose shapes are the recorded launches,
@@ -122,7 +122,7 @@ class Recompiled:
     """Stands for the `@triton.jit` function: `recompiled[grid](**arguments, **options)`."""
 
     captured: Captured
-    binaries: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    binaries: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
         x, y, z = (*grid, 1, 1)[:3]

@@ -1,4 +1,3 @@
-# pyright: basic
 # pyright: reportMissingImports=false
 """What is measured: the table `BENCH` in the file of a kernel.
 
@@ -62,7 +61,7 @@ class Case:
     flops: float | None = None
     reference: Callable[[], Mapping[str, tuple[Any, Any]]] | None = None
     """What was found and what is right, by name."""
-    peers: Mapping[str, Run] = field(default_factory=dict)
+    peers: Mapping[str, Run] = field(default_factory=dict[str, Run])
     zeroed: Sequence[str] = ()
     """Outputs that the kernel adds to: zero before it runs."""
     tolerance: float | None = None

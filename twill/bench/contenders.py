@@ -1,5 +1,5 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 """The contenders: the generated kernel, the peers that its file names, and Triton's own compilation of the
 same kernel.
 

@@ -1,5 +1,5 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 """Time and cycles of contenders on the GPU in this machine.
 
 Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in an order

@@ -1,5 +1,4 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 """What was measured, as text and as JSON (`twill.bench/1`).
 
 Takes `Report`s; gives text. Ratios are above 1 where the generated kernel is faster.

@@ -1,4 +1,3 @@
-# pyright: basic
 """SM cycles by Nsight Compute: steadier than time, which drifts with temperature and the power limit.
 
 Takes a request; runs the contenders once more in a process of their own (`twill.bench.profile_target`) under

@@ -1,5 +1,4 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownMemberType=false
 """Every contender once: what a profiler or compute-sanitizer watches.
 
     python -m twill.bench.profile_target '{"spec": "kernels.py:gemm", "folder": "build", ...}'
@@ -46,8 +45,9 @@ class Request:
 
 def read(text: str) -> Request:
     """The request that `Request.text` wrote."""
-    members = json.loads(text)
-    return Request(**{**members, "runs": tuple(Runs(**runs) for runs in members["runs"])})
+    members: dict[str, Any] = json.loads(text)
+    runs = tuple(Runs(**one) for one in members.pop("runs"))
+    return Request(runs=runs, **members)
 
 
 def main(text: str) -> None:

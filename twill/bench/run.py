@@ -1,4 +1,3 @@
-# pyright: basic
 # pyright: reportMissingImports=false
 """One kernel measured on all its shapes: values, time against its peers, predicted and measured cycles.
 

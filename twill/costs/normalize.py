@@ -10,13 +10,12 @@ new unit of time instead. Exact cycles remain the default: engines that handle t
 Minimize F so that for all distinct durations C: |C[i] C'[j] - C[j] C'[i]| <= F, 1 <= C'[i], sum of C' <= U.
 """
 
-# pyright: basic
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
-from pyscipopt import Model, quicksum
+from pyscipopt import Model, Variable, quicksum
 
 from twill.diagnostics import TwillError
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Resolution, Time, Use, Value
@@ -103,15 +102,24 @@ def _solve(costs: list[Time], total: int, time_limit: float) -> tuple[list[Time]
     that F."""
     start = _rounded(costs, total)
     first = _program(costs, total, time_limit, bound=None, start=start)
-    units, error = _better(costs, start, _answer(first, costs))
+    units, error = _better(costs, start, _answer(first))
     second = _program(costs, total, time_limit, bound=error, start=units)
-    finer = _answer(second, costs)
+    finer = _answer(second)
     if finer and _error(costs, finer) <= error and sum(finer) >= sum(units):
         units = finer
-    return units, error, first["model"].getStatus() == "optimal" == second["model"].getStatus()
+    return units, error, first.model.getStatus() == "optimal" == second.model.getStatus()
 
 
-def _program(costs: list[Time], total: int, time_limit: float, bound: int | None, start: list[Time]) -> dict:
+class _Program(NamedTuple):
+    """The integer program, solved."""
+
+    model: Model
+    units: list[Variable]
+
+
+def _program(
+    costs: list[Time], total: int, time_limit: float, bound: int | None, start: list[Time]
+) -> _Program:
     """The paper's program; with `bound`, F is held there and the total maximized."""
     model = Model()
     model.hideOutput()
@@ -133,12 +141,13 @@ def _program(costs: list[Time], total: int, time_limit: float, bound: int | None
     model.setSolVal(guess, error, _error(costs, start))
     model.addSol(guess)
     model.optimize()
-    return {"model": model, "units": units}
+    return _Program(model, units)
 
 
-def _answer(program: dict, costs: list[Time]) -> list[Time] | None:
-    model = program["model"]
-    return [round(model.getVal(unit)) for unit in program["units"]] if model.getNSols() else None
+def _answer(program: _Program) -> list[Time] | None:
+    if not program.model.getNSols():
+        return None
+    return [round(program.model.getVal(unit)) for unit in program.units]
 
 
 def _better(costs: list[Time], start: list[Time], found: list[Time] | None) -> tuple[list[Time], int]:

@@ -1,4 +1,3 @@
-# pyright: basic
 """Arrays of any GPU library, seen as a kernel's launcher must see them.
 
 Takes a tensor of PyTorch, or anything with `__cuda_array_interface__` or `__dlpack__`; gives an `Array`.

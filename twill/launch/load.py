@@ -1,4 +1,3 @@
-# pyright: basic
 """Built kernels, called from Python.
 
     kernel = twill.load_kernel("build/")        # the folder that `twill codegen` wrote
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from operator import index
 from pathlib import Path
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 from twill.diagnostics import TwillError
 from twill.emit.files import digest, recorded
@@ -233,7 +232,7 @@ def flat(values: Iterable[Any]) -> Iterator[Any]:
     """The elements of tuples, and of tuples in them."""
     for value in values:
         if isinstance(value, tuple):
-            yield from flat(value)
+            yield from flat(cast(tuple[Any, ...], value))
         else:
             yield value
 

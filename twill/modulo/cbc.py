@@ -1,8 +1,10 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """CBC, the paper's integer programming solver, through PuLP.
 
 PuLP calls a solution found before the time limit "Optimal"; the status is read from whether CBC finished.
 """
+
+from typing import cast
 
 import numpy as np
 import pulp
@@ -39,7 +41,7 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Opt
 def outcome(program: pulp.LpProblem, unknowns: list[pulp.LpVariable]) -> Optimum:
     """What CBC did: it proved its solution the best, or stopped with one, or proved that there is none, or
     neither."""
-    match program.status, program.sol_status:
+    match cast(tuple[int, int], (program.status, program.sol_status)):
         case _, pulp.LpSolutionOptimal:
             return Optimum("optimal", _truth(unknowns))
         case _, pulp.LpSolutionIntegerFeasible:

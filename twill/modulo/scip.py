@@ -1,4 +1,3 @@
-# pyright: basic
 """SCIP on the same integer programs as CBC, handed over as a pseudo-boolean file: read much faster than rows
 taken one by one."""
 

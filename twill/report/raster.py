@@ -1,9 +1,10 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """Scenes as images, through matplotlib's Agg renderer. Imported only when an image is asked for."""
 
-from typing import IO, assert_never
+from typing import IO, Any, assert_never
 
 from matplotlib import patheffects
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Patch, PathPatch, Rectangle
@@ -28,7 +29,7 @@ def raster(scene: Scene, scale: float, file: IO[bytes]) -> None:
     figure.savefig(file, format="png", dpi=_DPI * scale, facecolor="white", metadata={"Software": "twill"})
 
 
-def _draw(axes, shape: Rect | Path | Text, order: int) -> None:
+def _draw(axes: Axes, shape: Rect | Path | Text, order: int) -> None:
     match shape:
         case Rect():
             axes.add_patch(_rectangle(shape, order))
@@ -56,7 +57,7 @@ def _outline(path: Path) -> Outline:
     return Outline(points, codes)
 
 
-def _style(shape: Rect | Path, order: int) -> dict:
+def _style(shape: Rect | Path, order: int) -> dict[str, Any]:
     dash = (0, tuple(d / shape.line for d in shape.dash)) if shape.dash else "solid"
     return {
         "facecolor": shape.fill or "none",
@@ -67,7 +68,7 @@ def _style(shape: Rect | Path, order: int) -> dict:
     }
 
 
-def _text(axes, text: Text, order: int) -> None:
+def _text(axes: Axes, text: Text, order: int) -> None:
     place = {"start": "left", "middle": "center", "end": "right"}[text.anchor]
     drawn = axes.text(
         text.x,

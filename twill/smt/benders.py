@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """Partition first, then times: logic-based Benders decomposition (Hooker, Ottosson 2003).
 
 The master problem is the boolean formulation with times rounded down (`twill.smt.coarse` says why that loses
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from random import Random
+from typing import cast
 
 from pysat.solvers import Solver
 
@@ -203,7 +204,8 @@ class _Master:
         )
 
     def _conflicts(self) -> int:
-        return (self.solver.accum_stats() or {}).get("conflicts", 0)
+        stats = cast(dict[str, int], self.solver.accum_stats() or {})
+        return stats.get("conflicts", 0)
 
     def exclude(self, labels: Labels, ops: Sequence[int]) -> None:
         """Exclude these operations, and their images, together and apart as they are here."""

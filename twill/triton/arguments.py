@@ -1,4 +1,3 @@
-# pyright: basic
 """From what Triton passes to its launcher to what Twill's launcher takes.
 
 Triton passes one value for each parameter of the kernel, in order. The signature gives each a type:
@@ -11,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from re import match
-from typing import Any
+from typing import Any, cast
 
 from twill.diagnostics import TwillError
 from twill.launch.load import C_TYPES
@@ -65,7 +64,7 @@ def leaves(signature: Sequence[Any], path: tuple[int, ...] = ()) -> Iterator[Lea
     """What is passed at run time, in the order of the arguments of the TTIR function."""
     for i, kind in enumerate(signature):
         if isinstance(kind, tuple | list):
-            yield from leaves(kind, (*path, i))
+            yield from leaves(cast(Sequence[Any], kind), (*path, i))
         elif kind != CONSTANT:
             yield Leaf((*path, i), ttgir_type(kind))
 

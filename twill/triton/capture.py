@@ -1,4 +1,3 @@
-# pyright: basic
 """Records every kernel that a program launches: `twill.capture/1`.
 
 Takes launches as Triton makes them; gives a JSON file with each kernel's TTIR, types, constants and options,
@@ -9,10 +8,11 @@ makes of all.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from twill.emit.files import write
 from twill.triton.hooks import Hooks
@@ -30,7 +30,7 @@ class Kernel:
     """One kernel with one set of types, constants and options."""
 
     request: Request
-    launches: dict[str, int] = field(default_factory=dict)
+    launches: dict[str, int] = field(default_factory=dict[str, int])
     """How often each was made, by its JSON."""
     more: int = 0
     """Launches beyond MOST different ones."""
@@ -56,19 +56,13 @@ class Recorder:
         self.hooks = Hooks(self.adopt)
 
     def adopt(self, kernel: Any) -> None:
-        found = None if getattr(kernel._run, "recorded", False) else request(kernel)
+        found = None if isinstance(kernel._run, _Recorded) else request(kernel)
         if found is None or not any(name in found.ttir for name in DOTS):
             return
-        triton, record = kernel._run, self.kernels.setdefault(str(found.metadata["hash"]), Kernel(found))
+        record = self.kernels.setdefault(str(found.metadata["hash"]), Kernel(found))
+        kernel._run = _Recorded(kernel._run, partial(self.note, record))
 
-        def launch(*values: Any) -> None:
-            self._note(record, values)
-            triton(*values)
-
-        launch.recorded = True
-        kernel._run = launch
-
-    def _note(self, kernel: Kernel, values: Sequence[Any]) -> None:
+    def note(self, kernel: Kernel, values: Sequence[Any]) -> None:
         """Nothing is read from the GPU, so launches may be captured in a graph."""
         arguments = [described(value) for value in values[BEFORE_ARGUMENTS:]]
         if kernel.note({"grid": list(values[:3]), "arguments": arguments}):
@@ -86,10 +80,22 @@ class Recorder:
             self.save()
 
 
+@dataclass(frozen=True)
+class _Recorded:
+    """Triton's launcher of a kernel, whose launches are noted."""
+
+    triton: Callable[..., None]
+    note: Callable[[Sequence[Any]], None]
+
+    def __call__(self, *values: Any) -> None:
+        self.note(values)
+        self.triton(*values)
+
+
 def described(value: Any) -> Any:
     """An argument without its contents."""
     if isinstance(value, tuple | list):
-        return {"tuple": [described(one) for one in value]}
+        return {"tuple": list(map(described, cast(Sequence[Any], value)))}
     if hasattr(value, "block_shape"):
         return {
             "descriptor": {

@@ -1,4 +1,3 @@
-# pyright: basic
 # pyright: reportMissingImports=false
 """Where Twill stands between a program and Triton's launchers.
 

@@ -1,4 +1,3 @@
-# pyright: basic
 """One kernel that Triton has compiled, as a request to Twill.
 
 Takes Triton's `CompiledKernel`; gives a `Request`, which names the kernel on disk (`key`) and says at once
@@ -91,7 +90,7 @@ def request(kernel: Any) -> Request | None:
         name=kernel.metadata.name,
         configuration=configuration(list(signature), getattr(kernel.src, "constants", {}), metadata),
         signature=tuple(signature.values()),
-        ttir=dict.get(kernel.asm, "ttir", ""),
+        ttir=str(dict[str, Any].get(kernel.asm, "ttir", "")),
         arch=f"sm{target.arch}",
         metadata=metadata,
     )
@@ -108,7 +107,7 @@ def configuration(names: Sequence[Any], constants: Mapping[Any, Any], metadata: 
     return ", ".join([*shown, f"num_warps={metadata['num_warps']}", f"num_stages={metadata['num_stages']}"])
 
 
-def _named(names: Sequence[Any], path: Any) -> str:
+def _named(names: Sequence[Any], path: str | tuple[int, ...]) -> str:
     """Triton names constants by the position of the parameter, and positions inside tuples."""
     if not isinstance(path, tuple):
         return str(path)

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownVariableType=false
 """Which kernel a launch goes to, decided at the first launch of each kernel that Triton has compiled.
 
 A `Route` stands where Triton's launcher stood. Its first call decides: Twill's kernel, Triton's, or Triton's
@@ -59,9 +59,9 @@ class Session:
     """From `install` to `uninstall`. Kernels are decided one at a time; several threads may launch."""
 
     settings: Settings
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict[str, Row])
     """By the key of the kernel, in the order of first launches."""
-    routes: WeakSet[Route] = field(default_factory=WeakSet)
+    routes: WeakSet[Route] = field(default_factory=WeakSet[Route])
     lock: Any = field(default_factory=threading.RLock)
     closed: bool = False
 

@@ -1,5 +1,5 @@
-# pyright: basic
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 """The first launch of a kernel, by Triton and by Twill on the same arguments.
 
 Takes two functions that launch, and the values of the launch; gives a `Trial`. The memory behind every array

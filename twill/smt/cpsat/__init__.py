@@ -1,4 +1,3 @@
-# pyright: basic
 """CP-SAT on exact cycles: modular start times as integers, one constraint family per module.
 
 `variables` names the decisions, `timing`, `groups`, `registers` and `memory` state the rules of

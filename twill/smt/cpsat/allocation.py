@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """Rules SHARED and TENSOR: a fixed-address allocation over modulo time.
 
 A value whose live range fits one period is a rectangle residues x addresses, which others may share when it

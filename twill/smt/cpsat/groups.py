@@ -1,4 +1,3 @@
-# pyright: basic
 """Rules VARIABLE, GROUPS, THREADS and CONCURRENCY: who runs what, and what a blocking wait forbids."""
 
 from ortools.sat.python import cp_model

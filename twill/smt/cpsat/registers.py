@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """Rules REGISTERS and THREADS: what each group holds at every residue, and how the register file is split.
 
 What a group holds is largest where it takes something up: at the start of an operation that makes a value or

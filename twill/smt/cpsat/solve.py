@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """Runs CP-SAT on one interval: feasibility, or the answer with the fewest channels or of least length.
 
 Deterministic: one worker, a fixed seed; only a wall-clock limit that strikes can change an answer.

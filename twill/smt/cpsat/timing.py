@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """Rules DEPENDENCE, UNITS, PINNED and the length: the rules of plain modulo scheduling."""
 
 from itertools import combinations

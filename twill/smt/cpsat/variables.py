@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: reportUnknownMemberType=false
 """The decision variables of one interval, named once.
 
 Every operation has a start s = q * I + r; every cluster of operations that must be together has one group.
@@ -37,8 +37,8 @@ class Variables:
     """Whether to give up; checked once for every operation and family of rules, as large models take seconds
     to state."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
-    _same: dict[tuple[int, int], Literal] = field(default_factory=dict)
-    _before: dict[tuple[int, int], Literal] = field(default_factory=dict)
+    _same: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
+    _before: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
 
     def __post_init__(self) -> None:
         ops, span = self.problem.operations, self.in_flight * self.interval
