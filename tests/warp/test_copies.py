@@ -10,6 +10,7 @@ from twill.extract.reader.ttgir import read as read_module
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import ProducerLoad, SlotTensor, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
+from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear
 from twill.targets.cuda.register_tiles import AnyPoint, Point
 from twill.targets.cuda.shared_tiles import copied
@@ -139,12 +140,48 @@ def test_every_element_goes_where_tma_would_put_it(transposed: bool, line: int, 
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("shape", "transposed", "line", "dtype", "threads"),
+    [
+        ((128, 64), False, 128, "f16", 128),
+        ((64, 256), False, 128, "f16", 128),
+        ((64, 128), True, 128, "f16", 128),
+        ((128, 32), False, 64, "f16", 256),
+        ((32, 64), False, 32, "f8E4M3FN", 64),
+    ],
+)
+def test_copies_with_constant_distances_go_where_tma_would_put_them(
+    shape: tuple[int, int], transposed: bool, line: int, dtype: str, threads: int
+) -> None:
+    size = 1 if dtype.startswith("f8") else 2
+    encoding = NvmmaShared(line, transposed, 8 * size, False)
+    tensor = SlotTensor("x", shape, Scalar(dtype), encoding, 0, shape[0] * shape[1] * size)
+    form = linear(Tensor(shape, Scalar(dtype)), threads)
+    some = copies(tensor, 16, form)
+    assert some is not None
+    plain = copied("0", tensor, 16, form, _named, lambda one: "true")
+    names = {"int32_t": int, "swizzle": _swizzle}
+    for thread in range(threads):
+        wanted = dict(_executed(plain, thread, threads))
+        assert some.count == len(wanted)
+        for i in range(some.count):
+            here = names | {"row_": thread // some.per, "chunk_": thread % some.per, "i_": i}
+            to = (
+                eval(_python(some.starts[i % len(some.starts)]), {}, here) + i // len(some.starts) * some.step
+            )
+            assert eval(_python(_named(some.point)), {}, here | {"at": lambda *at: at}) == wanted[to]
+
+
 def _named(one: AnyPoint) -> str:
     assert isinstance(one, Point)
     return f"at({one.along((0,)).coordinate()}, {one.along((1,)).coordinate()})"
 
 
-def _executed(lines: list[str], thread: int) -> list[tuple[int, tuple[int, int]]]:
+def _python(text: str) -> str:
+    return re.sub(r"swizzle<(\d+)>\(", r"swizzle(\1, ", text).replace("/", "//")
+
+
+def _executed(lines: list[str], thread: int, threads: int = 64) -> list[tuple[int, tuple[int, int]]]:
     """Runs the loop of one thread: where each copy goes, and row and column of its first element."""
     text = " ".join(lines)
     count = int(re.findall(r"i_ < (\d+);", text)[0])
@@ -152,11 +189,8 @@ def _executed(lines: list[str], thread: int) -> list[tuple[int, tuple[int, int]]
     assert len(call) == 1
     found = list[tuple[int, tuple[int, int]]]()
     for i in range(count):
-        names = {"v_": thread + 64 * i, "to_": 0, "int32_t": int, "swizzle": _swizzle}
-        expressions = [
-            re.sub(r"swizzle<(\d+)>\(", r"swizzle(\1, ", one).replace("/", "//") for one in call[0]
-        ]
-        to, at = (eval(one, {}, names) for one in expressions)
+        names = {"v_": thread + threads * i, "to_": 0, "int32_t": int, "swizzle": _swizzle}
+        to, at = (eval(_python(one), {}, names) for one in call[0])
         found.append((to, at))
     return found
 

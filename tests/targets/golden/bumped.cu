@@ -50,6 +50,33 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
             {
                 // bumped/for.0: 2 stages, an iteration every 896 cycles
                 const int32_t n = trips_0;
+                uint32_t left_10_to[1];
+                uint32_t left_10_at0[8];
+                uint32_t left_10_at1[1];
+                {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                    left_10_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) left_10_at0[i_] = uint32_t(((row_3 + int32_t((row_ + 16 * i_))) % M) * stride);
+                    left_10_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                }
+                keep(left_10_to);
+                keep(left_10_at0);
+                keep(left_10_at1);
+                uint32_t acc_15_to[1];
+                uint32_t acc_15_at0[8];
+                uint32_t acc_15_at1[1];
+                {
+                    const int64_t twill_begin1_6_ = (int64_t)(y);
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
+                    acc_15_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) acc_15_at0[i_] = uint32_t(int32_t((row_ + 8 * i_)) * N);
+                    acc_15_at1[0] = uint32_t((muli_10 + int32_t((chunk_ * 8))) % N);
+                }
+                keep(acc_15_to);
+                keep(acc_15_at0);
+                keep(acc_15_at1);
                 if (n >= 1) {
                     // cycle 0, stage 0: copy left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
                     channel_left_10_acc_15.producer_acquire(count_left_10_acc_15);
@@ -58,11 +85,16 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                         const int32_t left_ = 0;
                         const int32_t left_6_ = K - left_;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) {
-                            const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (((a + (((row_3 + int32_t((v_ / 8))) % M) * stride)) + int32_t((v_ % 8 * 8))) + twill_begin1_2_), (int32_t((v_ % 8 * 8)) < left_6_));
+                        __half* from_ = a + int32_t(left_10_at1[0]) + int64_t(twill_begin1_2_);
+                        keep(from_);
+                        if (63 < left_6_) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]));
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]), (int32_t((chunk_ * 8)) < left_6_));
                         }
                     }
                     {
@@ -71,16 +103,20 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
                         const int32_t left_ = 0;
                         const int32_t left_6_ = K - left_;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384;
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) {
-                            const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), (((b + (int32_t((v_ / 16)) * N)) + ((muli_10 + int32_t((v_ % 16 * 8))) % N)) + twill_begin1_7_), (int32_t((v_ / 16)) < left_6_));
+                        __half* from_ = b + int32_t(acc_15_at1[0]) + int64_t(twill_begin1_7_);
+                        keep(from_);
+                        if (63 < left_6_) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]));
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
                         }
                     }
                     channel_left_10_acc_15.producer_commit(count_left_10_acc_15);
                     for (int32_t i = 1; i < n; ++i) {
-                        thread.rematerialize();
                         // cycle 0, stage 0: copy left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
                         channel_left_10_acc_15.producer_acquire(count_left_10_acc_15 + i);
                         {
@@ -88,11 +124,16 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                             const int32_t left_ = i * 64;
                             const int32_t left_6_ = K - left_;
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) {
-                                const uint32_t v_ = thread.index + 128 * i_;
-                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (((a + (((row_3 + int32_t((v_ / 8))) % M) * stride)) + int32_t((v_ % 8 * 8))) + twill_begin1_2_), (int32_t((v_ % 8 * 8)) < left_6_));
+                            __half* from_ = a + int32_t(left_10_at1[0]) + int64_t(twill_begin1_2_);
+                            keep(from_);
+                            if (63 < left_6_) {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]));
+                            } else {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]), (int32_t((chunk_ * 8)) < left_6_));
                             }
                         }
                         {
@@ -101,11 +142,16 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
                             const int32_t left_ = i * 64;
                             const int32_t left_6_ = K - left_;
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                             const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384;
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) {
-                                const uint32_t v_ = thread.index + 128 * i_;
-                                cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), (((b + (int32_t((v_ / 16)) * N)) + ((muli_10 + int32_t((v_ % 16 * 8))) % N)) + twill_begin1_7_), (int32_t((v_ / 16)) < left_6_));
+                            __half* from_ = b + int32_t(acc_15_at1[0]) + int64_t(twill_begin1_7_);
+                            keep(from_);
+                            if (63 < left_6_) {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]));
+                            } else {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
                             }
                         }
                         channel_left_10_acc_15.producer_commit(count_left_10_acc_15 + i);

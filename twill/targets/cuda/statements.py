@@ -5,7 +5,7 @@ cycle, its stage and the TTGIR line of its operation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from twill.ir.loop import Op, Scalar, Tensor, TensorDesc
@@ -40,6 +40,8 @@ from twill.ir.program import (
     Write,
     walk,
 )
+from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
+from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import iteration, refuse, sequence, variable, written
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
 from twill.targets.cuda.expressions import atom, literal, plus, times
@@ -51,6 +53,9 @@ from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import copied, shared, stored
 
+COPYING = 28
+"""Registers of a thread that copies tiles, beyond what it keeps of addresses: counters, coordinates and the
+addresses of an iteration (counted in SASS)."""
 STORES_READ = "if (thread.leader) tma_wait_read<0>();"
 """The stores of a group have read shared memory; its leader started them."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
@@ -86,6 +91,8 @@ class Emitter:
     """Induction variables of enclosing loops, from the iteration."""
     least: int = 0
     """The smallest i of the part of a loop that is printed."""
+    kept: dict[int, Hoisted] = field(default_factory=dict[int, Hoisted])
+    """What is kept of the copies in the loop that is printed, by the operation that loads."""
 
     def scope(
         self,
@@ -237,6 +244,9 @@ class Emitter:
         op, tensor = self.program.op(load.ops[-1]), self.program.channel(it.channel).tensors[load.tensor]
         for index in load.ops[:-1]:
             execute(scope, self.program.op(index))
+        slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+        if (kept := self.kept.get(op.index)) is not None:
+            return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
         pointers, mask = (
             scope.elements(op.operands[0]),
             scope.elements(op.operands[1]) if len(op.operands) > 1 else None,
@@ -244,17 +254,46 @@ class Emitter:
         assert isinstance(op.result.type, Tensor)
         try:
             form = linear(op.result.type, 32 * self.group.warps)
-            lines = copied(
-                plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset),
-                tensor,
-                load.vector,
-                form,
-                pointers,
-                mask,
-            )
+            lines = copied(slot, tensor, load.vector, form, pointers, mask)
         except ValueError as problem:
             raise refuse(self.program, op, str(problem)) from problem
         return ["{", *indented([*scope.lines, *lines]), "}"]
+
+    def _hoisted(self, it: Pipelined) -> list[str]:
+        """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
+        registers for that."""
+        self.kept = {}
+        if not self.group.only_moves or self.group.warps < 4:
+            return []
+        inside = frozenset(op.index for op in self.program.op(it.op).inner())
+        room, lines = self.group.registers - COPYING, list[str]()
+        for one in walk((it,)):
+            for load in one.loads if isinstance(one, ProducerLoad) else ():
+                if load.vector and load.ops[-1] not in self.kept:
+                    assert isinstance(one, ProducerLoad)
+                    found = self._kept(one, load, inside, room)
+                    if found is not None:
+                        self.kept[load.ops[-1]] = found
+                        room, lines = room - found.registers, [*lines, *found.lines]
+        return lines
+
+    def _kept(self, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int) -> Hoisted | None:
+        op, tensor = self.program.op(load.ops[-1]), self.program.channel(it.channel).tensors[load.tensor]
+        assert isinstance(op.result.type, Tensor)
+        try:
+            found = copies(tensor, load.vector, linear(op.result.type, 32 * self.group.warps))
+        except ValueError as problem:
+            raise refuse(self.program, op, str(problem)) from problem
+        if found is None:
+            return None
+        before, scope = self.scope(load.reads, at=it.at), self.scope(load.reads, at=it.at)
+        analysis = Analysis(before, inside)
+        for index in load.ops[:-1]:
+            one = self.program.op(index)
+            execute(scope, one)
+            if all(map(analysis.invariant, one.results)):
+                execute(before, one)
+        return hoisted(scope, before.lines, op, found, inside, room)
 
     def _producer_store(self, it: ProducerStore) -> list[str]:
         n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
@@ -365,10 +404,12 @@ class Emitter:
             f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles",
             f"const int32_t n = {name};",
         ]
+        lines += self._hoisted(it)
         whole = self.all(it.prologue)
         self._settle(it.steady)
         steady = self.all(it.steady)
-        wide = self.group.warps >= 4 and any(member in line for line in steady for member in REMATERIALIZED)
+        wide = self.group.warps >= 4 and not self.group.only_moves
+        wide = wide and any(member in line for line in steady for member in REMATERIALIZED)
         rematerialize = ["thread.rematerialize();"] if wide else []
         whole += [f"for (int32_t i = {self.least}; i < n; ++i) {{", *indented([*rematerialize, *steady]), "}"]
         whole += self.all(it.epilogue)

@@ -20,6 +20,31 @@ __device__ __forceinline__ void cp_async(uint32_t to, const void* from, bool ins
     }
 }
 
+/// Makes a value opaque to the compiler: it is kept as it is, not computed again or together with others.
+template <class T>
+__device__ __forceinline__ void keep(T& value) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "kept in one or two registers");
+    if constexpr (sizeof(T) == 8) {
+        asm volatile("" : "+l"(value));
+    } else {
+        asm volatile("" : "+r"(value));
+    }
+}
+
+template <class T, int Count>
+__device__ __forceinline__ void keep(T (&values)[Count]) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) keep(values[i]);
+}
+
+/// `from + elements`, in one instruction and without another register for the sign.
+template <class T>
+__device__ __forceinline__ T* advanced(T* from, int32_t elements) {
+    uint64_t to;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(elements), "n"(sizeof(T)), "l"(from));
+    return reinterpret_cast<T*>(to);
+}
+
 /// One of the arrivals that `barrier` was initialized for, once all copies that this thread has started are
 /// complete (cp.async.mbarrier.arrive.noinc).
 __device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
