@@ -92,7 +92,7 @@ def generate(
     found = cases(replace(inputs, own_descriptors=True))
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
-    validate(made, loops[0].problem.limits)
+    validate(made, loops[0].machine.limits)
     cuda = target(loops[0].machine.arch).source(made)
     checked = _checked(made, on_progress) if options.check else None
     return Generated(made, loops, results, cuda, dumps, found, checked)

@@ -120,6 +120,10 @@ MISTAKES: dict[str, tuple[Callable[[Program], Program], str]] = {
     ),
     "too many registers": (lambda p: group(p, registers=256), "are granted"),
     "registers by ones": (lambda p: group(p, registers=p.groups[1].registers - 1), "are granted"),
+    "registers beyond the thread block's": (
+        lambda p: replace(p, launch=replace(p.launch, entry_registers=p.launch.entry_registers - 8)),
+        "are granted, of",
+    ),
     "entry registers": (
         lambda p: replace(p, launch=replace(p.launch, entry_registers=255)),
         "registers for each of",

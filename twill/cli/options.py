@@ -216,7 +216,12 @@ what_if_options = _group(
         help="Exact cycles (default), or round costs so that the distinct durations sum to U time units.",
     ),
     _option("--groups", type=_POSITIVE, metavar="N", help="At most N warp groups, including the load group."),
-    _option("--registers", type=_POSITIVE, metavar="N", help="At most N registers per thread in any group."),
+    _option(
+        "--registers",
+        type=_POSITIVE,
+        metavar="N",
+        help="At most N registers per thread in a schedule.",
+    ),
     _option(
         "--no-cross-group",
         "cross_group",

@@ -32,6 +32,8 @@ from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
 LOADED = frozenset[Filling]({"tma", "cp_async"})
 """Filled asynchronously from global memory: the group that loads goes on."""
+BARRIERS = 16
+"""Bytes of the two mbarriers of a slot, full and empty."""
 SMALL = 2048
 """Bytes of a slot that holds vectors alone."""
 ALIGNMENT = 1024
@@ -272,9 +274,9 @@ def _kind(channel: ChannelPlan) -> tuple[object, ...]:
 def deepen(
     channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int
 ) -> tuple[ChannelPlan, ...]:
-    """Slots for every channel used in a loop, one after the other while `available` bytes last, up to `most`;
-    or as many as given. Channels of small slots (vectors) have no more than those that the loads run ahead
-    in.
+    """Slots, with their barriers, for every channel used in a loop, one after the other while `available`
+    bytes last, up to `most`; or as many as given. Channels of small slots (vectors) have no more than those
+    that the loads run ahead in.
 
     Raises TwillError where not even the slots that the schedule needs fit.
     """
@@ -285,7 +287,7 @@ def deepen(
                 help=f"the channels: {', '.join(channel.id for channel in channels)}",
             )
     depths = {channel.id: given.get(channel.id, channel.depth) for channel in channels}
-    strides = {channel.id: channel.stride for channel in channels}
+    strides = {channel.id: channel.stride + BARRIERS for channel in channels}
     used = sum(depths[name] * strides[name] for name in depths)
     if used > available:
         raise TwillError(
@@ -298,8 +300,8 @@ def deepen(
         if channel.id not in given and channel.filled_by in LOADED and not channel.once
     ]
     growing, small = (
-        [name for name in loaded if strides[name] > SMALL],
-        [name for name in loaded if strides[name] <= SMALL],
+        [name for name in loaded if strides[name] > SMALL + BARRIERS],
+        [name for name in loaded if strides[name] <= SMALL + BARRIERS],
     )
     while growing:
         for name in tuple(growing):

@@ -18,13 +18,10 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
 from twill.ir.program import Buffer, Channel, SharedMemory
 from twill.ops.table import role
-from twill.warp.channels import ALIGNMENT, ChannelPlan, bits, deepen, tile_bytes
+from twill.warp.channels import ALIGNMENT, BARRIERS, ChannelPlan, bits, deepen, tile_bytes
 from twill.warp.dataflow import LOAD, STORES, Code
 from twill.warp.non_loop_code import NonLoopCode, home
 from twill.warp.target import Tiles
-
-SPARE = 2048
-"""Bytes set aside for barriers and for the alignment of the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +84,11 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     requests = [_request(demand, op) for op in demand.code.ops.values() if op.name in STORES]
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
-    available = demand.limit - SPARE
+    available = demand.limit - ALIGNMENT
     best = None
     for parts in (1, 2, 4, 8):
         sizes = _own(own, parts, demand.scratch)
-        needed = sum(plan.stride * plan.depth for plan in demand.plans) + sum(sizes.values())
+        needed = sum((plan.stride + BARRIERS) * plan.depth for plan in demand.plans) + sum(sizes.values())
         if best is not None and (needed > available or sizes == best[1]):
             continue
         if needed > available and parts < 8:
@@ -212,7 +209,7 @@ def _laid_out(
         buffers = [
             replace(b, bytes=max(b.bytes, request.bytes // fitting)) if b.id == name else b for b in buffers
         ]
-    total = offset + 16 * sum(channel.depth for channel in channels)
+    total = offset + BARRIERS * sum(channel.depth for channel in channels)
     if total > limit - ALIGNMENT:
         raise TwillError(
             f"the kernel needs {total} bytes of shared memory of {limit - ALIGNMENT}",

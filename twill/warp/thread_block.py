@@ -7,6 +7,7 @@ Takes the groups of a schedule and the bodies of their programs; gives first war
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from twill.diagnostics import TwillError
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Type
 from twill.ir.program import (
@@ -89,21 +90,30 @@ def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
     wide = sum(group.warps for group in granted if not only_moves(group))
     narrow = -(-sum(only_moves(group) for group in granted) // 4)
     threads = 32 * (wide + 4 * narrow)
-    step = one.problem.limits.register_step
-    most = one.problem.limits.registers_per_thread // step * step
-    return Launch(threads, min(most, one.problem.limits.registers_total // threads // step * step))
+    limits = one.machine.limits
+    step = limits.register_step
+    most = limits.registers_per_thread // step * step
+    return Launch(threads, min(most, limits.registers_total // threads // step * step))
 
 
 def with_registers(
     programs: Sequence[WarpProgram], launch: Launch, one: Scheduled
 ) -> tuple[WarpProgram, ...]:
     """All registers that the thread block has are given to the groups that compute, in equal steps, after
-    what a group that copies tiles holds addresses in."""
-    limits = one.problem.limits
+    what a group that copies tiles holds addresses in. Raises TwillError where the loops of a kernel need more
+    together: a group has what the loop needs that needs most."""
+    limits = one.machine.limits
     wide = [program for program in programs if not program.only_moves]
     narrow = -(-sum(program.only_moves for program in programs) // 4)
     left = launch.entry_registers * launch.threads - 128 * narrow * limits.narrow_registers
     left -= sum(32 * program.warps * program.registers for program in wide)
+    if left < 0:
+        held = ", ".join(f"{program.registers} of {32 * program.warps} threads" for program in wide)
+        raise TwillError(
+            f"the groups need more registers than a thread block of {launch.threads} threads has: {held}",
+            one.loop.location,
+            help="take smaller tiles, or schedule for fewer (--registers)",
+        )
     step, threads = limits.register_step, sum(32 * program.warps for program in wide)
     most = limits.registers_per_thread // step * step
     copying = any(program.only_moves and program.warps >= 4 for program in programs)

@@ -182,8 +182,11 @@ def _registers(program: Program, limits: Limits) -> Iterable[Complaint]:
             one % step or not limits.narrow_registers <= one <= limits.registers_per_thread for one in own
         ):
             yield f"warps {warp} to {warp + 3} are granted {own} registers", None
-    if granted > limits.registers_total:
-        yield f"{granted} registers are granted, of {limits.registers_total}", None
+    if granted > entry * program.launch.threads:
+        yield (
+            f"{granted} registers are granted, of {entry * program.launch.threads} of the thread block",
+            None,
+        )
 
 
 def _named_barriers(program: Program) -> Iterable[Complaint]:

@@ -205,6 +205,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 1171, stage 1: dot.acc_26 (examples/ttgir/fa_fwd.sm90.ttgir:84:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc, acc_21[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc, acc_21[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -313,6 +314,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 1171, stage 1: dot.acc_26 (examples/ttgir/fa_fwd.sm90.ttgir:84:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc, acc_21[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc, acc_21[1], descriptor_advance(descriptor_b, 2048), 1);

@@ -242,6 +242,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 512, stage 1: dot.acc0_54 (examples/ttgir/fa_fwd_causal.sm90.ttgir:131:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc0);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_49[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_49[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -347,6 +348,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 512, stage 1: dot.acc0_54 (examples/ttgir/fa_fwd_causal.sm90.ttgir:131:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc0);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_49[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_49[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -511,6 +513,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 1536, stage 1: dot.acc0_62 (examples/ttgir/fa_fwd_causal.sm90.ttgir:216:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc0);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_57[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_57[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -632,6 +635,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 1536, stage 1: dot.acc0_62 (examples/ttgir/fa_fwd_causal.sm90.ttgir:216:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc0);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_57[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_57[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -912,6 +916,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 1536, stage 1: dot.acc1_60 (examples/ttgir/fa_fwd_causal.sm90.ttgir:137:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc1);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_55[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_55[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -1017,6 +1022,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 1536, stage 1: dot.acc1_60 (examples/ttgir/fa_fwd_causal.sm90.ttgir:137:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc1);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_55[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_55[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -1181,6 +1187,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 512, stage 1: dot.acc1_68 (examples/ttgir/fa_fwd_causal.sm90.ttgir:222:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc1);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_63[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_63[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -1302,6 +1309,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 512, stage 1: dot.acc1_68 (examples/ttgir/fa_fwd_causal.sm90.ttgir:222:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc1);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_63[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_63[1], descriptor_advance(descriptor_b, 2048), 1);

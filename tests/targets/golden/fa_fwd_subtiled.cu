@@ -219,6 +219,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 512, stage 1: dot.acc0_38 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:115:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc0);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_33[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_33[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -324,6 +325,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 // cycle 512, stage 1: dot.acc0_38 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:115:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc0);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_33[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc0, acc0_33[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -573,6 +575,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 1536, stage 1: dot.acc1_44 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:121:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
+                        registers_fence(acc1);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_39[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_39[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -678,6 +681,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 // cycle 1536, stage 1: dot.acc1_44 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:121:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
+                    registers_fence(acc1);
                     wgmma_fence();
                     wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_39[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n128<MN_MAJOR>(acc1, acc1_39[1], descriptor_advance(descriptor_b, 2048), 1);

@@ -8,7 +8,7 @@ Multiply-Accumulate Operation").
 from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
-from twill.ir.program import MmaIssue, Program, Register, Slot, walk
+from twill.ir.program import Compute, InitializeCarried, MmaIssue, Program, Register, Slot, walk
 from twill.ops.table import named
 from twill.targets.cuda.elements import refuse, variable
 from twill.targets.cuda.expressions import plus
@@ -86,6 +86,8 @@ class WgmmaPrinter:
         word, step = _instruction_name(program, dot, form, a, b)
         assert isinstance(statement.accumulator, Register)
         into = variable(statement.accumulator)
+        definite = _arithmetic(emitter, statement.accumulator) and statement.accumulate != "never"
+        lines += [f"    registers_fence({into});"] if definite else []
         lines.append("    wgmma_fence();")
         for k in range(statement.begin, statement.end, step):
             add = "1" if k else _accumulates(statement, emitter.least)
@@ -105,6 +107,14 @@ class WgmmaPrinter:
             f"wgmma_wait<{pending}>();",
             *(f"registers_fence({name});" for name in sorted(set(done) - left)),
         ]
+
+
+def _arithmetic(emitter: Emitter, accumulator: Register) -> bool:
+    """Whether arithmetic of the group writes an accumulator. Without a fence the compiler may compute such a
+    value, or make the copies of a common one, behind wgmma.fence; ptxas then injects a second one (C7519)."""
+    written = (w.register for s in walk(emitter.group.body) if isinstance(s, Compute) for w in s.writes)
+    begun = (s.register for s in walk(emitter.group.body) if isinstance(s, InitializeCarried))
+    return any(one.variable == accumulator.variable for one in (*written, *begun))
 
 
 def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
