@@ -8,10 +8,11 @@ solved. Prologues, epilogues and the tail of the grid are not part of the rankin
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from twill.diagnostics import TwillError
 from twill.explain import bottlenecks
+from twill.files.text import Json
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -174,7 +175,7 @@ def ranked(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
     )
 
 
-def row(outcome: Outcome) -> dict[str, Any]:
+def row(outcome: Outcome) -> dict[str, Json]:
     """The columns of the CSV file."""
     arch, *settings = outcome.key.split(" ")
     members = {name: value for name, value in asdict(outcome).items() if name != "key"}

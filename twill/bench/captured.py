@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twill.bench.case import Bench
+from twill.bench.case import Bench, Tensor, Values
 from twill.bench.contenders import Field
 from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import OPTIONS, Instance
@@ -35,7 +35,7 @@ def field_of(spec: str, kernel: Kernel) -> Field:
     launches = sorted(captured.launches, key=lambda launch: -launch["count"])
     outputs = stored(read((kernel.folder / "kernel.ttgir").read_text(), "kernel.ttgir").functions[0], names)
 
-    def make(settings: Mapping[str, Any], launch: int = 0) -> Mapping[str, Any]:
+    def make(settings: Values, launch: int = 0) -> Values:
         if not 0 <= launch < len(launches):
             raise TwillError(
                 f"{spec} has no launch {launch}", help=f"it has launches 0 to {len(launches) - 1}"
@@ -58,7 +58,7 @@ def field_of(spec: str, kernel: Kernel) -> Field:
     return Field(Bench(captured.name, make, shapes), kernel, Recompiled(captured), instance)
 
 
-def _values(signature: Sequence[Any], arguments: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
+def _values(signature: Sequence[Tensor], arguments: Sequence[Values]) -> Iterator[Tensor]:
     """What is passed at run time, in order."""
     for kind, argument in zip(signature, arguments, strict=True):
         if isinstance(kind, tuple):
@@ -67,7 +67,7 @@ def _values(signature: Sequence[Any], arguments: Sequence[Mapping[str, Any]]) ->
             yield _value(argument)
 
 
-def _value(argument: Mapping[str, Any]) -> Any:
+def _value(argument: Values) -> Any:
     """One argument anew."""
     match argument:
         case {"array": {"type": type, "shape": shape, "strides": strides}}:
@@ -84,7 +84,7 @@ def _value(argument: Mapping[str, Any]) -> Any:
             raise TwillError(f"the recorded argument {argument} is not understood")
 
 
-def _array(type: str, shape: Sequence[int], strides: Sequence[int]) -> Any:
+def _array(type: str, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     import torch
 
     found = torch.empty_strided(shape, strides, dtype=getattr(torch, type), device="cuda")
@@ -134,7 +134,7 @@ class Recompiled:
 
         return launch
 
-    def binary(self, options: Mapping[str, Any]) -> Any:
+    def binary(self, options: Values) -> Any:
         """Triton's kernel for these launch options; it is launched with the arguments of the original."""
         key = tuple(sorted(options.items()))
         if key not in self.binaries:
@@ -144,7 +144,7 @@ class Recompiled:
         return self.binaries[key]
 
 
-def compiled(kernel: Precompiled, options: Mapping[str, Any]) -> Any:
+def compiled(kernel: Precompiled, options: Values) -> Any:
     """Triton's `CompiledKernel` of recorded TTIR."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -159,7 +159,7 @@ def compiled(kernel: Precompiled, options: Mapping[str, Any]) -> Any:
         )
 
 
-def _rebuilt(signature: Sequence[Any], values: Iterator[Any]) -> tuple[Any, ...]:
+def _rebuilt(signature: Sequence[Tensor], values: Iterator[Tensor]) -> tuple[Any, ...]:
     """The arguments as the original kernel takes them; constants are compiled in, so anything stands for
     them."""
     return tuple(

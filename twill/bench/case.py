@@ -28,7 +28,7 @@ Takes the loaded file; gives `Case`s. Raises TwillError for a table that is not 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import Instance
@@ -47,6 +47,10 @@ TORCH = {
 """Triton's names of types in PyTorch."""
 
 Shape = Mapping[str, int]
+Tensor: TypeAlias = Any
+"""An array of PyTorch, or another argument of a kernel."""
+Values: TypeAlias = Mapping[str, Any]
+"""Values by name: arguments of a kernel, its constants, or options of Triton."""
 Run = Callable[[], Any]
 
 
@@ -54,12 +58,12 @@ Run = Callable[[], Any]
 class Case:
     """One kernel on one shape."""
 
-    arguments: Mapping[str, Any]
+    arguments: Values
     """By name: tensors and numbers."""
     grid: tuple[int, ...]
     outputs: Sequence[str]
     flops: float | None = None
-    reference: Callable[[], Mapping[str, tuple[Any, Any]]] | None = None
+    reference: Callable[[], Mapping[str, tuple[Tensor, Tensor]]] | None = None
     """What was found and what is right, by name."""
     peers: Mapping[str, Run] = field(default_factory=dict[str, Run])
     zeroed: Sequence[str] = ()
@@ -67,7 +71,7 @@ class Case:
     tolerance: float | None = None
     """Relative error that is right; None for what the types of the outputs allow."""
 
-    def array(self, name: str) -> Any:
+    def array(self, name: str) -> Tensor:
         """The array of an argument; of a descriptor, what it describes."""
         value = self.arguments[name]
         return value.base if hasattr(value, "block_shape") else value
@@ -87,7 +91,7 @@ class Bench:
     """The entry of one kernel in the table."""
 
     kernel: str
-    make: Callable[..., Mapping[str, Any]]
+    make: Callable[..., Values]
     shapes: tuple[Shape, ...]
 
     @property
@@ -124,7 +128,7 @@ class Bench:
         return shape
 
 
-def _settings(instance: Instance) -> dict[str, Any]:
+def _settings(instance: Instance) -> Values:
     import torch
 
     pointers = {name: kind.lstrip("*") for name, kind in instance.types.items() if kind.startswith("*")}
@@ -134,7 +138,7 @@ def _settings(instance: Instance) -> dict[str, Any]:
     }
 
 
-def bench(names: Mapping[str, Any], file: str, kernel: str) -> Bench:
+def bench(names: Values, file: str, kernel: str) -> Bench:
     """The entry of a kernel among the `names` of its file."""
     entry = names.get("BENCH", {}).get(kernel)
     if entry is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from twill.bench.case import Bench, Case, Run, Shape, bench
+from twill.bench.case import Bench, Case, Run, Shape, Values, bench
 from twill.bench.measure import times
 from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import Instance
@@ -41,7 +41,7 @@ class Field:
         """The generated kernel, on another grid than the case's where one is given."""
         return lambda: self.kernel[grid or case.grid](**case.arguments)
 
-    def all(self, case: Case, triton: Mapping[str, Any]) -> dict[str, Run]:
+    def all(self, case: Case, triton: Values) -> dict[str, Run]:
         """Everything that can be run, by name: Triton with these options; WAVE, one thread block of the
         generated kernel per SM."""
         from twill.extract.frontend.triton import launch
@@ -54,7 +54,7 @@ class Field:
             WAVE: self.own(case, one_wave(case.grid)),
         }
 
-    def tuned(self, case: Case) -> dict[str, Any] | None:
+    def tuned(self, case: Case) -> Values | None:
         """The options with which Triton's compilation is fastest; None where it cannot be run at all."""
         runs = {(warps, stages): run for warps, stages, run in self._variants(case)}
         if not runs:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from twill.bench.case import Values
+
 MARK = "spin_kernel"
 """Part of the name of PyTorch's sleeping kernel."""
 
@@ -24,7 +26,7 @@ class Runs:
     shape: Mapping[str, int]
     names: tuple[str, ...]
     """Of the contenders, in order; see `contenders.Field`."""
-    triton: Mapping[str, Any]
+    triton: Values
     """Options of Triton's compilation."""
 
 
@@ -34,7 +36,7 @@ class Request:
 
     spec: str
     arch: str
-    settings: Mapping[str, Any]
+    settings: Values
     folder: str
     """Of the built kernel."""
     runs: tuple[Runs, ...]

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from twill.bench import profile
-from twill.bench.case import Case, Shape
+from twill.bench.case import Case, Shape, Tensor, Values
 from twill.bench.contenders import TRITON, TWILL, WAVE, Field, field, one_wave
 from twill.bench.measure import Spread, cycles, times
 from twill.bench.profile_target import Request, Runs
@@ -54,7 +53,7 @@ class Measured:
     errors: Mapping[str, float]
     """Of each output: norm of the difference by the norm of what is right."""
     contenders: tuple[Timed, ...]
-    triton: Mapping[str, Any] | None
+    triton: Values | None
     """The options with which Triton's compilation is fastest."""
 
     def ratio(self, peer: str) -> float:
@@ -107,7 +106,7 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
     lineup = field(inputs.spec, arch, settings, kernel)
     shapes = wanted.shapes or lineup.bench.shapes
     timed = list[Measured]()
-    options: Mapping[str, Any] | None = None
+    options: Values | None = None
     for i, shape in enumerate(shapes):
         case = lineup.case(shape)
         if i == 0 and wanted.triton:
@@ -126,9 +125,7 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
 # --- values and time --------------------------------------------------------------------------------------
 
 
-def _timed(
-    lineup: Field, case: Case, shape: Shape, triton: Mapping[str, Any] | None, rounds: int
-) -> Measured:
+def _timed(lineup: Field, case: Case, shape: Shape, triton: Values | None, rounds: int) -> Measured:
     names = (TWILL, *case.peers, *([TRITON] if triton else []))
     contenders = lineup.all(case, triton or {})
     errors = values(lineup, case)
@@ -161,7 +158,7 @@ def values(lineup: Field, case: Case) -> dict[str, float]:
     return errors
 
 
-def _by_triton(lineup: Field, case: Case) -> dict[str, tuple[Any, Any]]:
+def _by_triton(lineup: Field, case: Case) -> dict[str, tuple[Tensor, Tensor]]:
     """What the kernel and Triton's compilation of it write."""
     found = {name: case.array(name).clone() for name in case.outputs}
     case.poison()
@@ -169,12 +166,12 @@ def _by_triton(lineup: Field, case: Case) -> dict[str, tuple[Any, Any]]:
     return {name: (found[name], case.array(name)) for name in case.outputs}
 
 
-def _error(found: Any, right: Any) -> float:
+def _error(found: Tensor, right: Tensor) -> float:
     found, right = found.double(), right.double()
     return float((found - right).norm() / right.norm())
 
 
-def _tolerance(found: Any) -> float:
+def _tolerance(found: Tensor) -> float:
     return TOLERANCE.get(of_torch(found.dtype), 0.0)
 
 

@@ -8,6 +8,7 @@ import click
 from twill.cli import worker
 from twill.cli.options import (
     Command,
+    Option,
     Pair,
     generate_options,
     input_options,
@@ -64,7 +65,7 @@ def bench(
     triton: bool,
     cycles: bool,
     as_json: bool,
-    **options: Any,
+    **options: Option,
 ) -> None:
     """Schedule, generate and build SPEC, a FILE.py:FUNCTION or a captured kernel (FILE.json:NAME), and
     measure it.

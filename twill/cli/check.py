@@ -1,12 +1,12 @@
 """`twill check`: verify a schedule file without a solver."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Seconds, input_options, inputs, prepared, what_if_options
+from twill.cli.options import Command, Option, Seconds, input_options, inputs, prepared, what_if_options
 
 if TYPE_CHECKING:
     from twill.files import ScheduleDocument
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def check(
-    ctx: click.Context, schedule: str, spec: str, prove: bool, time_limit: float, **options: Any
+    ctx: click.Context, schedule: str, spec: str, prove: bool, time_limit: float, **options: Option
 ) -> None:
     """Verify SCHEDULE, a schedule.json, against SPEC, the kernel or graph that it was made from.
 

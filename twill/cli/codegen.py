@@ -4,7 +4,7 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from twill.cli import worker
 from twill.cli.options import (
     Command,
     Folder,
+    Option,
     generate_options,
     input_options,
     inputs,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 @click.option(
     "--dump", type=Folder(), metavar="DIR", help="Write the program after each pass of lowering to DIR."
 )
-def codegen(spec: str, out: Path, build: bool | None, check: bool, dump: Path | None, **options: Any) -> None:
+def codegen(
+    spec: str, out: Path, build: bool | None, check: bool, dump: Path | None, **options: Option
+) -> None:
     """Schedule the loops of SPEC and generate a kernel for sm_90a.
 
     Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)`

@@ -1,12 +1,11 @@
 """`twill emulate`: execute PTX on the CPU."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from twill.cli.options import Command, Pair
+from twill.cli.options import Command, CommandOptions, Option, Pair
 
 if TYPE_CHECKING:
     from twill.emulate import Module
@@ -105,7 +104,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
         " number."
     ),
 )
-def emulate(path: Path, **options: Any) -> None:
+def emulate(path: Path, **options: Option) -> None:
     """Execute a kernel instruction by instruction, without a GPU.
 
     PATH is a folder that `twill codegen` wrote: its kernel.cu is compiled to PTX (nvcc is needed), launched
@@ -126,7 +125,7 @@ def emulate(path: Path, **options: Any) -> None:
         _file(path, options)
 
 
-def _build(path: Path, options: Mapping[str, Any]) -> None:
+def _build(path: Path, options: CommandOptions) -> None:
     from twill.diagnostics import TwillError
     from twill.emulate.build import Request, load, run, wrong
 
@@ -171,7 +170,7 @@ def _name(schedule: int) -> str:
     return f"random schedule {schedule}" if schedule else "as late as possible"
 
 
-def _file(path: Path, options: Mapping[str, Any]) -> None:
+def _file(path: Path, options: CommandOptions) -> None:
     from twill.emulate.arrays import parameter
 
     module = _module(path)

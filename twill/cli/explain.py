@@ -1,13 +1,24 @@
 """`twill explain`: what bounds a loop, and what would move the bound."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Folder, Seconds, input_options, inputs, prepared, what_if_options
+from twill.cli.options import (
+    Command,
+    CommandOptions,
+    Folder,
+    Option,
+    Seconds,
+    input_options,
+    inputs,
+    prepared,
+    what_if_options,
+)
 
 if TYPE_CHECKING:
     from twill.explain import Explanation
@@ -41,7 +52,7 @@ if TYPE_CHECKING:
     "--out", type=Folder(), metavar="DIR", help="Write report.html with the explanation into this folder."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per loop (twill.explain/1).")
-def explain(spec: str, out: Path | None, as_json: bool, **options: Any) -> None:
+def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> None:
     """Show what bounds the loops of SPEC: the lower bound of each unit and each circuit of dependences. Then
     lift each unit, circuit and limit one at a time, and the most promising pairs, and schedule the loop again
     to show what each of them costs.
@@ -62,8 +73,8 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Any) -> None:
             click.echo(("\n" if number else "") + text(explanation))
 
 
-def _explained(case: "Case", options: dict[str, Any]) -> "Explanation":
-    def work(on_progress: Any) -> "Explanation":
+def _explained(case: "Case", options: CommandOptions) -> "Explanation":
+    def work(on_progress: Callable[..., None]) -> "Explanation":
         from twill.explain import explained
         from twill.ir.problem import Problem
         from twill.ir.schedule import Result

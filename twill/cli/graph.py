@@ -1,11 +1,10 @@
 """`twill graph`: draw the dependence graph of a loop without searching for a schedule."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from twill.cli.options import Command, Folder, input_options, inputs, prepared, what_if_options
+from twill.cli.options import Command, Folder, Option, input_options, inputs, prepared, what_if_options
 
 
 @click.command(cls=Command, short_help="Draw the dependence graph of a loop.")
@@ -13,7 +12,7 @@ from twill.cli.options import Command, Folder, input_options, inputs, prepared, 
 @input_options
 @what_if_options
 @click.option("--out", type=Folder(), default=Path("."), metavar="DIR", help="Output folder.")
-def graph(spec: str, out: Path, **options: Any) -> None:
+def graph(spec: str, out: Path, **options: Option) -> None:
     """Draw the dependence graph of the loops of SPEC, print its lower bounds, and write it as a graph file.
 
     Writes graph.svg, graph.png, graph.dot, costs.txt (every cost with its source) and loop.graph.json (input

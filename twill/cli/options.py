@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -17,10 +17,14 @@ from twill.whatif import read_pins
 if TYPE_CHECKING:
     from twill.generate import GenerateOptions
 
+Option: TypeAlias = Any
+"""The value of a command-line option, converted by its click type."""
+CommandOptions: TypeAlias = Mapping[str, Option]
+"""Options of a command, by parameter name."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def inputs(spec: str, options: Mapping[str, Any]) -> Inputs:
+def inputs(spec: str, options: CommandOptions) -> Inputs:
     """The `Inputs` fields among a command's options; the command itself handles the other options."""
     names = {field.name for field in fields(Inputs)} - {"pins"}
     path: str | None = options.get("pins")
@@ -130,7 +134,7 @@ class Command(click.Command):
                 formatter.write_dl(sections[title])
 
 
-def _group(title: str, *options: tuple[tuple[str, ...], dict[str, Any]]) -> Callable[[Function], Function]:
+def _group(title: str, *options: tuple[tuple[str, ...], CommandOptions]) -> Callable[[Function], Function]:
     """A decorator that adds the options to a command, under one title in `--help`."""
 
     def decorate(function: Function) -> Function:
@@ -141,7 +145,7 @@ def _group(title: str, *options: tuple[tuple[str, ...], dict[str, Any]]) -> Call
     return decorate
 
 
-def _option(*names: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _option(*names: str, **settings: Any) -> tuple[tuple[str, ...], CommandOptions]:
     return names, settings
 
 
@@ -253,7 +257,7 @@ what_if_options = _group(
 """Options that change the problem: limits, costs, fixed starts."""
 
 
-def generate_options(options: Mapping[str, Any]) -> "GenerateOptions":
+def generate_options(options: CommandOptions) -> "GenerateOptions":
     """The values of `program_options`."""
     from twill.generate import GenerateOptions
     from twill.warp.lower import Options

@@ -5,16 +5,26 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Folder, Seconds, input_options, inputs, prepared, what_if_options
+from twill.cli.options import (
+    Command,
+    CommandOptions,
+    Folder,
+    Option,
+    Seconds,
+    input_options,
+    inputs,
+    prepared,
+    what_if_options,
+)
 from twill.cli.output import drawings, folder_of, text_files, write_all
 from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
@@ -87,7 +97,7 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
     help="Write every measured time as 0, so that the same input gives the same bytes.",
 )
 @click.pass_context
-def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
+def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
     """Find the optimal joint software pipeline and warp specialization of the loops of SPEC.
 
     SPEC is FILE.ttgir (or a dump); FILE.py:FUNCTION (a @triton.jit kernel; needs Triton, no GPU); FILE.ttir
@@ -122,7 +132,7 @@ def schedule(ctx: click.Context, spec: str, **options: Any) -> None:
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
 
 
-def _one(case: Case, search: Options, read: float, several: bool, options: dict[str, Any]) -> int:
+def _one(case: Case, search: Options, read: float, several: bool, options: CommandOptions) -> int:
     """Solve one loop, write and print the result, and return the exit status. `read`: seconds spent before
     the search."""
     began = time.monotonic()
@@ -145,7 +155,7 @@ def _one_line(document: str) -> str:
 
 
 def _solve(case: Case, search: Options) -> Result:
-    def work(on_event: Any) -> Result:
+    def work(on_event: Callable[..., None]) -> Result:
         from twill.pipeline import solve
 
         return solve(case.problem, search, on_event)
@@ -158,7 +168,7 @@ def _solve(case: Case, search: Options) -> Result:
         return worker.run(work, on_event)
 
 
-def _write(case: Case, result: Result, search: Options, folder: Path, options: dict[str, Any]) -> None:
+def _write(case: Case, result: Result, search: Options, folder: Path, options: CommandOptions) -> None:
     dialects: Sequence[Dialect] = options["dialects"]
     files = dict(text_files(case, result, search, dialects))
     if options["draw"]:

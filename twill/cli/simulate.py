@@ -1,17 +1,19 @@
 """`twill simulate`: run warp programs on the CPU."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from twill.cli import worker
 from twill.cli.options import (
     Command,
+    CommandOptions,
     Folder,
+    Option,
     Pair,
     generate_options,
     input_options,
@@ -74,7 +76,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
 @click.option(
     "--out", type=Folder(), metavar="DIR", help="Output folder for warps.txt, trace.json and drawings."
 )
-def simulate(spec: str, out: Path | None, **options: Any) -> None:
+def simulate(spec: str, out: Path | None, **options: Option) -> None:
     """Schedule the loops of SPEC, lower them to one program per warp group, and run the programs without a
     GPU.
 
@@ -106,7 +108,7 @@ def simulate(spec: str, out: Path | None, **options: Any) -> None:
             click.echo(f"wrote {path}", err=True)
 
 
-def _values(made: "Program", options: Mapping[str, Any]) -> None:
+def _values(made: "Program", options: CommandOptions) -> None:
     from twill.diagnostics import TwillError
     from twill.simulate.compare import compare, scalars
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Folder, Pair, Seconds, what_if_options
+from twill.cli.options import Command, CommandOptions, Folder, Option, Pair, Seconds, what_if_options
 
 if TYPE_CHECKING:
     from twill.sweep import Configuration, Outcome
@@ -44,7 +44,7 @@ LOG = "sweep.jsonl"
 @click.option(
     "--out", type=Folder(), default=Path("sweep"), show_default=True, metavar="DIR", help="Output folder."
 )
-def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, **options: Any) -> None:
+def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, **options: Option) -> None:
     """Schedule SPEC, FILE.py:FUNCTION, for every combination of settings.
 
     Ranks by multiply-adds per cycle of one SM in the steady state, ties by the load of the second busiest
@@ -81,7 +81,7 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
 
 
 def _outcomes(
-    spec: str, points: Sequence["Configuration"], known: dict[str, "Outcome"], options: dict[str, Any]
+    spec: str, points: Sequence["Configuration"], known: dict[str, "Outcome"], options: CommandOptions
 ) -> Iterator["Outcome"]:
     """The outcomes of the sweep; every search runs in a process that Ctrl-C kills."""
     from twill.cli.options import inputs

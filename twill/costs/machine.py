@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from math import inf
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from twill.diagnostics import Location, TwillError
 from twill.ir.machine import Contention, Cost, HandOff, Issue, Loads, Machine, Shared, Stream
@@ -23,6 +23,8 @@ SCHEMA = "twill.machine/1"
 DEFAULTS: Mapping[str, str] = {"sm90": "h200", "sm100": "b200"}
 """The machine that stands for an architecture."""
 
+Toml: TypeAlias = Any
+"""What a TOML document holds; `_Converter` checks it."""
 Path_ = tuple[str, ...]
 """Keys from the top of the file to a value."""
 
@@ -142,7 +144,7 @@ def _base(name: str, text: "_Text") -> "_Text":
     )
 
 
-def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _overlay(below: Mapping[str, Toml], above: Mapping[str, Toml]) -> dict[str, Toml]:
     """`above` over `below`, tables merged key by key; an empty rate or list replaces as it is."""
     merged = dict(below)
     for key, value in above.items():
@@ -270,7 +272,7 @@ class _Text:
     text: str
     file: str
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, Toml]:
         try:
             return tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
@@ -327,7 +329,7 @@ class _Reader:
 
     mistakes: list[Mistake] = field(default_factory=list[Mistake])
 
-    def structure(self, type: Any, data: Any, path: Path_) -> Any:
+    def structure(self, type: Any, data: Toml, path: Path_) -> Any:
         """`data` as a value of `type`; what cannot be fitted is noted and left out."""
         arguments = get_args(type)
         match get_origin(type) or type:
@@ -346,7 +348,7 @@ class _Reader:
             case origin:
                 return self._plain(origin, data, path)
 
-    def _either(self, options: tuple[Any, ...], data: Any, path: Path_) -> Any:
+    def _either(self, options: tuple[Any, ...], data: Toml, path: Path_) -> Any:
         """A table where one fits, otherwise the first plain type."""
         options = tuple(option for option in options if option is not NoneType)
         tables = [
@@ -356,7 +358,7 @@ class _Reader:
         ]
         return self.structure((tables or options)[0], data, path)
 
-    def _record(self, type: Any, data: Mapping[str, Any], path: Path_) -> Any:
+    def _record(self, type: Any, data: Mapping[str, Toml], path: Path_) -> Any:
         hints = get_type_hints(type)
         known = {f.name: f for f in fields(type) if f.init}
         self.mistakes += [
@@ -377,7 +379,7 @@ class _Reader:
         }
         return None if missing else type(**values)
 
-    def _plain(self, type: Any, data: Any, path: Path_) -> Any:
+    def _plain(self, type: Any, data: Toml, path: Path_) -> Any:
         fits = isinstance(data, (int, float) if type is float else type) and (
             type is bool or not isinstance(data, bool)
         )
@@ -385,7 +387,7 @@ class _Reader:
             self.mistakes.append((path, f"{path[-1]!r} must be {_WORDS[type]}, not {data!r}"))
         return data
 
-    def _expect(self, type: Any, data: Any, path: Path_, word: str) -> Any:
+    def _expect(self, type: Any, data: Toml, path: Path_, word: str) -> Any:
         if isinstance(data, type):
             return data
         self.mistakes.append((path, f"{path[-1]!r} must be {word}, not {data!r}"))

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.emulate.numeric.formats import bf16_codes, bf16_values, decode, encode
-
-Array: TypeAlias = np.ndarray[Any, Any]
+from twill.emulate.numeric.rounding import Array
 
 _EIGHT_BITS: Mapping[str, str] = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "e4m3": "e4m3", "e5m2": "e5m2"}
 _INTEGERS = (("i", "int"), ("s", "int"), ("u", "uint"))

@@ -9,9 +9,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from twill.diagnostics import TwillError
+
+Passed: TypeAlias = Any
+"""A value that a program passes to a launch: a tensor, a number, a descriptor, a tuple of these."""
 
 _TORCH = {
     "float16": "f16",
@@ -70,7 +73,7 @@ class Array:
         return tuple(stride for _, stride in reversed(found))
 
 
-def seen(value: Any) -> Array | None:
+def seen(value: Passed) -> Array | None:
     """The array that a value is; None where it is none."""
     if hasattr(value, "data_ptr") and hasattr(value, "stride"):
         return _of_torch(value)
@@ -79,7 +82,7 @@ def seen(value: Any) -> Array | None:
     return _of_dlpack(value) if hasattr(value, "__dlpack__") else None
 
 
-def library(value: Any) -> str:
+def library(value: Passed) -> str:
     """The name of the package that an array comes from."""
     return type(value).__module__.partition(".")[0]
 
@@ -108,13 +111,13 @@ def on_device(name: str, device: int | None) -> AbstractContextManager[Any] | No
             return None
 
 
-def of_torch(dtype: Any) -> str:
+def of_torch(dtype: Passed) -> str:
     """A type of PyTorch in TTGIR; one that TTGIR has not, by PyTorch's name."""
     name = str(dtype).removeprefix("torch.")
     return _TORCH.get(name, name)
 
 
-def _of_torch(tensor: Any) -> Array:
+def _of_torch(tensor: Passed) -> Array:
     if not tensor.is_cuda:
         raise TwillError(
             f"this tensor is in the memory of `{tensor.device}`", help='move it with .to("cuda")'
@@ -124,7 +127,7 @@ def _of_torch(tensor: Any) -> Array:
     )
 
 
-def _of_interface(array: Any) -> Array:
+def _of_interface(array: Passed) -> Array:
     """CUDA array interface, version 2 and 3."""
     found = array.__cuda_array_interface__
     kind, size = found["typestr"][1], int(found["typestr"][2:])
@@ -169,7 +172,7 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def _of_dlpack(array: Any) -> Array:
+def _of_dlpack(array: Passed) -> Array:
     """The capsule is not consumed: the array outlives the call, and its memory is only pointed at."""
     place, device = map(int, array.__dlpack_device__())
     if place not in _ON_GPU:

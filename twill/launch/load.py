@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from math import inf, prod
 from operator import index
 from pathlib import Path
-from typing import Any, SupportsIndex, TypeAlias, cast
+from typing import SupportsIndex, TypeAlias, cast
 
 from twill.diagnostics import TwillError
 from twill.emit.files import digest, recorded
 from twill.files.text import load as text_of
-from twill.launch.arrays import Array, current_stream, library, on_device, seen
+from twill.launch.arrays import Array, Passed, current_stream, library, on_device, seen
 from twill.launch.build import LIBRARY, MANIFEST, SOURCE, complaints
 from twill.launch.manifest import Argument, Manifest, read
 from twill.launch.runtime import Runtime
@@ -69,7 +69,7 @@ class Kernel:
         """What ptxas warned of: spills, serialized wgmma."""
         return complaints(self.folder)
 
-    def __getitem__(self, grid: Grid | Callable[[Mapping[str, Any]], Grid]) -> Callable[..., None]:
+    def __getitem__(self, grid: Grid | Callable[[Mapping[str, Passed]], Grid]) -> Callable[..., None]:
         """The kernel on a grid of up to three dimensions, to be called with its arguments. `grid` may be a
         function: it gets the arguments and the constants by name. A grid without programs launches nothing.
 
@@ -79,7 +79,7 @@ class Kernel:
         if not callable(grid):
             _grid(self.manifest, grid)
 
-        def call(*positional: Any, **named: Any) -> None:
+        def call(*positional: Passed, **named: Passed) -> None:
             values = expanded(self.manifest, _bound(self.manifest, positional, named))
             numbers = {
                 one.name: _whole(values[one.name])
@@ -95,7 +95,9 @@ class Kernel:
 
         return call
 
-    def _launch(self, passed: Sequence[Any], values: Mapping[str, Any], size: tuple[int, int, int]) -> None:
+    def _launch(
+        self, passed: Sequence[Passed], values: Mapping[str, Passed], size: tuple[int, int, int]
+    ) -> None:
         """On the current stream of the first array's library, on the GPU in whose memory the arrays are."""
         first = next(
             (argument.name for argument in self.manifest.arguments if argument.type.startswith("*")), None
@@ -115,7 +117,7 @@ class Kernel:
                 f"the launch of {self.manifest.name} failed with {text}", help=_ADVICE.get(status)
             )
 
-    def _device(self, passed: Sequence[Any]) -> int | None:
+    def _device(self, passed: Sequence[Passed]) -> int | None:
         """The GPU of all arrays. Raises TwillError where they are on several."""
         devices = dict[int, str]()
         for argument, one in zip(self.manifest.arguments, passed, strict=True):
@@ -190,7 +192,7 @@ def _grid(manifest: Manifest, grid: Grid) -> tuple[int, int, int]:
 
 
 def _computed(
-    manifest: Manifest, grid: Callable[[Mapping[str, Any]], Grid], values: Mapping[str, Any]
+    manifest: Manifest, grid: Callable[[Mapping[str, Passed]], Grid], values: Mapping[str, Passed]
 ) -> Grid:
     """What a function says of the arguments and constants."""
     constants = {one.name: literal_eval(one.value) for one in manifest.constants}
@@ -203,7 +205,9 @@ def _computed(
         ) from missing
 
 
-def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _bound(
+    manifest: Manifest, positional: Sequence[Passed], named: Mapping[str, Passed]
+) -> dict[str, Passed]:
     """Values by the arguments' names; tuples are passed as their elements."""
     positional = tuple(flat(positional))
     names = [argument.name for argument in own_arguments(manifest.arguments)]
@@ -228,11 +232,11 @@ def _bound(manifest: Manifest, positional: Sequence[Any], named: Mapping[str, An
     return given | dict(named)
 
 
-def flat(values: Iterable[Any]) -> Iterator[Any]:
+def flat(values: Iterable[Passed]) -> Iterator[Passed]:
     """The elements of tuples, and of tuples in them."""
     for value in values:
         if isinstance(value, tuple):
-            yield from flat(cast(tuple[Any, ...], value))
+            yield from flat(cast(tuple[Passed, ...], value))
         else:
             yield value
 
@@ -246,9 +250,9 @@ def own_arguments(arguments: Iterable[Argument]) -> Iterator[Argument]:
             next(rest)
 
 
-def expanded(manifest: Manifest, values: Mapping[str, Any]) -> dict[str, Any]:
+def expanded(manifest: Manifest, values: Mapping[str, Passed]) -> dict[str, Passed]:
     """Values of all arguments of the launcher, by name."""
-    found, numbers = dict[str, Any](), list[Any]()
+    found, numbers = dict[str, Passed](), list[Passed]()
     for argument in manifest.arguments:
         if numbers:
             found[argument.name] = numbers.pop(0)
@@ -259,7 +263,7 @@ def expanded(manifest: Manifest, values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def descriptor(argument: Argument, value: Any) -> tuple[Any, ...]:
+def descriptor(argument: Argument, value: Passed) -> tuple[Passed, ...]:
     """The array of a `TensorDescriptor`, its shape and its strides. Raises TwillError for anything else."""
     block = "x".join(map(str, argument.descriptor))
     if not all(hasattr(value, name) for name in ("base", "shape", "strides", "block_shape")):
@@ -284,7 +288,7 @@ _DESCRIPTOR = (
 )
 
 
-def _passed(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Any:
+def _passed(argument: Argument, value: Passed, numbers: Mapping[str, int]) -> Passed:
     """What the launcher gets: an array, or a C value."""
     try:
         return _array(argument, value, numbers) if argument.type.startswith("*") else _scalar(argument, value)
@@ -292,7 +296,7 @@ def _passed(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Any:
         raise TwillError(f"argument `{argument.name}`: {error.message}", help=error.help) from None
 
 
-def _array(argument: Argument, value: Any, numbers: Mapping[str, int]) -> Array:
+def _array(argument: Argument, value: Passed, numbers: Mapping[str, int]) -> Array:
     array, wanted = seen(value), argument.type[1:]
     if array is None:
         raise TwillError(f"an array of {wanted} is needed, not {type(value).__name__}")
@@ -344,7 +348,7 @@ def _words(argument: Argument, numbers: Mapping[str, int]) -> str:
     return f"with strides {', '.join(str(one.value(numbers)) for one in argument.strides) or 'of nothing'}"
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Passed) -> int:
     """The value of an integer argument; 0 for one that is refused for its type anyway."""
     try:
         return index(value)
@@ -352,7 +356,7 @@ def _whole(value: Any) -> int:
         return 0
 
 
-def _scalar(argument: Argument, value: Any) -> Any:
+def _scalar(argument: Argument, value: Passed) -> Passed:
     kind = C_TYPES.get(argument.type)
     if kind is None:
         raise TwillError(f"a number of type {argument.type} can not be passed")

@@ -7,7 +7,6 @@ clamp).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from twill.ops.c import WIDTHS, floats, form, written
 from twill.ops.meaning import as_unsigned, each, integers, of_op, unsigned
 from twill.ops.row import Environment, Expression, Meaning, Role, Row, Rule, Syntax, Values
 from twill.ops.rules import ruled
-from twill.ops.values import Array, Pointers, element, rounded
+from twill.ops.values import Array, Operand, Pointers, element, rounded
 
 
 def operation(
@@ -151,7 +150,7 @@ FLOATS = ruled(
 )
 
 
-def _clamp(op: Op, operands: Sequence[Any]) -> Array:
+def _clamp(op: Op, operands: Sequence[Operand]) -> Array:
     value, low, high = operands
     if propagates(op):
         return rounded(or_nan(smaller)(or_nan(larger)(value, low), high), element(op.result.type))
@@ -355,7 +354,7 @@ def _high(a: Array, b: Array) -> Array:
 def _extended(high: Meaning) -> Meaning:
     """The lower and the upper half of a product."""
 
-    def meaning(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+    def meaning(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
         return (np.multiply(*operands), *high(op, operands, environment))
 
     return meaning
@@ -380,7 +379,7 @@ PRODUCTS = (
 # --- comparisons and choice --------------------------------------------------------------------------------
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_NUMPY: Mapping[str, Callable[[Any, Any], Any]] = {
+_NUMPY: Mapping[str, Callable[[Operand, Operand], Operand]] = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -402,7 +401,7 @@ def _integer_predicate(op: Op) -> tuple[str, bool]:
     return sign, name.startswith("u")
 
 
-def _cmpi(op: Op, operands: Sequence[Any]) -> Array:
+def _cmpi(op: Op, operands: Sequence[Operand]) -> Array:
     sign, natural = _integer_predicate(op)
     return _NUMPY[sign](*(map(as_unsigned, operands) if natural else operands))
 
@@ -413,7 +412,7 @@ def _cmpi_c(op: Op, operands: Sequence[str]) -> str | None:
     return written(text, op, operands)
 
 
-def _cmpf(op: Op, operands: Sequence[Any]) -> Array:
+def _cmpf(op: Op, operands: Sequence[Operand]) -> Array:
     """`o...` is false and `u...` is true where an operand is NaN."""
     name, (a, b) = str(op.attributes["predicate"]), operands
     unordered = np.isnan(a) | np.isnan(b)
@@ -454,7 +453,7 @@ def truth(type: Type) -> Type:
 _COMPARISON = Syntax(words=("predicate",), operands=2, results=lambda listed: (truth(listed[-1]),))
 
 
-def _select(op: Op, operands: Sequence[Any]) -> Any:
+def _select(op: Op, operands: Sequence[Operand]) -> Operand:
     condition, then, otherwise = operands
     if isinstance(then, Pointers):
         return Pointers(then.argument, np.where(condition, then.offset, otherwise.offset))

@@ -5,7 +5,6 @@ Sources: MLIR's `arith` dialect; PTX ISA, `cvt`: rounding, saturation and NaN.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,17 @@ from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, written
 from twill.ops.meaning import as_unsigned, each, of_op
 from twill.ops.row import Expression, Row, Syntax
 from twill.ops.rules import ruled
-from twill.ops.values import Array, Pointers, bits_of, dtype, element, of_bits, rounded, truncated
+from twill.ops.values import (
+    Array,
+    Operand,
+    Pointers,
+    bits_of,
+    dtype,
+    element,
+    of_bits,
+    rounded,
+    truncated,
+)
 
 # --- integers ----------------------------------------------------------------------------------------------
 
@@ -27,7 +36,7 @@ def _signed(a: Array) -> Array:
     return -a.astype(np.int8) if a.dtype == np.bool_ else a
 
 
-def _narrowed(op: Op, operands: Sequence[Any]) -> Array:
+def _narrowed(op: Op, operands: Sequence[Operand]) -> Array:
     """The low bits."""
     name = element(op.result.type)
     return (operands[0] & 1).astype(np.bool_) if name == "i1" else rounded(operands[0], name)
@@ -96,11 +105,11 @@ def _float(values: Array, name: str) -> Array:
     return rounded(values.astype(np.float32), name) if name in NARROW else values.astype(dtype(name))
 
 
-def _from_signed(op: Op, operands: Sequence[Any]) -> Array:
+def _from_signed(op: Op, operands: Sequence[Operand]) -> Array:
     return _float(_signed(operands[0]), element(op.result.type))
 
 
-def _from_unsigned(op: Op, operands: Sequence[Any]) -> Array:
+def _from_unsigned(op: Op, operands: Sequence[Operand]) -> Array:
     return _float(as_unsigned(operands[0]), element(op.result.type))
 
 
@@ -130,8 +139,8 @@ def saturated(values: Array, bits: int, *, natural: bool, double: bool) -> Array
     )
 
 
-def _to_integer(*, natural: bool) -> Callable[[Op, Sequence[Any]], Array]:
-    def function(op: Op, operands: Sequence[Any]) -> Array:
+def _to_integer(*, natural: bool) -> Callable[[Op, Sequence[Operand]], Array]:
+    def function(op: Op, operands: Sequence[Operand]) -> Array:
         name = element(op.result.type)
         if name == "i1":
             raise TwillError("a float cannot be converted to i1", op.location, span=len(op.name))
@@ -222,7 +231,7 @@ def _wider(source: str, result: str) -> bool:
     return rank.get(result, 0) > rank.get(source, 0)
 
 
-def _fp_to_fp(op: Op, operands: Sequence[Any]) -> Array:
+def _fp_to_fp(op: Op, operands: Sequence[Operand]) -> Array:
     source, result = element(op.operands[0].type), element(op.result.type)
     if _rounding(op) == "rtne" or _wider(source, result):
         return rounded(operands[0], result)
@@ -260,7 +269,7 @@ FLOATS = ruled(
 # --- bits as they are --------------------------------------------------------------------------------------
 
 
-def _bitcast(op: Op, operands: Sequence[Any]) -> Any:
+def _bitcast(op: Op, operands: Sequence[Operand]) -> Operand:
     if isinstance(operands[0], Pointers):
         raise TwillError(f"{op.name} of pointers can not be simulated", op.location, span=len(op.name))
     source, result = element(op.operands[0].type), element(op.result.type)

@@ -8,7 +8,6 @@ Guide.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,9 +19,9 @@ from twill.ops.c import C_TYPES, NARROW, WIDTHS, computed, floats, written
 from twill.ops.meaning import each, integers, unsigned
 from twill.ops.row import Environment, Row, Syntax, Values
 from twill.ops.rules import ruled
-from twill.ops.values import Array, element, rounded
+from twill.ops.values import Array, Operand, element, rounded
 
-Function = Callable[..., Any]
+Function = Callable[..., Operand]
 
 
 def _each_number(function: Callable[[float], float]) -> Function:
@@ -229,7 +228,7 @@ def _known(op: Op) -> tuple[str, Function]:
     return LIBDEVICE[symbol]
 
 
-def _called(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _called(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     return (rounded(_known(op)[1](*operands), element(op.results[0].type)),)
 
 
@@ -240,7 +239,7 @@ def _called_c(op: Op, operands: Sequence[str]) -> str | None:
 # --- inline PTX -------------------------------------------------------------------------------------------
 
 
-def _assembled(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _assembled(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     raise TwillError("inline PTX can not be simulated", op.location, span=len(op.name))
 
 

@@ -1,30 +1,29 @@
 """How rows say what an operation computes: plain NumPy functions, made into the `Meaning` of a row."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from twill.ir.loop import Op
+from twill.ir.loop import Op, Type
 from twill.ops.row import Environment, Meaning, Values
-from twill.ops.values import Array, dtype, element, rounded
+from twill.ops.values import Array, Operand, dtype, element, rounded
 
-Function = Callable[..., Any]
+Function = Callable[..., Operand]
 
 
 def each(function: Function) -> Meaning:
     """`function` of the operands, element by element, rounded to the type of the result."""
 
-    def meaning(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+    def meaning(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
         return (rounded(function(*operands), element(op.results[0].type)),)
 
     return meaning
 
 
-def of_op(function: Callable[[Op, Sequence[Any]], Any]) -> Meaning:
+def of_op(function: Callable[[Op, Sequence[Operand]], Operand]) -> Meaning:
     """`function` of the operation and its operands, as it is: it gives the only result."""
 
-    def meaning(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+    def meaning(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
         return (function(op, operands),)
 
     return meaning
@@ -46,12 +45,12 @@ def as_unsigned(values: Array) -> Array:
     return values if values.dtype == np.bool_ else values.view(f"uint{8 * values.dtype.itemsize}")
 
 
-def width(type: Any) -> int:
+def width(type: Type) -> int:
     """Bits of an integer type, as an element has them."""
     kind = dtype(element(type))
     return 1 if kind == np.bool_ else 8 * kind.itemsize
 
 
-def first(op: Op, operands: Sequence[Any]) -> Any:
+def first(op: Op, operands: Sequence[Operand]) -> Operand:
     """The first operand as it is."""
     return operands[0]

@@ -1,7 +1,6 @@
 """Loads, stores and atomics of global memory, and buffers in shared and tensor memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from twill.ops import rules
 from twill.ops.arith import larger, smaller
 from twill.ops.meaning import as_unsigned, of_op
 from twill.ops.row import Access, Environment, Meaning, Operands, Role, Row, Rule, Syntax, Values
-from twill.ops.values import Array, Descriptor, element, rounded, shape_of
+from twill.ops.values import Array, Descriptor, Operand, element, rounded, shape_of
 
 # --- order of operands -------------------------------------------------------------------------------------
 
@@ -46,19 +45,19 @@ def pointee(type: Type) -> Type:
 # --- what they do -----------------------------------------------------------------------------------------
 
 
-def _descriptor(op: Op, operands: Sequence[Any]) -> Descriptor:
+def _descriptor(op: Op, operands: Sequence[Operand]) -> Descriptor:
     rank = len(shape_of(op.result.type))
     sizes = [int(value) for value in operands[1 : 1 + 2 * rank]]
     return Descriptor(operands[0], tuple(sizes[:rank]), tuple(sizes[rank:]), shape_of(op.result.type))
 
 
-def _load_block(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _load_block(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     descriptor: Descriptor = operands[0]
     offsets, inside = descriptor.offsets(tuple(int(index) for index in operands[1:]))
     return (environment.read(descriptor.pointers, offsets, inside).reshape(shape_of(op.result.type)),)
 
 
-def _store_block(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _store_block(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     if op.attributes.get("kind", "add") != "add":
         raise TwillError(f"a {op.attributes['kind']} reduction can not be simulated", op.location)
     descriptor, tile, *corner = operands
@@ -67,23 +66,23 @@ def _store_block(op: Op, operands: Sequence[Any], environment: Environment) -> V
     return ()
 
 
-def _load(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _load(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     pointers, *rest = operands
     mask, other = rest[0] if rest else None, rest[1] if len(rest) > 1 else 0
     return (environment.read(pointers, pointers.offset, mask, other),)
 
 
-def _store(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _store(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     pointers, value, *masks = operands
     environment.write(pointers, pointers.offset, value, masks[0] if masks else None)
     return ()
 
 
-def _naturally(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _naturally(function: Callable[[Operand, Operand], Operand]) -> Callable[[Operand, Operand], Operand]:
     return lambda a, b: function(as_unsigned(a), as_unsigned(b))
 
 
-_ATOMICS: Mapping[str, Callable[[Any, Any], Any]] = {
+_ATOMICS: Mapping[str, Callable[[Operand, Operand], Operand]] = {
     "add": np.add,
     "fadd": np.add,
     "max": lambda a, b: larger(a, b) if a.dtype.kind == "f" else np.maximum(a, b),
@@ -98,7 +97,7 @@ _ATOMICS: Mapping[str, Callable[[Any, Any], Any]] = {
 """What is kept, from what was there and what is given, by the kind of `tt.atomic_rmw`."""
 
 
-def _atomic(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _atomic(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     """Elements one after the other, since several may have the same address."""
     pointers, value, *masks = operands
     function = _ATOMICS.get(str(op.attributes["atomic_rmw_op"]))
@@ -111,17 +110,17 @@ def _swapped(before: Array, expected: Array, value: Array) -> Array:
     return np.where(before == expected, value, before)
 
 
-def _exchange(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _exchange(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     pointers, expected, value = operands
     return (_one_by_one(op, pointers, (expected, value), True, _swapped, environment),)
 
 
 def _one_by_one(
     op: Op,
-    pointers: Any,
-    given: tuple[Any, ...],
-    mask: Any,
-    function: Callable[..., Any],
+    pointers: Operand,
+    given: tuple[Operand, ...],
+    mask: Operand,
+    function: Callable[..., Operand],
     environment: Environment,
 ) -> Array:
     """What was there before each element was replaced."""

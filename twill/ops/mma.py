@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from twill.ir.loop import Op
 from twill.ops import rules
 from twill.ops.meaning import of_op
 from twill.ops.row import Meaning, Role, Row, Syntax
-from twill.ops.values import Array
+from twill.ops.values import Array, Operand
 
 
 def product(a: Array, b: Array) -> Array:
@@ -18,7 +17,7 @@ def product(a: Array, b: Array) -> Array:
     return np.asarray(a, np.float32) @ np.asarray(b, np.float32)
 
 
-def _accumulated(op: Op, operands: Sequence[Any]) -> Array:
+def _accumulated(op: Op, operands: Sequence[Operand]) -> Array:
     return product(operands[0], operands[1]) + np.asarray(operands[2], np.float32)
 
 

@@ -5,11 +5,11 @@ Guarantees nothing about which operations there are: `twill.ops.table` collects 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from twill.ir.graph import Kind
 from twill.ir.loop import Op, Type, Value
-from twill.ops.values import Array, Pointers
+from twill.ops.values import Array, Operand, Pointers
 
 # --- what it is --------------------------------------------------------------------------------------------
 
@@ -118,9 +118,8 @@ class Syntax:
 
 # --- what it computes -------------------------------------------------------------------------------------
 
-Values: TypeAlias = tuple[Any, ...]
-"""Of results or operands: a tile is an array of its shape (layouts do not matter), a scalar an array of no
-dimensions, a pointer `Pointers`, a descriptor whatever `Environment.descriptor` gives."""
+Values: TypeAlias = tuple[Operand, ...]
+"""Of results or operands."""
 
 
 class Environment(Protocol):
@@ -130,11 +129,11 @@ class Environment(Protocol):
         """`pid.x`, `grid.x`, ..."""
         ...
 
-    def evaluate(self, op: Op, operands: Sequence[Any]) -> Values:
+    def evaluate(self, op: Op, operands: Sequence[Operand]) -> Values:
         """Executes an operation of a region."""
         ...
 
-    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
+    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements of global memory at `offsets` where `mask` holds, `other` elsewhere."""
         ...
 
@@ -145,7 +144,7 @@ class Environment(Protocol):
         ...
 
 
-Meaning: TypeAlias = Callable[[Op, Sequence[Any], Environment], Values]
+Meaning: TypeAlias = Callable[[Op, Sequence[Operand], Environment], Values]
 """The results of an operation. Raises TwillError where its attributes or types have no meaning here."""
 
 # --- what it is in CUDA ------------------------------------------------------------------------------------

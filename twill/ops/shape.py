@@ -3,7 +3,6 @@ reductions and scans."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from twill.ops import rules
 from twill.ops.c import form
 from twill.ops.meaning import first, of_op
 from twill.ops.row import Environment, Expression, Meaning, Role, Row, Rule, Syntax, Values
-from twill.ops.values import Array, Pointers, dtype, element, shape_of
+from twill.ops.values import Array, Operand, Pointers, dtype, element, shape_of
 
 
 def view(
@@ -41,10 +40,10 @@ def view(
     )
 
 
-def _seen(function: Callable[[Op, Any], Any]) -> Meaning:
+def _seen(function: Callable[[Op, Operand], Operand]) -> Meaning:
     """A view of a tile, of pointers too."""
 
-    def of(op: Op, operands: Sequence[Any]) -> Any:
+    def of(op: Op, operands: Sequence[Operand]) -> Operand:
         (value,) = operands
         return (
             Pointers(value.argument, function(op, value.offset))
@@ -55,7 +54,7 @@ def _seen(function: Callable[[Op, Any], Any]) -> Meaning:
     return of_op(of)
 
 
-def _spread(op: Op, value: Any) -> Any:
+def _spread(op: Op, value: Operand) -> Operand:
     return np.broadcast_to(value, shape_of(op.result.type))
 
 
@@ -67,16 +66,16 @@ def _integer(op: Op, name: str) -> int:
     return int(value)
 
 
-def _transposed(op: Op, value: Any) -> Any:
+def _transposed(op: Op, value: Operand) -> Operand:
     order = op.attributes.get("order")
     return np.transpose(value, [int(str(axis)) for axis in order] if isinstance(order, tuple) else None)
 
 
-def _joined(op: Op, operands: Sequence[Any]) -> Any:
+def _joined(op: Op, operands: Sequence[Operand]) -> Operand:
     return np.stack(operands, -1)
 
 
-def _halved(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _halved(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     return tuple(np.moveaxis(operands[0], -1, 0))
 
 
@@ -132,7 +131,7 @@ BUFFERS = (
 # --- constants and indices ---------------------------------------------------------------------------------
 
 
-def _constant(op: Op, operands: Sequence[Any]) -> Array:
+def _constant(op: Op, operands: Sequence[Operand]) -> Array:
     value = op.attributes.get("value")
     if not isinstance(value, bool | int | float):
         raise TwillError("a constant of several values can not be simulated", op.location)
@@ -142,16 +141,16 @@ def _constant(op: Op, operands: Sequence[Any]) -> Array:
     return np.full(shape_of(op.result.type), value, dtype(name))
 
 
-def _nothing(op: Op, operands: Sequence[Any]) -> Array:
+def _nothing(op: Op, operands: Sequence[Operand]) -> Array:
     return np.zeros(shape_of(op.result.type), dtype(element(op.result.type)))
 
 
-def _range(op: Op, operands: Sequence[Any]) -> Array:
+def _range(op: Op, operands: Sequence[Operand]) -> Array:
     return np.arange(_integer(op, "start"), _integer(op, "end"), dtype=np.int32)
 
 
 def _program(what: str) -> Meaning:
-    def meaning(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+    def meaning(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
         return (np.asarray(environment.program(f"{what}.{op.attributes['axis']}"), np.int32),)
 
     return meaning
@@ -161,7 +160,7 @@ def _index_c(word: str) -> Expression:
     return lambda op, operands: f"int32_t({word}.{op.attributes['axis']})"
 
 
-def _addptr(op: Op, operands: Sequence[Any]) -> Pointers:
+def _addptr(op: Op, operands: Sequence[Operand]) -> Pointers:
     pointers, offsets = operands
     return Pointers(pointers.argument, pointers.offset + np.asarray(offsets, np.int64))
 
@@ -241,7 +240,7 @@ INDICES = (
 # --- between threads ---------------------------------------------------------------------------------------
 
 
-def combined(op: Op, parts: Sequence[tuple[Any, ...]], environment: Environment) -> Values:
+def combined(op: Op, parts: Sequence[tuple[Operand, ...]], environment: Environment) -> Values:
     """Two tuples of tiles joined by the region of a reduction or scan."""
     block = op.regions[0].blocks[0]
     values = dict(zip((arg.id for arg in block.args), (tile for part in parts for tile in part), strict=True))
@@ -251,7 +250,7 @@ def combined(op: Op, parts: Sequence[tuple[Any, ...]], environment: Environment)
     return tuple(values[operand.id] for operand in block.ops[-1].operands)
 
 
-def _reduce(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _reduce(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     """Halves joined until one element is left, as threads do it."""
     axis, parts = _integer(op, "axis"), tuple(operands)
     while (size := parts[0].shape[axis]) > 1:
@@ -264,7 +263,7 @@ def _reduce(op: Op, operands: Sequence[Any], environment: Environment) -> Values
     return tuple(np.squeeze(part, axis) for part in parts)
 
 
-def _scan(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
+def _scan(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
     """One element after the other along the axis, from the end where `reverse` is set."""
     axis = _integer(op, "axis")
     parts = [np.moveaxis(part, axis, 0)[:: -1 if op.attributes.get("reverse") else 1] for part in operands]
@@ -277,11 +276,11 @@ def _scan(op: Op, operands: Sequence[Any], environment: Environment) -> Values:
     return tuple(np.moveaxis(part, 0, axis) for part in made)
 
 
-def _gather(op: Op, operands: Sequence[Any]) -> Array:
+def _gather(op: Op, operands: Sequence[Operand]) -> Array:
     return np.take_along_axis(operands[0], np.asarray(operands[1], np.int64), _integer(op, "axis"))
 
 
-def _histogram(op: Op, operands: Sequence[Any]) -> Array:
+def _histogram(op: Op, operands: Sequence[Operand]) -> Array:
     """How often each of 0, 1, ... occurs; other numbers are not counted."""
     (size,), values = shape_of(op.result.type), np.asarray(operands[0], np.int64)
     kept = values[(values >= 0) & (values < size) & (np.asarray(operands[1]) if len(operands) > 1 else True)]

@@ -25,6 +25,12 @@ _NATIVE: Mapping[str, str] = {
 }
 
 
+Operand: TypeAlias = Any
+"""A value of the interpreter: a tile is an array of its shape (layouts do not matter), a scalar an array
+of no dimensions, a pointer `Pointers`, a descriptor whatever `Environment.descriptor` gives. The TTGIR type
+of an operand says which of them it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Narrow:
     """A float of less than 16 bits of precision: stored bits of the fraction, least normal exponent, largest

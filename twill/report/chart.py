@@ -5,8 +5,8 @@ bar is [operation, iteration, start, end, end of the pale tail], and a sixth ele
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+from twill.files.text import Json
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
 from twill.report import timeline
@@ -15,7 +15,7 @@ from twill.simulate.report import Steady
 from twill.simulate.timed import Event
 
 
-def colors(problem: Problem, solution: Solution) -> dict[str, Any]:
+def colors(problem: Problem, solution: Solution) -> dict[str, Json]:
     """By group (`-` for none): fill, frame and text colour of each iteration's bars, and of pale tails."""
     count = timeline.iterations(solution)
     shades = [timeline.shade(k, count) for k in range(count)]
@@ -35,7 +35,7 @@ def _ink(shade: float) -> str:
     return "#ffffff" if shade > 0.6 else INK
 
 
-def schedule(problem: Problem, solution: Solution) -> dict[str, Any]:
+def schedule(problem: Problem, solution: Solution) -> dict[str, Json]:
     """The timeline of the schedule."""
     scale, count = problem.resolution.cycles_per_unit, timeline.iterations(solution)
     steady = (solution.stages - 1) * solution.interval * scale
@@ -57,12 +57,12 @@ def schedule(problem: Problem, solution: Solution) -> dict[str, Any]:
     }
 
 
-def _bar(problem: Problem, bar: timeline.Bar, scale: float) -> list[Any]:
+def _bar(problem: Problem, bar: timeline.Bar, scale: float) -> list[Json]:
     times = [round(time * scale, 1) for time in (bar.start, bar.end, bar.tail)]
     return [problem.operations[bar.op].id, bar.iteration, *times]
 
 
-def run(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady) -> dict[str, Any]:
+def run(problem: Problem, solution: Solution, events: Sequence[Event], found: Steady) -> dict[str, Json]:
     """The timeline of a simulated run, aligned with that of the schedule."""
     from twill.report import simulated
 

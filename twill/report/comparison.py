@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from twill.files.text import Json
 from twill.ir.schedule import Result
 from twill.report import facts, timeline
 from twill.report.scene import Scene, stacked
@@ -141,7 +142,7 @@ def _place(place: Place) -> str:
     return f"{place.start}, stage {place.stage}, group {place.group}"
 
 
-def document(found: Comparison) -> dict[str, Any]:
+def document(found: Comparison) -> dict[str, Json]:
     """The members of `twill.diff/1`."""
     places = [
         {"id": op, **{name: [getattr(a, name), getattr(b, name)] for name in ("start", "stage", "group")}}

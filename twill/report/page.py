@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from twill.emit import program
+from twill.files.text import Json
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Solution
 from twill.report import chart, graph, listings, memory_map, simulated, summary, tables, timeline
@@ -97,7 +97,7 @@ def _resource(name: str) -> str:
     return (files("twill.report") / name).read_text(encoding="utf-8")
 
 
-def _json(value: Any) -> str:
+def _json(value: Json) -> str:
     """JSON that can stand in a script element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
@@ -145,17 +145,18 @@ def _groups(problem: Problem, solution: Solution | None) -> Mapping[str, int]:
     return {op.id: group for op, group in zip(problem.operations, solution.group, strict=True)}
 
 
-def _data(problem: Problem, solution: Solution | None, context: Context) -> dict[str, Any]:
+def _data(problem: Problem, solution: Solution | None, context: Context) -> dict[str, Json]:
     """What the script needs: operations, colours, timelines."""
     groups = _groups(problem, solution)
-    found: dict[str, Any] = {
-        "ops": {op.id: {"name": op.name, "group": groups.get(op.id)} for op in problem.operations},
-        "charts": {},
+    ops: Json = {op.id: {"name": op.name, "group": groups.get(op.id)} for op in problem.operations}
+    if not solution:
+        return {"ops": ops, "charts": {}}
+    charts = {"schedule": chart.schedule(problem, solution)}
+    if run := context.run:
+        charts["run"] = chart.run(problem, solution, run.events, run.steady)
+    return {
+        "ops": ops,
+        "charts": charts,
+        "iterations": timeline.iterations(solution),
+        "colors": chart.colors(problem, solution),
     }
-    if solution:
-        found["iterations"] = timeline.iterations(solution)
-        found["colors"] = chart.colors(problem, solution)
-        found["charts"]["schedule"] = chart.schedule(problem, solution)
-        if run := context.run:
-            found["charts"]["run"] = chart.run(problem, solution, run.events, run.steady)
-    return found

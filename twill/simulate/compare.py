@@ -6,7 +6,6 @@ kernel has, for one program of the grid. Pointer arguments get random memory (`m
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.descriptors import EXTENT
 from twill.ir.loop import Function, Pointer, Value
 from twill.ir.program import Program
-from twill.ops.values import Array, Pointers, dtype, element, known
+from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
@@ -78,10 +77,10 @@ def _name(value: Value) -> str:
 
 def arguments(
     function: Function, numbers: Mapping[str, float], seed: int = 0
-) -> tuple[dict[int, Any], Memory]:
+) -> tuple[dict[int, Operand], Memory]:
     """The arguments by value id, and the memory behind the pointers. Raises TwillError for a type that can
     not be simulated."""
-    values, types = dict[int, Any](), dict[str, str]()
+    values, types = dict[int, Operand](), dict[str, str]()
     for value in function.args:
         name = element(value.type.pointee if isinstance(value.type, Pointer) else value.type)
         if not known(name):

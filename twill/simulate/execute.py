@@ -8,7 +8,7 @@ computes with NaN.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from twill.ir.program import (
 )
 from twill.ops.mma import product
 from twill.ops.table import role
-from twill.ops.values import shape_of
+from twill.ops.values import Operand, shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
@@ -53,7 +53,7 @@ from twill.simulate.interpret import Scope, execute
 from twill.simulate.operations import run as combined
 from twill.simulate.protocol import HazardError, Protocol, State
 
-Slots = dict[tuple[str, int, int], Any]
+Slots = dict[tuple[str, int, int], Operand]
 """What lies in shared memory, by channel, slot and tensor: an array, or a function that gives it when it
 arrives."""
 
@@ -71,7 +71,7 @@ class _Block:
     memory: Memory
     grid: Mapping[str, int]
     slots: Slots = field(default_factory=Slots)
-    tensor_memory: dict[Cell, Any] = field(default_factory=dict[Cell, Any])
+    tensor_memory: dict[Cell, Operand] = field(default_factory=dict[Cell, Operand])
 
 
 @dataclass(slots=True)
@@ -80,15 +80,15 @@ class _Group:
 
     block: _Block
     warps: WarpProgram
-    registers: dict[Cell, Any] = field(default_factory=dict[Cell, Any])
+    registers: dict[Cell, Operand] = field(default_factory=dict[Cell, Operand])
     in_flight: list[tuple[Action, MmaIssue]] = field(default_factory=list[tuple[Action, MmaIssue]])
-    hidden: dict[Cell, Any] = field(default_factory=dict[Cell, Any])
+    hidden: dict[Cell, Operand] = field(default_factory=dict[Cell, Operand])
     """Accumulators of MMAs in flight, as they were."""
 
 
 def run(
     program: Program,
-    arguments: Mapping[int, Any],
+    arguments: Mapping[int, Operand],
     memory: Memory,
     grid: Mapping[str, int],
     prefer: tuple[int, ...] = (),
@@ -223,7 +223,7 @@ def _bound(group: _Group, index: int, value: int) -> Register | None:
     return None
 
 
-def _found(group: _Group, action: Action | None, location: OperandLocation) -> Any:
+def _found(group: _Group, action: Action | None, location: OperandLocation) -> Operand:
     if isinstance(location, Register | TensorMemory):
         cells, cell = _cell(group, action, location)
         if cells.get(cell) is None:
@@ -242,7 +242,7 @@ def _found(group: _Group, action: Action | None, location: OperandLocation) -> A
     return _value(group, location.channel, slot, location.tensor)
 
 
-def _cell(group: _Group, action: Action | None, location: Accumulator) -> tuple[dict[Cell, Any], Cell]:
+def _cell(group: _Group, action: Action | None, location: Accumulator) -> tuple[dict[Cell, Operand], Cell]:
     """Where the contents of registers and tensor memory are kept."""
     if isinstance(location, Register):
         return group.registers, location
@@ -251,7 +251,7 @@ def _cell(group: _Group, action: Action | None, location: Accumulator) -> tuple[
     return group.block.tensor_memory, (tile.id, number % tile.buffers)
 
 
-def _value(group: _Group, channel: str, slot: int, tensor: int) -> Any:
+def _value(group: _Group, channel: str, slot: int, tensor: int) -> Operand:
     """What lies in shared memory; NaN where it has not arrived."""
     held = group.block.slots.get((channel, slot, tensor))
     shape = group.block.program.channel(channel).tensors[tensor].shape
@@ -290,7 +290,7 @@ def _slice(group: _Group, action: Action, compute: Compute) -> None:
             group.registers[write.register] = made
 
 
-def _columns(tile: Any, compute: Compute) -> Any:
+def _columns(tile: Operand, compute: Compute) -> Operand:
     """The slices of a tile that a statement works on."""
     count = tile.shape[1]
     return tile[:, count * compute.begin // SLICES : count * compute.end // SLICES]
@@ -299,7 +299,7 @@ def _columns(tile: Any, compute: Compute) -> Any:
 def _producer_load(group: _Group, action: Action, fill: ProducerLoad) -> None:
     slot = action.sequence(fill.channel, fill.at.iteration) % group.block.program.channel(fill.channel).depth
 
-    def tile(load: TileLoad) -> Callable[[], Any]:
+    def tile(load: TileLoad) -> Callable[[], Operand]:
         result = group.block.program.op(load.ops[-1]).result.id
         values = _computed(group, action, load.ops, load.reads)
         return lambda: values[result]

@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ops.values import Array, Pointers, dtype, rounded
+from twill.ops.values import Array, Operand, Pointers, dtype, rounded
 
 _CHUNK = 1 << 16
 MOST = 1 << 28
@@ -56,7 +56,7 @@ class Memory:
         )
         return rounded(values, name)
 
-    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
+    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements at `offsets` where `mask` holds, `other` elsewhere."""
         flat = np.asarray(offsets, np.int64)
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)

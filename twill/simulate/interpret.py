@@ -4,28 +4,32 @@ Takes a function, its arguments and a program id; changes the memory as the kern
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Op, Value
 from twill.ops.table import implicit, role
+from twill.ops.values import Operand
 from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
 
 
-class Scope(dict[int, Any]):
+class Scope(dict[int, Operand]):
     """Values by id; constants and descriptors are made at their first use."""
 
     def __init__(
-        self, ops: Mapping[int, Op], arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]
+        self,
+        ops: Mapping[int, Op],
+        arguments: Mapping[int, Operand],
+        memory: Memory,
+        program: Mapping[str, int],
     ) -> None:
         super().__init__(arguments)
         self._ops, self._memory, self._program = ops, memory, program
         self._makers = {result.id: op for op in ops.values() if implicit(op) for result in op.results}
 
-    def __missing__(self, value: int) -> Any:
+    def __missing__(self, value: int) -> Operand:
         if value not in self._makers:
             maker = next(
                 (op for op in self._ops.values() if any(result.id == value for result in op.results)), None
@@ -39,7 +43,7 @@ class Scope(dict[int, Any]):
         self[value] = evaluate(op, operands, self._memory, self._program)[0]
         return self[value]
 
-    def _operand(self, value: Value) -> Any:
+    def _operand(self, value: Value) -> Operand:
         """Of a descriptor: what follows from arguments is computed whether or not somebody has done so."""
         if value.id in self or value.id in self._makers or value.producer is None:
             return self[value.id]
@@ -50,7 +54,7 @@ class Scope(dict[int, Any]):
 
 
 def interpret(
-    function: Function, arguments: Mapping[int, Any], memory: Memory, program: Mapping[str, int]
+    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
 ) -> None:
     """Execute one program of the grid. `arguments` by value id; `program` has `pid.x`, `grid.x` and so on.
 
@@ -61,7 +65,7 @@ def interpret(
         block(function.body.blocks[0], Scope(ops, arguments, memory, program), memory, program)
 
 
-def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Any]:
+def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Operand]:
     """Execute a block; what it yields."""
     for op in code.ops:
         if role(op) in ("yield", "return"):
@@ -87,8 +91,8 @@ def execute(op: Op, values: Scope, memory: Memory, program: Mapping[str, int]) -
 
 
 def _for(
-    op: Op, operands: Sequence[Any], values: Scope, memory: Memory, program: Mapping[str, int]
-) -> Sequence[Any]:
+    op: Op, operands: Sequence[Operand], values: Scope, memory: Memory, program: Mapping[str, int]
+) -> Sequence[Operand]:
     lower, upper, step, *carried = operands
     body = op.regions[0].blocks[0]
     for index in range(int(lower), int(upper), int(step)):

@@ -7,7 +7,6 @@ has them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Op
 from twill.ops.row import Values
 from twill.ops.table import lookup
-from twill.ops.values import Array, Pointers
+from twill.ops.values import Array, Operand, Pointers
 from twill.simulate.global_memory import Memory
 
 
@@ -30,10 +29,10 @@ class Surroundings:
     def program(self, name: str) -> int:
         return self.indices[name]
 
-    def evaluate(self, op: Op, operands: Sequence[Any]) -> Values:
+    def evaluate(self, op: Op, operands: Sequence[Operand]) -> Values:
         return evaluate(op, operands, self.memory, self.indices)
 
-    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Any = 0) -> Array:
+    def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         return self.memory.read(pointers, offsets, mask, other)
 
     def write(
@@ -42,7 +41,7 @@ class Surroundings:
         self.memory.write(pointers, offsets, values, mask, add=add)
 
 
-def evaluate(op: Op, operands: Sequence[Any], memory: Memory, program: Mapping[str, int]) -> Values:
+def evaluate(op: Op, operands: Sequence[Operand], memory: Memory, program: Mapping[str, int]) -> Values:
     """The results of one operation. `program` has `pid.x`, `grid.x`, ...
 
     Raises TwillError for an operation that can not be simulated.
@@ -54,7 +53,7 @@ def evaluate(op: Op, operands: Sequence[Any], memory: Memory, program: Mapping[s
         return row.meaning(op, operands, Surroundings(memory, program))
 
 
-def run(ops: Sequence[Op], values: dict[int, Any], memory: Memory, program: Mapping[str, int]) -> Values:
+def run(ops: Sequence[Op], values: dict[int, Operand], memory: Memory, program: Mapping[str, int]) -> Values:
     """A straight line of operations; the operands of the last one, which returns."""
     for op in ops[:-1]:
         results = evaluate(op, [values[operand.id] for operand in op.operands], memory, program)

@@ -6,20 +6,20 @@ what iterations carry.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Function, Op, Value
 from twill.ops.table import role
+from twill.ops.values import Operand
 from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
 
-Values = dict[int, Any]
+Values = dict[int, Operand]
 
 
-def trips(function: Function, loop: Op, arguments: Mapping[int, Any], program: Mapping[str, int]) -> int:
+def trips(function: Function, loop: Op, arguments: Mapping[int, Operand], program: Mapping[str, int]) -> int:
     """`arguments` by value id, without the pointers; `program` has `pid.x`, `grid.x` and so on."""
     ops = {op.index: op for op in function.walk()}
     around = [op for op in ops.values() if role(op) == "for" and any(inner is loop for inner in op.inner())]
@@ -38,7 +38,9 @@ def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: 
     )
 
 
-def _value(ops: Mapping[int, Op], value: Value, values: Values, program: Mapping[str, int], loop: Op) -> Any:
+def _value(
+    ops: Mapping[int, Op], value: Value, values: Values, program: Mapping[str, int], loop: Op
+) -> Operand:
     if value.id in values:
         return values[value.id]
     if value.producer is None or ops[value.producer].regions:

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from twill.triton.hooks import Hooks
 from twill.triton.report import Report, Row
+from twill.triton.request import CompiledKernel
 from twill.triton.session import Session
 from twill.triton.settings import Compile, Settings
 
@@ -65,7 +66,7 @@ def start(settings: Settings) -> None:
     _hooks = Hooks(_adopt)
 
 
-def _adopt(kernel: Any) -> None:
+def _adopt(kernel: CompiledKernel) -> None:
     if _session is not None and (_everything or getattr(kernel.src, "fn", None) in _marked):
         _session.adopt(kernel)
 

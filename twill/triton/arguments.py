@@ -13,6 +13,7 @@ from re import match
 from typing import Any, cast
 
 from twill.diagnostics import TwillError
+from twill.launch.arrays import Passed
 from twill.launch.load import C_TYPES
 from twill.launch.manifest import Argument, Manifest
 
@@ -29,7 +30,7 @@ TYPES: Mapping[str, str] = {
 
 CONSTANT = "constexpr"
 
-Getter = Callable[[Sequence[Any]], Sequence[Any]]
+Getter = Callable[[Sequence[Passed]], Sequence[Any]]
 """The C arguments that one parameter becomes, from all values of a launch."""
 
 
@@ -60,13 +61,13 @@ class Leaf:
         return (f"*{TYPES.get(found[1], found[1])}", *["i32"] * rank, *["i64"] * rank)
 
 
-def leaves(signature: Sequence[Any], path: tuple[int, ...] = ()) -> Iterator[Leaf]:
+def leaves(signature: Sequence[object], path: tuple[int, ...] = ()) -> Iterator[Leaf]:
     """What is passed at run time, in the order of the arguments of the TTIR function."""
     for i, kind in enumerate(signature):
         if isinstance(kind, tuple | list):
-            yield from leaves(cast(Sequence[Any], kind), (*path, i))
+            yield from leaves(cast(Sequence[object], kind), (*path, i))
         elif kind != CONSTANT:
-            yield Leaf((*path, i), ttgir_type(kind))
+            yield Leaf((*path, i), ttgir_type(str(kind)))
 
 
 def ttgir_type(kind: str) -> str:
@@ -78,7 +79,7 @@ def ttgir_type(kind: str) -> str:
     return TYPES.get(kind, kind)
 
 
-def plan(signature: Sequence[Any], manifest: Manifest) -> Getter:
+def plan(signature: Sequence[object], manifest: Manifest) -> Getter:
     """What makes the C arguments of `manifest` from the values of a launch. Raises TwillError where they do
     not fit together."""
     found = tuple(leaves(signature))
@@ -101,7 +102,7 @@ def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
     parts = [f"values[{i}].data_ptr()" if pointer else f"values[{i}]" for i, pointer in positions]
     quick: Getter = eval(f"lambda values: ({' '.join(f'{part},' for part in parts)})")
 
-    def getter(values: Sequence[Any]) -> Sequence[Any]:
+    def getter(values: Sequence[Passed]) -> Sequence[Any]:
         try:
             return quick(values)
         except AttributeError:
@@ -111,7 +112,7 @@ def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
 
 
 def _getter(leaf: Leaf) -> Getter:
-    def value(values: Sequence[Any]) -> Any:
+    def value(values: Sequence[Passed]) -> Any:
         for step in leaf.path:
             values = values[step]
         return values
@@ -125,12 +126,12 @@ def _getter(leaf: Leaf) -> Getter:
     )
 
 
-def address(value: Any) -> int | None:
+def address(value: Passed) -> int | None:
     """Where an array lies; Triton takes plain addresses and None too."""
     return value.data_ptr() if hasattr(value, "data_ptr") else value
 
 
-def descriptor(value: Any) -> tuple[Any, ...]:
+def descriptor(value: Passed) -> tuple[Any, ...]:
     """A `TensorDescriptor` as a base address, the shape and the strides in elements."""
     if getattr(value, "padding", "zero") != "zero" or getattr(value, "round_f32_to_tf32", False):
         raise UnfitError("its descriptor pads with NaN or rounds to TF32")

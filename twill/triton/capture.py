@@ -8,19 +8,22 @@ makes of all.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from twill.emit.files import write
+from twill.launch.arrays import Passed
 from twill.triton.hooks import Hooks
-from twill.triton.request import DOTS, Request, request
+from twill.triton.request import DOTS, CompiledKernel, Request, request
 from twill.triton.session import BEFORE_ARGUMENTS
 
 SCHEMA = "twill.capture/1"
 
+Recorded: TypeAlias = dict[str, Any]
+"""A kernel, or one of its launches, as the file holds it."""
 MOST = 64
 """Different launches of one kernel that are recorded; further ones are only counted."""
 
@@ -35,7 +38,7 @@ class Kernel:
     more: int = 0
     """Launches beyond MOST different ones."""
 
-    def note(self, launch: Mapping[str, Any]) -> bool:
+    def note(self, launch: Recorded) -> bool:
         """Whether the launch is a new one."""
         text = json.dumps(launch)
         fresh = text not in self.launches
@@ -55,14 +58,14 @@ class Recorder:
         self.kernels: dict[str, Kernel] = {}
         self.hooks = Hooks(self.adopt)
 
-    def adopt(self, kernel: Any) -> None:
-        found = None if isinstance(kernel._run, _Recorded) else request(kernel)
+    def adopt(self, kernel: CompiledKernel) -> None:
+        found = None if isinstance(kernel._run, _NotedLauncher) else request(kernel)
         if found is None or not any(name in found.ttir for name in DOTS):
             return
         record = self.kernels.setdefault(str(found.metadata["hash"]), Kernel(found))
-        kernel._run = _Recorded(kernel._run, partial(self.note, record))
+        kernel._run = _NotedLauncher(kernel._run, partial(self.note, record))
 
-    def note(self, kernel: Kernel, values: Sequence[Any]) -> None:
+    def note(self, kernel: Kernel, values: Sequence[Passed]) -> None:
         """Nothing is read from the GPU, so launches may be captured in a graph."""
         arguments = [described(value) for value in values[BEFORE_ARGUMENTS:]]
         if kernel.note({"grid": list(values[:3]), "arguments": arguments}):
@@ -81,18 +84,18 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class _Recorded:
+class _NotedLauncher:
     """Triton's launcher of a kernel, whose launches are noted."""
 
     triton: Callable[..., None]
-    note: Callable[[Sequence[Any]], None]
+    note: Callable[[Sequence[Passed]], None]
 
-    def __call__(self, *values: Any) -> None:
+    def __call__(self, *values: Passed) -> None:
         self.note(values)
         self.triton(*values)
 
 
-def described(value: Any) -> Any:
+def described(value: Passed) -> Any:
     """An argument without its contents."""
     if isinstance(value, tuple | list):
         return {"tuple": list(map(described, cast(Sequence[Any], value)))}
@@ -114,7 +117,7 @@ def described(value: Any) -> Any:
     return {"value": value if isinstance(value, bool | int | float | str | None) else str(value)}
 
 
-def _record(kernel: Kernel) -> dict[str, Any]:
+def _record(kernel: Kernel) -> Recorded:
     found = asdict(kernel.request)
     launches = [{**json.loads(text), "count": count} for text, count in kernel.launches.items()]
     return {**found, "launches": launches, "more": kernel.more}
@@ -132,10 +135,10 @@ def parts(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f".{path.name}.[0-9]*"))
 
 
-def merge(path: Path) -> list[dict[str, Any]]:
+def merge(path: Path) -> list[Recorded]:
     """Writes what all processes recorded to `path`, and removes the parts; gives the kernels. Kernels get
     distinct names (`id`)."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Recorded] = {}
     for place in parts(path):
         for kernel in json.loads(place.read_text())["kernels"]:
             _add(found.setdefault(kernel["metadata"]["hash"], {**kernel, "launches": []}), kernel)
@@ -147,7 +150,7 @@ def merge(path: Path) -> list[dict[str, Any]]:
     return kernels
 
 
-def _add(kernel: dict[str, Any], other: Mapping[str, Any]) -> None:
+def _add(kernel: Recorded, other: Recorded) -> None:
     """The launches of another process."""
     for launch in other["launches"]:
         same = [
@@ -161,7 +164,7 @@ def _add(kernel: dict[str, Any], other: Mapping[str, Any]) -> None:
             kernel["launches"].append(dict(launch))
 
 
-def _distinct(kernels: Iterable[Mapping[str, Any]]) -> list[str]:
+def _distinct(kernels: Iterable[Recorded]) -> list[str]:
     """Names, numbered where several kernels share one."""
     names = [kernel["name"] for kernel in kernels]
     return [

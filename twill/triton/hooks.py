@@ -11,11 +11,13 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 STATIC = "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER"
 
-Adopt = Callable[[Any], None]
+CompiledKernel: TypeAlias = Any
+"""Triton's class of this name; its members have no types."""
+Adopt = Callable[[CompiledKernel], None]
 
 
 class Hooks:
@@ -35,7 +37,7 @@ class Hooks:
     def _wrap(self, adopt: Adopt) -> None:
         original = self._original
 
-        def init_handles(kernel: Any) -> None:
+        def init_handles(kernel: CompiledKernel) -> None:
             fresh = kernel.module is None
             original(kernel)
             if fresh and kernel.module is not None:

@@ -16,6 +16,7 @@ from twill.emit.files import write
 from twill.extract.frontend.arguments import OPTIONS
 from twill.launch.build import ARCHITECTURES, sources
 from twill.triton import store
+from twill.triton.hooks import CompiledKernel
 from twill.triton.settings import Settings
 
 DOTS = ("tt.dot ", "tt.dot_scaled ")
@@ -73,7 +74,7 @@ def _machine(name: str | None, arch: str) -> str:
     return str(load(name) if name else default_machine(arch))
 
 
-def request(kernel: Any) -> Request | None:
+def request(kernel: CompiledKernel) -> Request | None:
     """Of a `CompiledKernel`; None where it is not for an NVIDIA GPU."""
     target = kernel.metadata.target
     if target.backend != "cuda":

@@ -15,11 +15,12 @@ from typing import Any
 from weakref import WeakSet, ref
 
 from twill.diagnostics import TwillError
+from twill.launch.arrays import Passed
 from twill.launch.load import Kernel, load
 from twill.triton import store, workers
 from twill.triton.arguments import Getter, UnfitError, c_types, plan
 from twill.triton.report import Report, Row
-from twill.triton.request import Request, request
+from twill.triton.request import CompiledKernel, Request, request
 from twill.triton.settings import Settings, log
 from twill.triton.store import Outcome, Trial
 from twill.triton.trial import NoTrialError, gpu, torch_trial
@@ -35,13 +36,13 @@ STREAM = 3
 class Route:
     """In place of the launcher of one `CompiledKernel`."""
 
-    def __init__(self, kernel: Any, session: "Session", asked: Request) -> None:
+    def __init__(self, kernel: CompiledKernel, session: "Session", asked: Request) -> None:
         self.triton: Launch = kernel._run
         self.request = asked
         self.target: Launch = partial(session.first, self)
         self._kernel = ref(kernel)
 
-    def __call__(self, *values: Any) -> None:
+    def __call__(self, *values: Passed) -> None:
         """Launchers that Inductor makes keep the route; Triton's own path reads the kernel's launcher anew
         each time."""
         self.target(*values)
@@ -65,7 +66,7 @@ class Session:
     lock: Any = field(default_factory=threading.RLock)
     closed: bool = False
 
-    def adopt(self, kernel: Any) -> None:
+    def adopt(self, kernel: CompiledKernel) -> None:
         """Puts a route in the place of a loaded kernel's launcher. Never raises: whatever is wrong, Triton's
         launcher stays."""
         try:
@@ -81,7 +82,7 @@ class Session:
         self.routes.add(route)
         kernel._run = route
 
-    def first(self, route: Route, *values: Any) -> None:
+    def first(self, route: Route, *values: Passed) -> None:
         """Decides, and launches once."""
         if capturing(values[STREAM]):
             self._record(
@@ -99,7 +100,7 @@ class Session:
                 return self._decide(route, values)
         return decided(*values)
 
-    def _decide(self, route: Route, values: Sequence[Any]) -> None:
+    def _decide(self, route: Route, values: Sequence[Passed]) -> None:
         if route.request.unfit:
             return self._stay(route, values, route.request.unfit)
         key = route.request.key(self.settings)
@@ -111,13 +112,18 @@ class Session:
         return self._arrive(route, key, known or workers.outcome(route.request, key, self.settings), *values)
 
     def _stay(
-        self, route: Route, values: Sequence[Any], reason: str, interval: str = "", speed: float | None = None
+        self,
+        route: Route,
+        values: Sequence[Passed],
+        reason: str,
+        interval: str = "",
+        speed: float | None = None,
     ) -> None:
         self._record(route, Row(*_named(route), "triton", reason, interval, speed))
         route.settle(route.triton)
         route.triton(*values)
 
-    def _postpone(self, route: Route, key: str, values: Sequence[Any]) -> None:
+    def _postpone(self, route: Route, key: str, values: Sequence[Passed]) -> None:
         """Triton's kernel until the background has an answer, which the next launch after that takes up."""
 
         def ready(outcome: Outcome) -> None:
@@ -129,7 +135,7 @@ class Session:
         workers.in_background(route.request, key, self.settings, ready)
         route.triton(*values)
 
-    def _take_up(self, route: Route, key: str, outcome: Outcome, *values: Any) -> None:
+    def _take_up(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:
         if capturing(values[STREAM]):
             return route.triton(*values)
         with self.lock:
@@ -138,7 +144,7 @@ class Session:
                 return self._arrive(route, key, outcome, *values)
         return decided(*values)
 
-    def _arrive(self, route: Route, key: str, outcome: Outcome, *values: Any) -> None:
+    def _arrive(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:
         """Loads the kernel, tries it where that is wanted and new, and settles."""
         if outcome.folder is None:
             return self._stay(route, values, outcome.refused or "refused")
@@ -152,7 +158,7 @@ class Session:
             return self._use(route, twill, values, "as the schedule says", interval)
         return self._tried(route, key, twill, values, interval)
 
-    def _tried(self, route: Route, key: str, twill: Launch, values: Sequence[Any], interval: str) -> None:
+    def _tried(self, route: Route, key: str, twill: Launch, values: Sequence[Passed], interval: str) -> None:
         """By the trial on this kind of GPU, now or in an earlier process."""
         name = gpu()
         found, launched = store.find_trial(key, name) if name else None, False
@@ -173,7 +179,9 @@ class Session:
             found.wrong is not None or found.speed is not None or not self.settings.measure
         )
 
-    def _judge(self, route: Route, found: Trial, values: Sequence[Any], twill: Launch, interval: str) -> None:
+    def _judge(
+        self, route: Route, found: Trial, values: Sequence[Passed], twill: Launch, interval: str
+    ) -> None:
         """`values` is empty where the trial has launched already."""
         if found.wrong:
             reason = f"Twill's result differs from Triton's: {found.wrong}; please report this"
@@ -187,7 +195,7 @@ class Session:
         if values:
             route.target(*values)
 
-    def _use(self, route: Route, twill: Launch, values: Sequence[Any], reason: str, interval: str) -> None:
+    def _use(self, route: Route, twill: Launch, values: Sequence[Passed], reason: str, interval: str) -> None:
         self._settle(route, twill, Row(*_named(route), "twill", reason, interval))
         twill(*values)
 
@@ -244,12 +252,12 @@ def launcher(
         y: int,
         z: int,
         stream: int,
-        handle: Any,
-        packed: Any,
-        metadata: Any,
-        enter: Any,
-        leave: Any,
-        *values: Any,
+        handle: object,
+        packed: object,
+        metadata: object,
+        enter: Callable[..., None] | None,
+        leave: Callable[..., None] | None,
+        *values: Passed,
     ) -> None:
         if x * y * z == 0:
             return None

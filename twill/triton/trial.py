@@ -12,10 +12,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+from twill.launch.arrays import Passed
 from twill.triton.store import Trial
 
+Tensor: TypeAlias = Any
+"""A PyTorch tensor, or in tests whatever a `Memory` saves."""
 Run = Callable[[], Any]
 
 ROUNDS = 7
@@ -42,9 +45,9 @@ class Memory(Protocol):
     name: str
     """Of the argument, by its position."""
 
-    def save(self) -> Any: ...
-    def restore(self, saved: Any) -> None: ...
-    def difference(self, right: Any, before: Any) -> str | None:
+    def save(self) -> Tensor: ...
+    def restore(self, saved: Tensor) -> None: ...
+    def difference(self, right: Tensor, before: Tensor) -> str | None:
         """What is wrong with the bytes as they are; None where they agree with `right`. `before`: as they
         were before both launches."""
         ...
@@ -73,7 +76,7 @@ def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure 
     return result
 
 
-def _restore(memories: Sequence[Memory], saved: Sequence[Any]) -> None:
+def _restore(memories: Sequence[Memory], saved: Sequence[Tensor]) -> None:
     for memory, content in zip(memories, saved, strict=True):
         memory.restore(content)
 
@@ -81,7 +84,7 @@ def _restore(memories: Sequence[Memory], saved: Sequence[Any]) -> None:
 # --- with PyTorch -----------------------------------------------------------------------------------------
 
 
-def torch_trial(triton: Run, twill: Run, values: Sequence[Any], measure: bool) -> Trial:
+def torch_trial(triton: Run, twill: Run, values: Sequence[Passed], measure: bool) -> Trial:
     """Of a launch with these values. Raises NoTrialError where PyTorch is missing, or memory is."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -119,7 +122,7 @@ def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
     return {name: median(values) for name, values in found.items()}
 
 
-def arrays(values: Any, name: str = "argument") -> Iterator[tuple[str, Any]]:
+def arrays(values: Sequence[Passed], name: str = "argument") -> Iterator[tuple[str, Tensor]]:
     """Tensors among the values of a launch, inside tuples and descriptors too."""
     for i, value in enumerate(values):
         if isinstance(value, tuple | list):
@@ -130,7 +133,7 @@ def arrays(values: Any, name: str = "argument") -> Iterator[tuple[str, Any]]:
             yield from arrays((value.base,), f"{name} {i} base")
 
 
-def allocations(values: Sequence[Any]) -> Iterator["_Allocation"]:
+def allocations(values: Sequence[Passed]) -> Iterator["_Allocation"]:
     """Each piece of memory once, seen in the type of the first tensor that lies in it."""
     known = set[int]()
     for name, tensor in arrays(values):
@@ -143,20 +146,20 @@ def allocations(values: Sequence[Any]) -> Iterator["_Allocation"]:
 class _Allocation:
     """A PyTorch storage."""
 
-    def __init__(self, name: str, tensor: Any) -> None:
+    def __init__(self, name: str, tensor: Tensor) -> None:
         import torch
 
         self.name = name
         self._dtype = tensor.dtype
         self._bytes = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
-    def save(self) -> Any:
+    def save(self) -> Tensor:
         return self._bytes.clone()
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: Tensor) -> None:
         self._bytes.copy_(saved)
 
-    def difference(self, right: Any, before: Any) -> str | None:
+    def difference(self, right: Tensor, before: Tensor) -> str | None:
         import torch
 
         from twill.launch.arrays import of_torch
@@ -176,7 +179,7 @@ WORDS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 """Types of PyTorch by which elements of so many bytes are compared bit by bit."""
 
 
-def _floats(found: Any, expected: Any, before: Any, tolerance: float, name: str) -> str | None:
+def _floats(found: Tensor, expected: Tensor, before: Tensor, tolerance: float, name: str) -> str | None:
     """Of the elements that either kernel wrote: by the norm of the difference, and by the largest single one;
     NaN and infinity must stand in the same places. Elements that both left alone say nothing: memory that
     nobody has set may hold any number.
@@ -199,12 +202,12 @@ def _floats(found: Any, expected: Any, before: Any, tolerance: float, name: str)
     return None if error <= tolerance else f"{name} has a relative error of {error:.1e}"
 
 
-def _same(one: Any, right: Any) -> bool:
+def _same(one: Tensor, right: Tensor) -> bool:
     """Of values that are not finite."""
     return bool(((one == right) | (one.isnan() & right.isnan())).all())
 
 
-def _written(found: Any, expected: Any, before: Any) -> Iterator[tuple[Any, Any]]:
+def _written(found: Tensor, expected: Tensor, before: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """What was found and what is right, in double precision, a part at a time: whole arrays may not fit four
     times."""
     import torch

@@ -8,13 +8,10 @@ that the async proxy sees them too (PTX ISA, "Causality order" and "Proxy-preser
 An event is what an access leaves behind in memory: component, epoch, and the instruction to name in a report.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from twill.emulate.faults import Fault
-
-Array: TypeAlias = np.ndarray[Any, Any]
+from twill.emulate.numeric.rounding import Array
 
 ORDERED, FENCED = 0, 1
 """Rows of a clock."""

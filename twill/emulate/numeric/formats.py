@@ -8,11 +8,11 @@ even, unless told otherwise. PTX ISA, "Alternate Floating-Point Data Formats" an
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, Any]
+from twill.emulate.numeric.rounding import Array
 
 
 @dataclass(frozen=True, slots=True)

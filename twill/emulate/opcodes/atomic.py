@@ -1,7 +1,6 @@
 """Atomic operations of threads (PTX ISA, "Parallel Synchronization", atom, red)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def _wrapped_down(old: Array, limit: Array) -> Array:
     return np.where((old == 0) | (old > limit), limit, old - 1).astype(old.dtype)
 
 
-FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+FUNCTIONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "min": np.minimum,
     "max": np.maximum,

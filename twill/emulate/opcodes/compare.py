@@ -13,7 +13,7 @@ from twill.emulate.numeric.rounding import flushed
 from twill.emulate.opcodes.lift import get, lift, put
 from twill.emulate.ptx.syntax import Instruction, Operand, Pair
 
-Compare = Callable[[Array, Array], Any]
+Compare = Callable[[Array, Array], Array]
 
 
 def _or_nan(fn: Compare) -> Compare:
@@ -38,7 +38,7 @@ _COMPARES: Mapping[str, Compare] = {
     **_ORDERED,
     **{f"{name}u": _or_nan(_ORDERED[name]) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }
-_JOINS: Mapping[str, Callable[[Array, Array], Any]] = {
+_JOINS: Mapping[str, Callable[[Array, Array], Array]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "xor": np.logical_xor,

@@ -1,7 +1,6 @@
 """mov, cvt and their kin (PTX ISA, "Data Movement and Conversion", mov, cvt, cvt.pack, cvta)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -104,7 +103,7 @@ def _cvta(one: Instruction, decoder: Decoder) -> Step:
 
 # --- cvt --------------------------------------------------------------------------------------------------
 
-_TO_INTEGER: Mapping[str, Callable[[Array], Any]] = {
+_TO_INTEGER: Mapping[str, Callable[[Array], Array]] = {
     "rni": np.rint,
     "rzi": np.trunc,
     "rmi": np.floor,

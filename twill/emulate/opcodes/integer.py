@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from twill.emulate.decode import Decoder, Step, guard_of, mask_of, step
 from twill.emulate.machine.warp import Warp, size
 from twill.emulate.memory.clocks import Array
-from twill.emulate.opcodes.lift import get, lift, put
+from twill.emulate.opcodes.lift import Pure, get, lift, put
 from twill.emulate.ptx.syntax import Instruction, Integer, Operand
 
 INTEGERS = ("u16", "s16", "b16", "u32", "s32", "b32", "u64", "s64", "b64")
@@ -225,10 +224,10 @@ def abs_diff_add(a: Array, b: Array, c: Array) -> Array:
 
 # --- rows -------------------------------------------------------------------------------------------------
 
-Made = tuple[Callable[..., Any], str, tuple[str, ...]]
+Made = tuple[Pure, str, tuple[str, ...]]
 
 
-def same(fn: Callable[..., Any], count: int) -> Callable[[str], Made]:
+def same(fn: Pure, count: int) -> Callable[[str], Made]:
     return lambda dtype: (fn, dtype, (dtype,) * count)
 
 

@@ -1,8 +1,7 @@
 """Matrices of a warp: ldmatrix, stmatrix, movmatrix and mma.sync (PTX ISA, "Warp Level Matrix
 Multiply-Accumulate Instructions")."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from twill.emulate.decode import Control, Decoder, Ref, control
 from twill.emulate.faults import Fault
 from twill.emulate.machine.warp import ALL, Warp
 from twill.emulate.memory.clocks import Array
-from twill.emulate.opcodes.lift import get, put
+from twill.emulate.opcodes.lift import Pure, get, put
 from twill.emulate.opcodes.memory import aligned, items, load_shared, store_shared, where
 from twill.emulate.opcodes.wgmma import values
 from twill.emulate.opcodes.windows import CVTA
@@ -179,7 +178,7 @@ def _mma(one: Instruction, decoder: Decoder) -> Control:
     d_type, a_type, b_type, c_type = [part for part in one.modifiers if part in ("f32", "s32", *_EACH)][-4:]
     d, a, b, c = (_refs(operand, decoder) for operand in one.operands[:4])
     saturate = "satfinite" in one.modifiers
-    dot: Callable[..., Any] = _whole_dot if d_type == "s32" else _real_dot
+    dot: Pure = _whole_dot if d_type == "s32" else _real_dot
 
     def run(warp: Warp) -> int:
         if blocked := _whole(warp, "mma.sync"):

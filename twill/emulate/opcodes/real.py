@@ -6,7 +6,7 @@ rounding modifier round to nearest and are not fused, as if ptxas contracted not
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,26 +15,27 @@ from twill.emulate.memory.clocks import Array
 from twill.emulate.numeric.formats import bf16_codes, bf16_values
 from twill.emulate.numeric.rounding import add32, flushed, fma32, fma64, mul32
 from twill.emulate.opcodes.integer import INTEGERS, Made, apply, integer, type_of
+from twill.emulate.opcodes.lift import Pure
 from twill.emulate.ptx.syntax import Instruction
 
 REALS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
 _MODES = ("rn", "rz", "rm", "rp")
 
-Unary: TypeAlias = Callable[[Any], Any]
-Binary: TypeAlias = Callable[[Any, Any], Any]
-Ternary: TypeAlias = Callable[[Any, Any, Any], Any]
+Unary: TypeAlias = Callable[[Array], Array]
+Binary: TypeAlias = Callable[[Array, Array], Array]
+Ternary: TypeAlias = Callable[[Array, Array, Array], Array]
 
 
 def _mode(one: Instruction) -> str:
     return next((mode for mode in one.modifiers if mode in _MODES), "rn")
 
 
-def _bf16(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _bf16(fn: Pure) -> Pure:
     """A function on float32, made one on codes of bf16."""
     return lambda *args: bf16_codes(fn(*(bf16_values(arg) for arg in args)).astype(np.float32))
 
 
-def _clamped(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _clamped(fn: Pure) -> Pure:
     """.sat: within 0 and 1, NaN is 0."""
 
     def run(*args: Array) -> Array:
@@ -44,11 +45,11 @@ def _clamped(fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _ftz(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _ftz(fn: Pure) -> Pure:
     return lambda *args: flushed(fn(*(flushed(arg) for arg in args)))
 
 
-def _relu(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _relu(fn: Pure) -> Pure:
     """.relu: NaN stays, what is below 0 is 0."""
 
     def run(*args: Array) -> Array:
@@ -58,7 +59,7 @@ def _relu(fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def shaped(fn: Callable[..., Any], one: Instruction, dtype: str, ftz: bool = True) -> Callable[..., Any]:
+def shaped(fn: Pure, one: Instruction, dtype: str, ftz: bool = True) -> Pure:
     """A function on values with what the modifiers add: .ftz, .sat, .relu, and bf16's codes."""
     modifiers = one.modifiers
     if ftz and "ftz" in modifiers and dtype in ("f32", "f32x2"):
@@ -108,7 +109,7 @@ def _fma_bf16(a: Array, b: Array, c: Array) -> Array:
     return code.view(np.float32)
 
 
-_SUMS: Mapping[str, Callable[[str, str], Any]] = {
+_SUMS: Mapping[str, Callable[[str, str], Pure]] = {
     "add": _add,
     "sub": _sub,
     "mul": _mul,
@@ -178,7 +179,7 @@ def _function(one: Instruction, decoder: Decoder) -> Step:
 # --- signs, minima, classes -------------------------------------------------------------------------------
 
 
-def signed(fn: Binary, dtype: str) -> Callable[[Array], Array]:
+def signed(fn: Pure, dtype: str) -> Callable[[Array], Array]:
     """A change of the sign bit alone, which NaN keeps."""
     kind = {"f64": np.uint64, "f32": np.uint32, "f32x2": np.uint32}.get(dtype, np.uint16)
     top = kind(1 << np.dtype(kind).itemsize * 8 - 1)
@@ -221,7 +222,7 @@ def _copysign(one: Instruction, decoder: Decoder) -> Step:
     return apply(one, decoder, (_signed_by, dtype, (dtype, dtype)))
 
 
-def extreme(least: bool, nan: bool, xorsign: bool, magnitude: bool) -> Callable[..., Any]:
+def extreme(least: bool, nan: bool, xorsign: bool, magnitude: bool) -> Pure:
     """min or max: of a number and NaN the number, with .NaN NaN; -0 is less than +0 (PTX ISA, min, max)."""
 
     def pair(a: Array, b: Array) -> Array:
@@ -257,13 +258,13 @@ def _extreme(one: Instruction, decoder: Decoder) -> Step:
         and len(one.operands) == 3
     )
     if plain:
-        fn: Callable[..., Any] = np.fmin if one.name == "min" else np.fmax
+        fn: Pure = np.fmin if one.name == "min" else np.fmax
     else:
         fn = extreme(one.name == "min", "NaN" in modifiers, "xorsign" in modifiers, "abs" in modifiers)
     return apply(one, decoder, (shaped(fn, one, dtype), dtype, (dtype,) * (len(one.operands) - 1)))
 
 
-_CLASSES: Mapping[str, Callable[[Array], Any]] = {
+_CLASSES: Mapping[str, Callable[[Array], Array]] = {
     "finite": np.isfinite,
     "infinite": np.isinf,
     "number": lambda a: ~np.isnan(a),

@@ -2,7 +2,6 @@
 activemask)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -77,7 +76,7 @@ def _shfl(one: Instruction, decoder: Decoder) -> Control:
 
 # --- votes and reductions ---------------------------------------------------------------------------------
 
-_VOTES: Mapping[str, Callable[[int, int], Any]] = {
+_VOTES: Mapping[str, Callable[[int, int], int]] = {
     "all": lambda yes, wanted: yes == wanted,
     "any": lambda yes, wanted: yes != 0,
     "uni": lambda yes, wanted: yes in (0, wanted),
@@ -102,7 +101,7 @@ def _vote(one: Instruction, decoder: Decoder) -> Control:
     return run
 
 
-_REDUCTIONS: Mapping[str, Callable[[Array], Any]] = {
+_REDUCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "add": lambda a: a.sum(dtype=np.int64) & 0xFFFFFFFF,
     "min": np.min,
     "max": np.max,
@@ -140,7 +139,7 @@ def _known(warp: Warp, ref: Ref) -> bool:
     return not warp.mask & ~warp.valid[ref.code][ref.index]
 
 
-def _real_redux(one: Instruction) -> Callable[[Array], Any]:
+def _real_redux(one: Instruction) -> Callable[[Array], Array]:
     """min and max of f32 (sm_100a), of magnitudes with .abs."""
     plain, nan = (np.fmin, np.minimum) if "min" in one.modifiers else (np.fmax, np.maximum)
     fn = nan if "NaN" in one.modifiers else plain

@@ -25,12 +25,18 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from twill.diagnostics import Location, TwillError
 from twill.extract.frontend.arguments import Instance, Parameter, dtype, resolve
 from twill.extract.frontend.cache import Precompiled
 
+Pybind: TypeAlias = Any
+"""An object of Triton's C++ library, which has no types."""
+Names: TypeAlias = Mapping[str, Any]
+"""Objects by name: of a Python file, arguments of a kernel, or options of Triton."""
+Kernel: TypeAlias = Any
+"""A kernel under `@triton.jit`, `@triton.autotune` or `@triton.heuristics`."""
 CUTS = {90: "add_hopper_warpspec", 100: "add_assign_latencies"}
 """By compute capability, the pass before which nothing has been scheduled and everything else is settled."""
 
@@ -85,7 +91,7 @@ def captured(
 
 
 def capture_kernel(
-    kernel: Any, arch: str, settings: Mapping[str, object] | None = None
+    kernel: Kernel, arch: str, settings: Mapping[str, object] | None = None
 ) -> tuple[str, Mapping[str, object]]:
     """TTGIR before scheduling of a `@triton.jit` function at hand, for instance in a notebook, and the values
     of its constants."""
@@ -95,7 +101,7 @@ def capture_kernel(
 
 
 def compiled(
-    kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object], scheduled: bool
+    kernel: Kernel, names: Names, arch: str, settings: Mapping[str, object], scheduled: bool
 ) -> tuple[str, Mapping[str, object]]:
     """The TTGIR of a kernel whose file defines `names`, and the values of its constants that are plain
     ones."""
@@ -110,8 +116,8 @@ def compiled(
 
 
 def instance_of(
-    kernel: Any, names: Mapping[str, Any], arch: str, settings: Mapping[str, object]
-) -> tuple[Any, Instance]:
+    kernel: Kernel, names: Names, arch: str, settings: Mapping[str, object]
+) -> tuple[Kernel, Instance]:
     """The `@triton.jit` function itself, and what it is compiled for."""
     inner, config = unwrapped(kernel)
     entry: dict[str, Any] = names.get("TWILL", {}).get(inner.__name__, {})
@@ -134,7 +140,7 @@ def constant(value: object) -> object:
 
 def resolved(
     file: str, function: str, arch: str, settings: Mapping[str, object]
-) -> tuple[Any, Mapping[str, Any], Instance]:
+) -> tuple[Kernel, Names, Instance]:
     """A kernel of a Python file, the names that the file defines, and what the kernel is compiled for."""
     with triton_errors(function):
         module = load_file(file)
@@ -143,11 +149,11 @@ def resolved(
 
 
 def launch(
-    kernel: Any,
+    kernel: Kernel,
     grid: tuple[int, ...],
-    arguments: Mapping[str, Any],
+    arguments: Names,
     instance: Instance,
-    options: Mapping[str, Any],
+    options: Names,
 ) -> None:
     """Launch a kernel as Triton itself compiles it, on PyTorch's current stream, with other launch options
     than the instance's."""
@@ -192,7 +198,7 @@ def import_failure(error: Exception | SystemExit, file: str) -> TwillError:
     return TwillError(f"{type(error).__name__}: {error}", Location(file, line or 1))
 
 
-def find_kernel(module: ModuleType, file: str, function: str) -> Any:
+def find_kernel(module: ModuleType, file: str, function: str) -> Kernel:
     """The Triton kernel called `function`."""
     from triton.runtime.jit import JITFunction
 
@@ -207,7 +213,7 @@ def find_kernel(module: ModuleType, file: str, function: str) -> Any:
     return kernel
 
 
-def unwrapped(value: Any) -> tuple[Any, dict[str, object]]:
+def unwrapped(value: Kernel) -> tuple[Kernel, dict[str, object]]:
     """Takes off `@triton.autotune` and `@triton.heuristics`; the settings of the first configuration come
     with the kernel."""
     config: dict[str, object] = {}
@@ -219,7 +225,7 @@ def unwrapped(value: Any) -> tuple[Any, dict[str, object]]:
     return value, config
 
 
-def parameters(kernel: Any) -> list[Parameter]:
+def parameters(kernel: Kernel) -> list[Parameter]:
     return [
         Parameter(
             p.name,
@@ -253,7 +259,7 @@ class Half:
 class Gate:
     """Stands for a module of pass builders; adding a pass that its half does not admit does nothing."""
 
-    def __init__(self, builders: Any, half: Half) -> None:
+    def __init__(self, builders: Pybind, half: Half) -> None:
         self._builders = builders
         self._half = half
 
@@ -281,7 +287,7 @@ def only(half: Half) -> Generator[None]:
         backend.passes, backend.nvidia = passes, nvidia
 
 
-def new_context(backend: Any) -> Any:
+def new_context(backend: Pybind) -> Pybind:
     """An MLIR context that knows Triton's dialects."""
     from triton._C.libtriton import ir
 
@@ -291,14 +297,14 @@ def new_context(backend: Any) -> Any:
     return context
 
 
-def new_backend(cc: int) -> Any:
+def new_backend(cc: int) -> Pybind:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
 
     return make_backend(GPUTarget("cuda", cc, 32))
 
 
-def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
+def ttgir(kernel: Kernel, instance: Instance, cc: int, cut: str | None) -> str:
     """Runs the front end, the TTIR stage, and the TTGIR stage up to the pass `cut`."""
     from triton.compiler import ASTSource
 
@@ -311,7 +317,7 @@ def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
         dict(instance.constants),
         {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in sorted(instance.divisible)},
     )
-    stages: dict[str, Any] = {}
+    stages: dict[str, Pybind] = {}
     backend.add_stages(stages, options, source.language)
     module = source.make_ir(
         backend.target,
@@ -323,7 +329,7 @@ def ttgir(kernel: Any, instance: Instance, cc: int, cut: str | None) -> str:
     return front(stages["ttgir"], stages["ttir"](module, {}), cut)
 
 
-def front(stage: Any, module: Any, cut: str | None) -> str:
+def front(stage: Pybind, module: Pybind, cut: str | None) -> str:
     """What the TTGIR stage makes of a TTIR module with the passes before `cut`, or with all where that is
     None."""
     half = Half(cut, skipped=FLATTENING if cut else frozenset())
@@ -340,7 +346,7 @@ def lowered(found: Precompiled, arch: str, options: Mapping[str, int | None]) ->
     cc = capability(arch)
     with triton_errors(found.file):
         backend = new_backend(cc)
-        stages: dict[str, Any] = {}
+        stages: dict[str, Pybind] = {}
         backend.add_stages(stages, backend.parse_options({**options, "enable_fp_fusion": True}), language())
         try:
             module = parsed(found.text, new_context(backend))
@@ -393,7 +399,7 @@ def finish(
             {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
         )
         metadata: dict[str, Any] = {**options.__dict__, "target": backend.target}
-        stages: dict[str, Any] = {}
+        stages: dict[str, Pybind] = {}
         backend.add_stages(stages, options, language())
         module = parsed(text, new_context(backend))
         with only(Half(CUTS[cc], front=False, skipped=skipped)):
@@ -405,7 +411,7 @@ def finish(
         )
 
 
-def language() -> Any:
+def language() -> Pybind:
     from triton.backends.compiler import Language
 
     return Language.TRITON
@@ -481,7 +487,7 @@ def source_place(source: str | None, line: int | None, column: int) -> tuple[Loc
     return None, None
 
 
-def parsed(text: str, context: Any) -> Any:
+def parsed(text: str, context: Pybind) -> Pybind:
     """The module of a TTGIR text. Raises TwillError with all that the parser and the verifier say against
     it."""
     from triton._C.libtriton import ir
