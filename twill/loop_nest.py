@@ -6,7 +6,7 @@ another group, the loop is solved again with the carried variables pinned to the
 notes state the cost.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from twill.diagnostics import TwillError, together
@@ -16,7 +16,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.refusals import refusals
 from twill.targets import target
-from twill.warp.alignment import CarriedSplitError, aligned, carried
+from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import Draft, Options, lower
 from twill.warp.target import Target
@@ -41,13 +41,10 @@ def program(
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
+    code, tied = _tied(cases)
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
-        one, note = (
-            _fitting(case, solve(case.problem), loops, solve)
-            if loops
-            else (_scheduled(case, solve(case.problem)), [])
-        )
+        one, note = _fitting(code, tied, case, loops, solve)
         notes += note
         loops.append(one)
     module = cases[0].module
@@ -82,50 +79,49 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
     return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)
 
 
+def _tied(cases: Sequence[Case]) -> tuple[Code, Ties]:
+    """The code of the kernel, and what of its loops shares a group."""
+    module, loops = cases[0].module, [(case.loop, case.graph) for case in cases if case.loop and case.graph]
+    assert module is not None
+    code = read(module, loops[0][0].function)
+    return code, ties(code, loops, variables(code, [loop for loop, _ in loops]))
+
+
 def _fitting(
-    case: Case, result: Result, loops: Sequence[Scheduled], solve: Solve
+    code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], solve: Solve
 ) -> tuple[Scheduled, list[str]]:
-    """The loop with its own schedule, or solved again with carried variables pinned to their groups."""
-    assert case.module is not None
-    assert case.loop is not None
-    code = read(case.module, case.loop.function)
-    names = variables(code, [*(other.loop for other in loops), case.loop])
-    if result.solution is not None:
+    """The loop with its own schedule, or solved again with tied operations in the groups of those that they
+    are tied to."""
+    result = solve(case.problem)
+    if result.solution is not None or not loops:
         one = _scheduled(case, result)
         try:
-            aligned(code, [*loops, one], names)
+            aligned(code, [*loops, one], tied)
         except CarriedSplitError:
             pass
         else:
             return one, []
-    fitted = _scheduled(
-        case,
-        solve(pinned(case.problem, Pins({}, _partition(code, case, aligned(code, loops, names), names)))),
-    )
+    fitted = _scheduled(case, solve(_partitioned(code, tied, case, aligned(code, loops, tied))))
     alone = (
         f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
     )
-    return fitted, [
-        f"{case.name}: interval {fitted.solution.interval} {alone}, so that it shares the groups of the loops"
-        " before it"
-    ]
+    reason = "it shares the groups of the loops before it" if loops else "its results are used together"
+    return fitted, [f"{case.name}: interval {fitted.solution.interval} {alone}, so that {reason}"]
 
 
-def _partition(
-    code: Code, case: Case, before: Sequence[Scheduled], names: Mapping[int, str]
-) -> tuple[tuple[str, ...], ...]:
-    """The operations that write carried variables, by the group that holds the variable."""
+def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:
+    """The problem with tied operations in the groups that the loops before it have for them."""
     assert case.loop is not None
     assert case.graph is not None
-    homes = {name: group for other in before for name, group in carried(code, other, names).items()}
-    writers = {
-        value.id: node.id
-        for node in case.graph.nodes
-        for index in node.ops
-        for value in code.ops[index].results
-    }
-    groups = dict[int, list[str]]()
-    for carry in case.loop.carried:
-        if (name := names[carry.arg.id]) in homes:
-            groups.setdefault(homes[name], []).append(writers[carry.yielded.id])
-    return tuple(tuple(members) for _, members in sorted(groups.items()))
+    homes = {name: group for other in before for name, group in tied.homes(code, other).items()}
+    known, free = dict[int, list[str]](), dict[str, list[str]]()
+    for node in case.graph.nodes:
+        name = tied.sets.get((case.loop.path, node.id))
+        if name in homes:
+            known.setdefault(homes[name], []).append(node.id)
+        elif name is not None:
+            free.setdefault(name, []).append(node.id)
+    pins = Pins({}, tuple(tuple(members) for _, members in sorted(known.items())))
+    problem = pinned(case.problem, pins)
+    together = tuple(tuple(members) for _, members in sorted(free.items()) if len(members) > 1)
+    return replace(problem, together=(*problem.together, *together))

@@ -315,6 +315,42 @@ def rotated(
     c_desc.store([row, col], acc.to(c.dtype.element_ty))
 
 
+@triton.jit
+def surrounded(
+    a, b, v, c, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = p + p @ v for p = a @ b.T / 2 + a @ b.T: MMAs before a loop, in it, and behind it."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, BLOCK_N], [BLOCK_N, 1], [BLOCK_M, BLOCK_N])
+    row, n, k = tl.program_id(0) * BLOCK_M, tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    m = row + tl.arange(0, BLOCK_M)
+    x = tl.load(a + m[:, None] * K + k[None, :], (m < M)[:, None], other=0.0)
+    p = tl.dot(x, tl.load(b + n[None, :] * K + k[:, None])) * 0.5
+    for i in range(0, K, BLOCK_K):
+        p = tl.dot(a_desc.load([row, i]), b_desc.load([0, i]).T, p)
+    scale = tl.load(v + n)
+    z = tl.load(v + n[:, None] * BLOCK_N + n[None, :])
+    q = tl.dot((p * scale[None, :].to(tl.float32)).to(tl.float16), z)
+    c_desc.store([row, 0], (p + q).to(tl.float16))
+
+
+@triton.jit
+def straight(
+    q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """o = exp2(q @ k.T) @ v for one block of rows: no loop at all."""
+    row = tl.program_id(0) * BLOCK_K
+    q_desc = tl.make_tensor_descriptor(q, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    s = tl.dot(q_desc.load([row, 0]), k_desc.load([row, 0]).T)
+    rows, columns = row + tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    z = tl.load(v + rows[:, None] * DIM + columns[None, :])
+    p = tl.exp2(s * 0.125 - tl.max(s, 1)[:, None])
+    o_desc.store([row, 0], tl.dot(p.to(tl.float16), z).to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -334,6 +370,8 @@ TWILL = {
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
+    "straight": STATE,
+    "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
     "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
@@ -367,5 +405,7 @@ VARIANTS = {
     "filled": ("biased", {"FILLED": True}),
     "unpacked": ("unpacked", {}),
     "rotated": ("rotated", {}),
+    "surrounded": ("surrounded", {}),
+    "straight": ("straight", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -20,6 +20,7 @@ FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_e5m2_64", "matmul_e4m3_32", "matmul_tf32", "matmul_narrow", "matmul_bands"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "unpacked", "rotated"),
+    *("surrounded", "straight"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 INVARIANT = ("panels", "biased", "filled")

@@ -1,25 +1,128 @@
-"""Several loops of one kernel on the same groups: a variable carried through them stays in one group.
+"""Several loops of one kernel on the same groups: what is computed from a loop's results stays in the group
+that holds them.
 
-Takes the scheduled loops; gives them with their groups numbered alike.
+Takes loops with their graphs; gives the operations that must share a group (`ties`). Takes the scheduled
+loops; gives them with their groups numbered alike (`aligned`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from twill.diagnostics import TwillError
-from twill.warp.dataflow import Code
-from twill.warp.tasks import Scheduled
+from twill.ir.graph import Graph
+from twill.ir.loop import Carried, Loop, Op, Value
+from twill.ops.table import role
+from twill.warp.dataflow import EFFECTS, Code, captured
+from twill.warp.non_loop_code import closed
+from twill.warp.tasks import Scheduled, outside
+
+Node: TypeAlias = tuple[str, str]
+"""An operation of a loop: the loop's path and the node's id."""
 
 
-def aligned(code: Code, loops: Sequence[Scheduled], names: Mapping[int, str]) -> tuple[Scheduled, ...]:
-    """The loops with their groups numbered alike: a variable carried through several stays in one group.
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """Operations of one set share a group."""
 
-    Raises TwillError where no numbering does that.
+    sets: Mapping[Node, str]
+    """The set of an operation, under the name of a variable that it writes or that is computed from one."""
+
+    def homes(self, code: Code, one: Scheduled) -> dict[str, int]:
+        """The group of each set. Raises CarriedSplitError where a set is in two groups of one loop."""
+        found = dict[str, int]()
+        for node in one.graph.nodes:
+            name, group = self.sets.get((one.loop.path, node.id)), one.group(node.id)
+            if name is not None and found.setdefault(name, group) != group:
+                raise _split(code, one, name)
+        return found
+
+
+class CarriedSplitError(TwillError):
+    """A variable carried through several loops, or what is computed from it, would change its group."""
+
+
+def _split(code: Code, one: Scheduled, name: str) -> CarriedSplitError:
+    line = code.module.text.splitlines()[one.loop.location.line - 1]
+    return CarriedSplitError(f"{name} would change its group between two loops", one.loop.location, text=line)
+
+
+# --- what shares a group ----------------------------------------------------------------------------------
+
+
+def ties(code: Code, loops: Sequence[tuple[Loop, Graph]], names: Mapping[int, str]) -> Ties:
+    """Operations that write variables of one name, that read what an earlier loop left in registers, and
+    whose results one operation outside of the loops writes to memory."""
+    carried = {one.result.id: (node, names[one.arg.id]) for node, one in _carried(loops)}
+    leader = dict[Node, Node]()
+
+    def find(node: Node) -> Node:
+        while leader.setdefault(node, node) != node:
+            node = leader[node]
+        return node
+
+    for members in _together(code, loops, carried):
+        for other in members[1:]:
+            leader[find(other)] = find(members[0])
+    named = defaultdict[Node, list[str]](list)
+    for node, name in carried.values():
+        named[find(node)].append(name)
+    return Ties({node: min(named[find(node)]) for node in tuple(leader) if named[find(node)]})
+
+
+def _carried(loops: Sequence[tuple[Loop, Graph]]) -> Iterator[tuple[Node, Carried]]:
+    """What each loop carries, with the operation that computes it."""
+    for loop, graph in loops:
+        nodes = {index: node.id for node in graph.nodes for index in node.ops}
+        for one in loop.carried:
+            if one.yielded.producer in nodes:
+                yield (loop.path, nodes[one.yielded.producer]), one
+
+
+def _together(
+    code: Code, loops: Sequence[tuple[Loop, Graph]], carried: Mapping[int, tuple[Node, str]]
+) -> Iterator[list[Node]]:
+    def results(values: Sequence[Value]) -> list[Node]:
+        """The operations that compute the results of loops that values follow from."""
+        return [carried[value][0] for value in sorted(closed(code, values, carried)) if value in carried]
+
+    named = defaultdict[str, list[Node]](list)
+    for node, name in carried.values():
+        named[name].append(node)
+    yield from named.values()
+    for node, one in _carried(loops):
+        yield [node, *results([one.init])]
+    for loop, graph in loops:
+        for node, values in outside(code, loop, graph).items():
+            if found := results(values):
+                yield [(loop.path, node), *found]
+    inside = {op.index for loop, _ in loops for op in loop.op.inner()}
+    for op in code.ops.values():
+        if op.index not in inside and _writes(op) and (found := results(captured(op))):
+            yield found
+
+
+def _writes(op: Op) -> bool:
+    """It writes memory, or is a branch that does."""
+    plain = not any(role(inner) == "for" for inner in op.inner())
+    return op.name in EFFECTS or (
+        role(op) == "if" and plain and any(inner.name in EFFECTS for inner in op.inner())
+    )
+
+
+# --- groups numbered alike --------------------------------------------------------------------------------
+
+
+def aligned(code: Code, loops: Sequence[Scheduled], tied: Ties) -> tuple[Scheduled, ...]:
+    """The loops with their groups numbered alike: operations that are tied share a group.
+
+    Raises CarriedSplitError where no numbering does that.
     """
     homes = dict[str, int]()
     found = list[Scheduled]()
     for one in loops:
-        kept = carried(code, one, names)
+        kept = tied.homes(code, one)
         mapping = dict[int, int]()
         for name, group in kept.items():
             if mapping.setdefault(group, homes.get(name, group)) != homes.get(name, mapping[group]):
@@ -32,28 +135,6 @@ def aligned(code: Code, loops: Sequence[Scheduled], names: Mapping[int, str]) ->
         found.append(_renumbered(one, mapping))
         homes |= {name: mapping[group] for name, group in kept.items()}
     return tuple(found)
-
-
-class CarriedSplitError(TwillError):
-    """A variable carried through several loops would change its group between them."""
-
-
-def _split(code: Code, one: Scheduled, name: str) -> CarriedSplitError:
-    line = code.module.text.splitlines()[one.loop.location.line - 1]
-    return CarriedSplitError(f"{name} would change its group between two loops", one.loop.location, text=line)
-
-
-def carried(code: Code, one: Scheduled, names: Mapping[int, str]) -> dict[str, int]:
-    """The group of every variable that the loop carries."""
-    writers = {
-        value.id: node.id
-        for node in one.graph.nodes
-        for index in node.ops
-        for value in code.ops[index].results
-    }
-    return {
-        names[c.arg.id]: one.group(writers[c.yielded.id]) for c in one.loop.carried if c.yielded.id in writers
-    }
 
 
 def _renumbered(one: Scheduled, mapping: Mapping[int, int]) -> Scheduled:

@@ -15,7 +15,7 @@ from twill.ir.program import Descriptor, Launch, OrderBarrier, Program, WarpProg
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import pipelined_loops, thread_block
-from twill.warp.alignment import aligned
+from twill.warp.alignment import aligned, ties
 from twill.warp.channels import distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
 from twill.warp.dataflow import STORES, Code, cone, read, variables
@@ -115,7 +115,7 @@ def lower(
 def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: Options) -> Plan:
     code = with_copies(read(module, loops[0].loop.function), loops)
     names = variables(code, [one.loop for one in loops])
-    parts = _loops(code, aligned(code, loops, names))
+    parts = _loops(code, aligned(code, loops, ties(code, [(one.loop, one.graph) for one in loops], names)))
     granted = _granted(parts)
     inside = [(part.scheduled, part.tasks) for part in parts]
     non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts))

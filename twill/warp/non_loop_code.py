@@ -6,7 +6,7 @@ writes memory is executed by the one group that holds the results it writes; loa
 group that loads in the loops.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
@@ -49,10 +49,12 @@ def plan_non_loop_code(
     computing = [group for group in groups if group != loader] or [loader]
     owner = {op.index: _owner(code, op, holders, computing[0]) for op in plain if op.name in EFFECTS}
     needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
+    for refusal in _foreign(code, needs, holders):
+        raise refusal
     loads = [op for op in plain if op.name == LOAD]
     channels = tuple(channel for op in loads for channel in _channel(code, op, loader, needs))
     feeding = {op.index for op in loads}
-    addresses = _closed(
+    addresses = closed(
         code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders
     )
     leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
@@ -109,7 +111,7 @@ def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) ->
     return found
 
 
-def _closed(code: Code, values: Iterable[Value], holders: Mapping[int, int]) -> frozenset[int]:
+def closed(code: Code, values: Iterable[Value], holders: Container[int]) -> frozenset[int]:
     """The values and all that they are computed from, down to results of loops and loads."""
     todo, seen = list(values), set[int]()
     while todo:
@@ -124,7 +126,7 @@ def _closed(code: Code, values: Iterable[Value], holders: Mapping[int, int]) -> 
 
 
 def _owner(code: Code, op: Op, holders: Mapping[int, int], otherwise: int) -> int:
-    held = {holders[value] for value in _closed(code, op.operands, holders) if value in holders}
+    held = {holders[value] for value in closed(code, op.operands, holders) if value in holders}
     if len(held) > 1:
         raise code.refuse(
             f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold",
@@ -160,7 +162,22 @@ def _needs(
             owner.get(inner.index) == group or inner.index in around for inner in op.inner()
         ):
             roots.append(op.operands[0])
-    return _closed(code, roots, holders)
+    return closed(code, roots, holders)
+
+
+def _foreign(
+    code: Code, needs: Mapping[int, frozenset[int]], holders: Mapping[int, int]
+) -> Iterator[TwillError]:
+    """Results of loops that a group needs and another one holds."""
+    makers = {value.id: op for op in code.ops.values() for value in op.results}
+    for group, values in needs.items():
+        for value in sorted(values & holders.keys()):
+            if holders[value] != group:
+                yield code.refuse(
+                    f"group {group} needs a result of this loop that group {holders[value]} holds",
+                    makers[value],
+                    "schedule with --no-cross-group",
+                )
 
 
 def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:

@@ -91,8 +91,7 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
     is not supported."""
     for refusal in refusals(code, scheduled.graph):
         raise refusal
-    located = _located(code, scheduled)
-    cones = {node.id: _cone(code, node, located) for node in scheduled.graph.nodes}
+    cones = _cones(code, scheduled.loop, scheduled.graph)
     read = {leaf.source.id for _, leaves in cones.values() for leaf in _leaves(code, scheduled.loop, leaves)}
     read |= {carried.yielded.id for carried in scheduled.loop.carried}
 
@@ -108,6 +107,16 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
         return Task(node, group, start, ops, _leaves(code, scheduled.loop, leaves), tuple(own))
 
     return tuple(task(node) for node in scheduled.graph.nodes)
+
+
+def outside(code: Code, loop: Loop, graph: Graph) -> Mapping[str, tuple[Value, ...]]:
+    """By node: the values from outside of the loop that its task reads."""
+    inside = {value.id for op in loop.body.walk() for value in op.results} | {c.arg.id for c in loop.carried}
+    cones = _cones(code, loop, graph)
+    return {
+        node: tuple(value for value in values if value.id not in inside)
+        for node, (_, values) in cones.items()
+    }
 
 
 def refusals(code: Code, graph: Graph) -> Iterator[TwillError]:
@@ -128,6 +137,11 @@ def _executed(code: Code, node: Node) -> list[Op]:
     ]
 
 
+def _cones(code: Code, loop: Loop, graph: Graph) -> Mapping[str, tuple[tuple[int, ...], tuple[Value, ...]]]:
+    located = _located(code, loop, graph)
+    return {node.id: _cone(code, node, located) for node in graph.nodes}
+
+
 def _cone(
     code: Code, node: Node, located: Callable[[Value], bool]
 ) -> tuple[tuple[int, ...], tuple[Value, ...]]:
@@ -137,12 +151,12 @@ def _cone(
     return cone(code, roots, lambda value: value.id not in inside and located(value))
 
 
-def _located(code: Code, scheduled: Scheduled) -> Callable[[Value], bool]:
+def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
     """Whether a reader reads a value from a location, instead of rematerializing it."""
-    loop, shared = scheduled.loop, staged(code, scheduled.graph)
+    shared = staged(code, graph)
     carried = {carry.arg.id for carry in loop.carried}
     inside = {op.index for op in loop.body.walk()}
-    roots = {root(code, node).index for node in scheduled.graph.nodes}
+    roots = {root(code, node).index for node in graph.nodes}
 
     def located(value: Value) -> bool:
         maker = code.maker(value)

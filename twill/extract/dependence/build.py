@@ -29,7 +29,7 @@ from twill.ir import graph as ir
 from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use
 from twill.ir.loop import Loop, Module, Op, Tensor, Token, Value
 from twill.ir.problem import Source
-from twill.ops.table import row
+from twill.ops.table import lookup, row
 
 
 def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULES) -> Graph:
@@ -373,7 +373,8 @@ class Builder:
         while waiting:
             current = waiting.pop()
             op = self.body.definer(current)
-            if op is None or row(op).kind not in ("view", "elementwise", "scalar"):
+            known = lookup(op.name) if op is not None and not op.regions else None
+            if op is None or known is None or known.kind not in ("view", "elementwise", "scalar"):
                 if isinstance(current.type, Tensor):
                     return False
                 continue

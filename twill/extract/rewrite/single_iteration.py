@@ -1,0 +1,180 @@
+"""MMAs outside of loops as loops of one iteration.
+
+Scheduling and lowering work on loops. Code with MMAs that no loop repeats is scheduled as a loop of one
+iteration, so its tiles are loaded, staged and awaited by the same rules. Takes a module; gives the same with
+an `scf.for` of one iteration around the MMAs of each stretch of code between loops, with the tiles that feed
+them and all that depends on these. What the stretch computes otherwise stands before the loop, and its
+results leave it as carried values. Lines stay where they are, except for operations moved before the loop.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from twill.extract.dependence.loops import LOOPS
+from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
+from twill.extract.rewrite.type_text import type_text, zero_text
+from twill.ir.loop import Block, Function, Module, Op, Tensor, Value
+from twill.ops.row import Role
+from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
+
+_MMAS: frozenset[Role] = frozenset({"wgmma", "dot"})
+"""In registers; those of tensor memory are ordered by tokens, which no loop can carry out."""
+_LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
+
+
+def in_loops(module: Module) -> Module:
+    """The module itself where every MMA is in a loop."""
+    edits = list[Edit]()
+    for function in module.functions:
+        for number, stretch in enumerate(_stretches(function)):
+            edits += _edits(module, function, *stretch, number)
+    return edited(module, edits) if edits else module
+
+
+# --- where --------------------------------------------------------------------------------------------------
+
+
+def _stretches(function: Function) -> Iterator[tuple[tuple[Op, ...], Op]]:
+    """Operations that follow each other outside of innermost loops, from the first tile of an MMA to the last
+    MMA; and the operation behind them."""
+    for block in function.body.blocks if function.body else ():
+        for straight in _straight(block):
+            stretch = _around_mmas(straight)
+            if stretch:
+                yield stretch, block.ops[block.ops.index(stretch[-1]) + 1]
+
+
+def _straight(block: Block) -> Iterator[tuple[Op, ...]]:
+    """The stretches of a block, and of blocks in it, between loops and branches with loops or MMAs."""
+    run = list[Op]()
+    for op in block.ops[:-1]:
+        if role(op) not in LOOPS and not any(role(inner) in LOOPS or is_mma(inner) for inner in op.inner()):
+            run.append(op)
+            continue
+        yield tuple(run)
+        run = []
+        if role(op) not in LOOPS or any(role(inner) in LOOPS for inner in op.inner()):
+            for inner in (block for region in op.regions for block in region.blocks):
+                yield from _straight(inner)
+    yield tuple(run)
+
+
+def _around_mmas(straight: tuple[Op, ...]) -> tuple[Op, ...]:
+    mmas = [i for i, op in enumerate(straight) if role(op) in _MMAS]
+    if not mmas:
+        return ()
+    needed = _needed(straight, [straight[i] for i in mmas])
+    first = next(i for i, op in enumerate(straight) if op.index in needed and _begins(op))
+    return straight[first : mmas[-1] + 1]
+
+
+def _begins(op: Op) -> bool:
+    """A tile comes from memory, or an MMA starts."""
+    tile = any(isinstance(value.type, Tensor) and len(value.type.shape) > 1 for value in op.results)
+    return role(op) in (*_MMAS, "alloc") or (role(op) in _LOADS and tile)
+
+
+def _needed(ops: Sequence[Op], roots: Iterable[Op]) -> set[int]:
+    """The operations that the roots need, by index."""
+    makers = {value.id: op for op in ops for value in op.results}
+    todo, found = list(roots), set[int]()
+    while todo:
+        op = todo.pop()
+        if op.index not in found:
+            found.add(op.index)
+            used = (value for one in (op, *op.inner()) for value in one.operands)
+            todo += [makers[value.id] for value in used if value.id in makers]
+    return found
+
+
+# --- what stays in the loop -------------------------------------------------------------------------------
+
+
+def _staying(stretch: tuple[Op, ...]) -> tuple[Op, ...]:
+    """The operations of the loop: the tiles of its MMAs, what depends on them, and what can not be moved."""
+    needed = _needed(stretch, (op for op in stretch if role(op) in _MMAS))
+    ordered = any(writes_global(inner) for op in stretch for inner in (op, *op.inner()))
+    made, found = set[int](), list[Op]()
+    for op in stretch:
+        used = {value.id for one in (op, *op.inner()) for value in one.operands}
+        own = op.index in needed and _begins(op)
+        if own or used & made or not _moves(op, ordered=ordered):
+            made |= {value.id for value in op.results}
+            found.append(op)
+    return tuple(found)
+
+
+def _moves(op: Op, *, ordered: bool) -> bool:
+    """It may stand before the loop; loads only where nothing in it writes memory."""
+    row = lookup(op.name)
+    if row is None or op.regions or role(op) == "alloc" or (ordered and role(op) in _LOADS):
+        return False
+    return repeatable(row, op) or role(op) in ("constant", "descriptor", "assume", "tma_load")
+
+
+# --- the text ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A value that is read after the loop."""
+
+    value: Value
+    type: str
+    zero: str
+
+
+def _edits(
+    module: Module, function: Function, stretch: tuple[Op, ...], following: Op, number: int
+) -> Iterator[Edit]:
+    staying = _staying(stretch)
+    kept = _kept(module, function, staying)
+    if kept is None:
+        return
+    inside = {op.index for op in staying}
+    moved = [op for op in stretch if op.index not in inside]
+    prefix = f"%twill_once{number}"
+    before = "".join(f"{text_of(module, op)} {UNKNOWN} " for op in moved)
+    begin = stretch[0].span.start
+    yield Edit(begin, begin, before + _head(prefix, kept))
+    for op, after in zip(stretch, (*stretch[1:], following), strict=True):
+        if op.index not in inside:
+            lines = module.text.count("\n", op.span.start, after.span.start)
+            yield Edit(op.span.start, after.span.start, "\n" * lines)
+    end = following.span.start
+    yield Edit(end, end, _tail(kept))
+
+
+def _kept(module: Module, function: Function, staying: Sequence[Op]) -> tuple[_Kept, ...] | None:
+    """None where a value that is read after the loop can not be carried out of it."""
+    inside = {inner.index for op in staying for inner in (op, *op.inner())}
+    read = {value.id for op in function.walk() if op.index not in inside for value in op.operands}
+    found = list[_Kept]()
+    for value in (value for op in staying for value in op.results if value.id in read):
+        kind, zero = type_text(module, value.type), zero_text(module, value.type)
+        if kind is None or zero is None or "#" in value.name:
+            return None
+        found.append(_Kept(value, kind, zero))
+    return tuple(found)
+
+
+def _head(prefix: str, kept: Sequence[_Kept]) -> str:
+    """Constants and the loop's header. Results keep the names that the values have inside."""
+    bounds = [f"{prefix}_{name} = {constant(number, 'i32')}" for name, number in (("lower", 0), ("upper", 1))]
+    zeros = [f"{prefix}_zero{i} = {named('constant')} {one.zero}" for i, one in enumerate(kept)]
+    pairs = ", ".join(f"{prefix}_arg{i} = {prefix}_zero{i}" for i, _ in enumerate(kept))
+    types = ", ".join(one.type for one in kept)
+    results = ", ".join(one.value.name for one in kept)
+    carried = f"iter_args({pairs}) -> ({types}) " if kept else ""
+    loop = (
+        f"{f'{results} = ' if kept else ''}{named('for')} {prefix} = {prefix}_lower to {prefix}_upper"
+        f" step {prefix}_upper {carried} : i32 {{ "
+    )
+    return "".join(f"{line} {UNKNOWN} " for line in (*bounds, *zeros)) + loop
+
+
+def _tail(kept: Sequence[_Kept]) -> str:
+    values, types = ", ".join(one.value.name for one in kept), ", ".join(one.type for one in kept)
+    word = names("yield")[0]
+    yielded = f"{word} {values} : {types}" if kept else word
+    return f"{yielded} {UNKNOWN} }} {UNKNOWN} "
