@@ -82,19 +82,40 @@ def load(folder: Path) -> Build:
         return Build(manifest, function, compiled(folder / SOURCE, Path(made), [RUNTIME]))
 
 
-def run(build: Build, request: Request) -> tuple[Compared, ...]:
-    """Executes both. Raises TwillError."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What one run starts from, and what it must end with."""
+
+    numbers: Mapping[str, float]
+    """Every scalar argument."""
+    expected: Memory
+    """After the execution of the TTGIR."""
+    before: Mapping[str, Array]
+    """Every array, as large as the kernel needs it."""
+
+    def raw(self) -> dict[str, Array]:
+        """A copy of the arrays as they lie in a GPU's memory, by the names of the arguments."""
+        return {name: encoded(array, self.expected.types[name]) for name, array in self.before.items()}
+
+
+def prepared(build: Build, request: Request) -> Prepared:
+    """Executes the TTGIR. Raises TwillError."""
     numbers = _numbers(build.function, request)
     expected = _memory(build.function, numbers, request)
     for program in _programs(build.function, request):
         values, _ = arguments(build.function, numbers, request.seed)
         interpret(build.function, values, expected, program)
-    before = dict(_sizes(build.function, numbers, request, expected))
-    raw = {name: encoded(array, expected.types[name]) for name, array in before.items()}
-    execute(build, numbers, request, raw)
+    return Prepared(numbers, expected, dict(_sizes(build.function, numbers, request, expected)))
+
+
+def run(build: Build, request: Request) -> tuple[Compared, ...]:
+    """Executes both. Raises TwillError."""
+    start = prepared(build, request)
+    raw = start.raw()
+    execute(build, start.numbers, request, raw)
     return tuple(
-        _compared(name, kind, expected, before[name], decoded(raw[name], kind))
-        for name, kind in expected.types.items()
+        _compared(name, kind, start.expected, start.before[name], decoded(raw[name], kind))
+        for name, kind in start.expected.types.items()
     )
 
 

@@ -1,0 +1,97 @@
+# pyright: basic, reportMissingImports=false
+"""The emulator beside a Hopper GPU: generated kernels, and Triton's own, give the same bits on both.
+
+Where every number is an integer that sums hold exactly, all bits must agree. Elsewhere the GPU adds in an
+order of its own and approximates in its own way, and results agree within the error of their type.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.emulate import compiled, test_triton
+from tests.emulate.builds import build, numbers
+from tests.emulate.test_triton import *  # noqa: F403 (its tests are collected here, too)
+from tests.gpu.kernels import kernel
+from twill.emulate.arrays import decoded
+from twill.emulate.build import Request, execute, prepared
+from twill.simulate.compare import TOLERANCE, error
+
+pytestmark = pytest.mark.gpu("sm_90")
+
+EXACT = ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction")
+ROUNDED = ("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd", "fa_bwd_subtiled")
+APPROXIMATE = {"attention": 2e-3, "softmax": 1e-6, "layer_norm": 2e-3, "functions": 1e-6}
+"""Triton's kernels that approximate: the relative error between both machines."""
+
+TORCH = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+"""Types that NumPy lacks; arrays hold their codes."""
+
+
+def both(name: str, request: Request) -> dict[str, tuple[Any, Any, str]]:
+    """Arrays as the emulator leaves them and as the GPU does, with their types."""
+    import torch
+
+    made, start = build(name), prepared(build(name), request)
+    emulated, arrays = start.raw(), start.raw()
+    execute(made, start.numbers, request, emulated)
+    kinds = start.expected.types
+    given: dict[str, Any] = dict(start.numbers)
+    for argument, array in arrays.items():
+        tensor = torch.from_numpy(array).cuda()
+        kind = TORCH.get(kinds[argument])
+        given[argument] = tensor.view(getattr(torch, kind)) if kind else tensor
+    passed = {one.name: given[one.name] for one in made.manifest.arguments if one.name in given}
+    kernel(name)[request.grid](**passed)
+    torch.cuda.synchronize()
+    return {
+        argument: (emulated[argument], given[argument].view(torch.uint8).cpu().numpy(), kinds[argument])
+        for argument in arrays
+    }
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_generated_kernels_give_the_same_bits(name: str) -> None:
+    for argument, (here, there, _) in both(name, Request(numbers(name), integers=True)).items():
+        assert here.tobytes() == there.tobytes(), argument
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_generated_attention_agrees_within_the_error_of_its_type(name: str) -> None:
+    for argument, (here, there, kind) in both(name, Request(numbers(name))).items():
+        found = there.view(here.dtype).reshape(here.shape)
+        one, other = (decoded(array, kind).astype(np.float64) for array in (here, found))
+        assert error(one, other) <= TOLERANCE[kind], argument
+
+
+@pytest.fixture(autouse=True)
+def on_both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches of Triton's kernels run on the emulator and on the GPU, and are compared."""
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("arch", 90) != 90:
+        pytest.skip("compiled for another GPU")
+    monkeypatch.setattr(test_triton, "launch", launch_both)
+
+
+def launch_both(made: Any, grid: Sequence[int], arguments: Sequence[Any], seed: int = 0) -> None:
+    """`tests.emulate.compiled.launch`, and the same launch on the GPU."""
+    import torch
+    import triton
+
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+    on_gpu = [
+        torch.from_numpy(one.copy()).cuda() if isinstance(one, np.ndarray) else one for one in arguments
+    ]
+    compiled.launch(made, grid, arguments, seed)
+    given = iter(on_gpu)
+    made[(*grid, 1, 1)[:3]](
+        *[next(given) if kind != "constexpr" else None for kind in made.src.signature.values()]
+    )
+    torch.cuda.synchronize()
+    allowed = APPROXIMATE.get(made.metadata.name, 0.0)
+    for here, there in zip(arguments, on_gpu, strict=True):
+        if isinstance(here, np.ndarray):
+            found = there.cpu().numpy()
+            same = here.tobytes() == found.tobytes()
+            assert same or error(*(array.astype(np.float64) for array in (here, found))) <= allowed
