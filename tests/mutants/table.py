@@ -774,6 +774,22 @@ MUTANTS = (
         ("pointers",),
     ),
     Mutant(
+        "quad-order",
+        f"{RUNTIME}/store.cuh",
+        "(upper ? words[i] : words[i + 2]) = got;",
+        "(upper ? words[i + 2] : words[i]) = got;",
+        "the exchange in front of stores of 16 bytes",
+        ("pointers",),
+    ),
+    Mutant(
+        "quad-rows",
+        f"{CUDA}/stores.py",
+        "{row} + 8 * (g_ % 2)",
+        "{row} + 8 * (g_ / 2 % 2)",
+        "rows of stores of 16 bytes",
+        ("epilogue",),
+    ),
+    Mutant(
         "copies-whole",
         f"{CUDA}/copies.py",
         """int(str(maker.attributes["end"])) - 1""",

@@ -7,7 +7,7 @@ analysis, from the divisibility of arguments (`tt.divisibility`, in bytes for a 
 one instruction may copy together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -341,13 +341,17 @@ def copied_together(analysis: AxisAnalysis, load: Op, axis: int) -> int:
     all.
     """
     pointers, *rest = load.operands
+    return moved_together(analysis, pointers, rest[:1], axis)
+
+
+def moved_together(analysis: AxisAnalysis, pointers: Value, masks: Sequence[Value], axis: int) -> int:
+    """As `copied_together`, of a load or a store with these pointers under these masks."""
     kind = pointers.type
     if not isinstance(kind, Tensor) or axis >= len(kind.shape):
         return 0
     found, size = analysis.of(pointers), _element_bytes(kind)
     run = gcd(found.contiguity[axis], kind.shape[axis])
-    if rest:
-        run = gcd(run, analysis.of(rest[0]).constancy[axis])
+    run = gcd(run, *(analysis.of(mask).constancy[axis] for mask in masks))
     return next(
         (width for width in (16, 8, 4) if run * size % width == 0 and found.divisibility[axis] % width == 0),
         0,

@@ -210,8 +210,11 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         // store (tests/kernels/ttgir/gathered_rows.sm90.ttgir:100:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = __half(unpack_f16(convert_layout_32[i_ / 8][i_ / 2 % 4], i_ % 2));
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_);
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ from twill.targets.cuda.register_tiles import (
 )
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, scattered, shared, stored, unrolled
+from twill.targets.cuda.stores import vector_store
 
 FOLDED = {"add": plus, "multiply": times}
 """Indices whose terms that change nothing are not printed."""
@@ -222,6 +223,9 @@ def _store(scope: Scope, op: Op) -> None:
     value = op.operands[1]
     if not isinstance(value.type, Tensor):
         scope.lines.append(f"if (thread.leader) *{scope.scalar(op.operands[0])} = {scope.scalar(value)};")
+        return
+    if (several := vector_store(scope, op)) is not None:
+        scope.lines += several
         return
     form = scope.layout(value.type)
     one = point(form, "i_")

@@ -8,6 +8,7 @@
 #include "math.cuh"
 #include "arithmetic.cuh"
 #include "copy.cuh"
+#include "store.cuh"
 #include "channel.cuh"
 #include "tma.cuh"
 #include "wgmma.cuh"

@@ -1,0 +1,86 @@
+"""Stores of tiles through pointers, several elements at once.
+
+Takes a store whose value lies in registers as an MMA leaves it; gives C, or nothing where its elements are to
+be stored one by one. A thread holds pairs of neighbouring elements. Four neighbouring threads, which hold the
+columns of one line between them, exchange words of 16-bit elements, so that each stores 16 bytes.
+"""
+
+from functools import cache
+
+from twill.ir.loop import Function, Op, Tensor
+from twill.ops.axis_info import AxisAnalysis, moved_together
+from twill.ops.c import c_type
+from twill.targets.cuda.elements import cast, guard
+from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.register_tiles import Held, Point, point
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import UNROLL
+from twill.warp.channels import bits
+
+_WORDS = 4
+"""That one store takes: 16 bytes."""
+
+
+@cache
+def _analysis(function: Function) -> AxisAnalysis:
+    return AxisAnalysis(function)
+
+
+def vector_store(scope: Scope, op: Op) -> list[str] | None:
+    """The store of a tile in 16 bytes, or in pairs of elements; None where pointers or masks of neighbours
+    are not known to belong together, or the tile lies otherwise."""
+    pointers, value, *masks = op.operands
+    assert isinstance(value.type, Tensor)
+    source = scope.elements(value)
+    if not isinstance(source, Held) or not isinstance(source.layout, Fragment) or len(value.type.shape) != 2:
+        return None
+    form, size = source.layout, bits(value.type.dtype) // 8
+    if form.axes != (0, 1) or form.threads or size not in (1, 2, 4):
+        return None
+    together = moved_together(_analysis(scope.program.function), pointers, masks, 1)
+    try:
+        if together == 16 and source.pack and size == 2 and form.band % 16 == 0:
+            return _sixteen_bytes(scope, op, source, form)
+        return _pairs(scope, op, source, form, size) if together >= max(4, 2 * size) else None
+    except ValueError:
+        return None
+
+
+def _placed(scope: Scope, op: Op, one: Point) -> tuple[str, str]:
+    """The pointer of an element, and the condition in front of its store. Raises ValueError where another
+    thread knows them."""
+    pointers, _, *masks = op.operands
+    return scope.elements(pointers)(one), guard(*(scope.elements(mask)(one) for mask in masks))
+
+
+def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
+    """Words 0 to 3 of a thread are pairs in columns 0, 8, 16 and 24; transposed among the four threads of a
+    row, they are the eight columns from 8 times the thread's position on."""
+    groups = form.band // 16
+    band = f" + g_ / {2 * groups} * {16 * form.down}" if form.bands > 1 else ""
+    row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
+    part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
+    column = f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8{part}"
+    one = Point(form, "g_", (f"{row} + 8 * (g_ % 2){band}", column))
+    pointer, condition = _placed(scope, op, one)
+    words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
+    return [
+        UNROLL,
+        f"for (int g_ = 0; g_ < {form.registers // 8}; ++g_) {{",
+        f"    uint32_t words_[{_WORDS}] = {{{words}}};",
+        "    transpose_quad(words_);",
+        f"    {condition}store_words({pointer}, words_);",
+        "}",
+    ]
+
+
+def _pairs(scope: Scope, op: Op, source: Held, form: Fragment, size: int) -> list[str]:
+    """The two neighbouring elements of a thread in one store."""
+    value = op.operands[1]
+    pointer, condition = _placed(scope, op, point(form, "(2 * i_)"))
+    two = [cast(value.type, source(point(form, text))) for text in ("(2 * i_)", "(2 * i_ + 1)")]
+    return [
+        UNROLL,
+        f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)",
+        f"    {condition}store_pair<{c_type(value.type)}>({pointer}, {', '.join(two)});",
+    ]
