@@ -1,4 +1,4 @@
-"""PTX that Triton generates for sm_80 and sm_90a computes on the machine what NumPy computes."""
+"""PTX that Triton generates for sm_80, sm_90a and sm_100a computes on the machine what NumPy computes."""
 
 from typing import Any, TypeAlias
 
@@ -30,6 +30,11 @@ def integers(*shape: int) -> Array:
         ("gemm_descriptors", 90, 8, 2),
         ("gemm_specialized", 90, 4, 0),
         ("gemm_specialized", 90, 4, 3),
+        ("gemm", 100, 4, 0),
+        ("gemm_descriptors", 100, 4, 1),
+        ("gemm_descriptors", 100, 8, 0),
+        ("gemm_specialized", 100, 4, 0),
+        ("gemm_specialized", 100, 4, 3),
     ],
 )
 def test_gemm(kernel: str, arch: int, warps: int, seed: int) -> None:
@@ -48,7 +53,7 @@ def test_gemm(kernel: str, arch: int, warps: int, seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@pytest.mark.parametrize("arch", [80, 90, 100])
 def test_gemm_of_integers(arch: int) -> None:
     a, b = (RANDOM.integers(-128, 128, (64, 128)).astype(np.int8) for _ in range(2))
     c = np.zeros((64, 64), np.int32)
@@ -61,23 +66,32 @@ def test_gemm_of_integers(arch: int) -> None:
 
 @pytest.mark.parametrize(
     ("bits", "kind", "arch"),
-    [(16, "bf16", 90), (8, "fp8e4nv", 90), (8, "fp8e5", 90), (32, "fp32", 90), (32, "fp32", 80)],
+    [
+        (16, "bf16", 90),
+        (8, "fp8e4nv", 90),
+        (8, "fp8e5", 90),
+        (32, "fp32", 90),
+        (32, "fp32", 80),
+        (8, "fp8e4nv", 100),
+        (8, "fp8e5", 100),
+        (32, "fp32", 100),
+    ],
 )
 def test_gemm_of_other_types(bits: int, kind: str, arch: int) -> None:
     a, b = integers(128, 128).astype(np.float32), integers(64, 128).astype(np.float32)
     names = {"bf16": "bf16", "fp8e4nv": "e4m3", "fp8e5": "e5m2", "fp32": "f32"}
     made = compiled(
-        "gemm_descriptors" if arch == 90 else "gemm",
+        "gemm_descriptors" if arch >= 90 else "gemm",
         {"a": f"*{kind}", "b": f"*{kind}", "c": "*fp32", **SIZES},
         {"BM": 128, "BN": 64, "BK": 512 // bits},
         arch,
     )
-    c, given = np.zeros((128, 64), np.float32), b if arch == 90 else np.ascontiguousarray(b.T)
+    c, given = np.zeros((128, 64), np.float32), b if arch >= 90 else np.ascontiguousarray(b.T)
     launch(made, (1, 1), [encoded(a, names[kind]), encoded(given, names[kind]), c, 128, 64, 128])
     assert np.array_equal(c, a @ b.T)
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@pytest.mark.parametrize("arch", [80, 90, 100])
 def test_attention(arch: int) -> None:
     q, k, v = (RANDOM.standard_normal((128, 64)).astype(np.float16) for _ in range(3))
     o = np.zeros_like(q)

@@ -89,10 +89,10 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     help="Dynamic shared memory, for a .ptx or .cu file.",
 )
 @click.option(
-    "--unfenced-mbarriers",
+    "--unfenced",
     "lenient",
     is_flag=True,
-    help="Accept mbarrier.init with no fence before copies, as Triton emits.",
+    help="Accept copies with no fence since mbarrier.init, and no tcgen05.fence, as Triton emits.",
 )
 @click.option(
     "--param",

@@ -23,7 +23,7 @@ from twill.emulate.memory.clocks import Array
 from twill.emulate.memory.device import Device
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.files.text import load as text_of
-from twill.ir.loop import GRID, Function, Scalar
+from twill.ir.loop import GRID, Function, Module, Scalar
 from twill.launch.build import MANIFEST, RUNTIME, SOURCE
 from twill.launch.manifest import Manifest, read
 from twill.simulate.compare import Compared, arguments, error, scalars
@@ -79,7 +79,13 @@ def load(folder: Path) -> Build:
     if function is None:
         raise TwillError(f"{folder / TTGIR} has no kernel")
     with tempfile.TemporaryDirectory() as made:
-        return Build(manifest, function, compiled(folder / SOURCE, Path(made), [RUNTIME]))
+        host = compiled(folder / SOURCE, Path(made), [RUNTIME], architecture(module))
+        return Build(manifest, function, host)
+
+
+def architecture(module: Module) -> str:
+    """What nvcc compiles for, with the instructions of this architecture alone: 90a of `cuda:90`."""
+    return f"{(module.target or 'cuda:90').rpartition(':')[2]}a"
 
 
 @dataclass(frozen=True, slots=True)

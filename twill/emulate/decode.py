@@ -338,10 +338,12 @@ def _starts(function: Function) -> list[int]:
     count = len(function.instructions)
     found = {0}
     for index, one in enumerate(function.instructions):
-        found |= {operand.target for operand in one.operands if isinstance(operand, Label)}
+        for operand in one.operands:
+            listed = operand.items if isinstance(operand, Vector) else (operand,)
+            found |= {item.target for item in listed if isinstance(item, Label)}
         if _waits(one):
             found |= {index, index + 1}
-        elif one.name in ("bra", "ret", "exit"):
+        elif one.name in ("bra", "brx", "ret", "exit"):
             found.add(index + 1)
     return sorted(start for start in found if start < count)
 

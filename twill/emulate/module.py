@@ -72,8 +72,8 @@ class Kernel:
         """Runs the grid, or of it only the clusters that hold `ctas`. `shared` are bytes of dynamic shared
         memory; `seed` above 0 chooses at random when what is asynchronous happens, 0 does so as late as
         possible. `device` is memory into which arguments that are integers may point. With `strict` off,
-        mbarriers need no fence between their initialization and the copies that complete on them, as Triton
-        has it. Raises TwillError."""
+        mbarriers need no fence between their initialization and the copies that complete on them, and
+        accesses to tensor memory no tcgen05.fence, as Triton has it. Raises TwillError."""
         memory = device or Device()
         try:
             parameters = pack(self.function, arguments, memory)

@@ -92,6 +92,8 @@ class Named:
     generation: int = 0
     released: dict[int, Array] = field(default_factory=dict[int, "Array"])
     """Clocks of generations, for those who wait to read."""
+    waiting: dict[int, int] = field(default_factory=dict[int, int])
+    """Warps that have not read the clock of a generation yet."""
     values: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     """What was given to bar.red, by generation."""
 
@@ -108,10 +110,18 @@ class Named:
             raise Fault(f"{self.arrived} threads have arrived at a barrier for {threads}")
         generation = self.generation
         if self.arrived == threads:
-            self.released = {generation: self.gathered.copy()}
+            self.released[generation] = self.gathered.copy()
             self.gathered[ORDERED:] = 0
             self.threads, self.arrived, self.generation = None, 0, generation + 1
         return generation
+
+    def passed(self, generation: int) -> Array:
+        """The clock of a generation, for one of the warps that waited."""
+        clock = self.released[generation]
+        self.waiting[generation] -= 1
+        if not self.waiting[generation]:
+            del self.waiting[generation], self.released[generation]
+        return clock
 
 
 @dataclass(slots=True)

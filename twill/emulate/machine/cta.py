@@ -1,6 +1,6 @@
 """CTAs and clusters, and the order in which their warps run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -46,8 +46,8 @@ class Launch:
     waiting: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """First CTAs of the clusters that have not started."""
     strict: bool = True
-    """Copies complete only on mbarriers whose initialization was fenced for the async proxy, as PTX demands
-    and Triton omits."""
+    """Copies complete only on mbarriers whose initialization was fenced for the async proxy, and
+    tcgen05.fence orders accesses to tensor memory, as PTX demands and Triton omits."""
 
     @property
     def threads(self) -> int:
@@ -69,6 +69,8 @@ class Cta:
         """Threads."""
         self.state = dict[Any, Any]()
         """What instruction families keep for a CTA."""
+        self.leaving = list[Callable[[], None]]()
+        """Checks when all warps of the cluster have exited."""
         count = -(-launch.threads // 32)
         last = launch.threads - 32 * (count - 1)
         alive = [ALL] * (count - 1) + [(1 << last) - 1]
@@ -121,7 +123,7 @@ class Cluster:
         x, y, z = launch.cluster
         count = x * y * z
         warps = -(-launch.threads // 32) * count
-        self.clocks = Clocks(6 * warps + 128 * count + 16)
+        self.clocks = Clocks(9 * warps + 128 * count + 16)
         self.pending = Pending()
         self.adversary = Adversary(seed)
         self.barrier = ClusterBarrier(self.clocks.clock(), warps)
@@ -161,6 +163,9 @@ class Cluster:
                 line=one.line,
                 help="wait for it",
             )
+        for cta in self.ctas:
+            for check in cta.leaving:
+                check()
 
     def _round(self, warps: Sequence[Warp]) -> tuple[bool, bool]:
         moved = solid = False

@@ -4,6 +4,7 @@ A component is something whose accesses are ordered among themselves: a warp; wh
 or cp.async do; what arrives on one mbarrier. A clock says, for each component, up to which epoch its accesses
 happen before now. Its second row says the same of generic-proxy accesses behind which lies a proxy fence, so
 that the async proxy sees them too (PTX ISA, "Causality order" and "Proxy-preserved base causality order").
+Its third row says which accesses to tensor memory lie before a tcgen05.fence::before_thread_sync.
 
 An event is what an access leaves behind in memory: component, epoch, and the instruction to name in a report.
 """
@@ -13,7 +14,7 @@ import numpy as np
 from twill.emulate.faults import Fault
 from twill.emulate.numeric.rounding import Array
 
-ORDERED, FENCED = 0, 1
+ORDERED, FENCED, CARRIED = 0, 1, 2
 """Rows of a clock."""
 
 
@@ -35,7 +36,7 @@ class Clocks:
         return len(self.names) - 1
 
     def clock(self) -> Array:
-        return np.zeros((2, self.capacity), np.int32)
+        return np.zeros((3, self.capacity), np.int32)
 
     def event(
         self,

@@ -5,7 +5,7 @@ against the last reader of each component; a check fails unless vector clocks or
 of the shared window, without the CTA's rank.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,18 +21,37 @@ Place: TypeAlias = Array | slice
 """Offsets of bytes."""
 
 
-class Shared:
-    def __init__(self, size: int, clocks: Clocks) -> None:
-        """`size` includes the reserved part."""
-        self.size, self.clocks = size, clocks
-        room = -(-size // 16) * 16
-        self.data = np.zeros(room, np.uint8)
-        self.writer = np.zeros(room, np.int32)
+class History:
+    """Who wrote and who read each cell of an array last."""
+
+    def __init__(self, shape: tuple[int, ...], clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.writer = np.zeros(shape, np.int32)
         """Event of the last write; 0 for none, negative where what was written is poison."""
-        self.readers = np.zeros((8, room), np.int32)
+        self.readers = np.zeros((8, *shape), np.int32)
         """Event of each component's last read."""
         self.slots = dict[int, int]()
         """Row of `readers` by component."""
+
+    def mark_read(self, at: Any, component: int, event: int) -> None:
+        slot = self.slots.get(component)
+        if slot is None:
+            slot = self.slots[component] = len(self.slots)
+            if slot == len(self.readers):
+                self.readers = np.concatenate([self.readers, np.zeros_like(self.readers)])
+        self.readers[slot][at] = event
+
+    def mark_write(self, at: Any, event: int | Array) -> None:
+        self.writer[at] = event
+
+
+class Shared(History):
+    def __init__(self, size: int, clocks: Clocks) -> None:
+        """`size` includes the reserved part."""
+        room = -(-size // 16) * 16
+        super().__init__((room,), clocks)
+        self.size = size
+        self.data = np.zeros(room, np.uint8)
         self.objects = np.zeros(room, np.bool_)
         """Bytes of mbarriers, which are no data."""
 
@@ -110,16 +129,3 @@ class Shared:
             f" {self.clocks.describe(event)}",
             help="a barrier, a wait or a completed group must lie between the two",
         )
-
-    # --- history -------------------------------------------------------------------------------------------
-
-    def mark_read(self, at: Place, component: int, event: int) -> None:
-        slot = self.slots.get(component)
-        if slot is None:
-            slot = self.slots[component] = len(self.slots)
-            if slot == len(self.readers):
-                self.readers = np.concatenate([self.readers, np.zeros_like(self.readers)])
-        self.readers[slot][at] = event
-
-    def mark_write(self, at: Place, event: int | Array) -> None:
-        self.writer[at] = event

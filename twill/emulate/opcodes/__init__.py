@@ -13,6 +13,8 @@ from twill.emulate.opcodes import (
     memory,
     real,
     scheduling,
+    tcgen05,
+    tensor,
     warpwide,
     wgmma,
 )
@@ -30,6 +32,8 @@ MODULES = (
     memory,
     real,
     scheduling,
+    tcgen05,
+    tensor,
     warpwide,
     wgmma,
 )

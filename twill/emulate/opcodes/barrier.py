@@ -61,6 +61,7 @@ def _sync(
             if vote:
                 barrier.values.setdefault(barrier.generation, []).append(vote(warp))
             held = warp.state[token] = _come(warp, number, count)
+            held[0].waiting[held[1]] = held[0].waiting.get(held[1], 0) + 1
         barrier, generation = held
         if barrier.generation == generation:
             name = uniform(warp, number, "a barrier's number")
@@ -69,12 +70,7 @@ def _sync(
                 lambda: f"barrier {name}, which has {barrier.arrived} of {barrier.threads} threads",
             )
         del warp.state[token]
-        if generation not in barrier.released:
-            raise Fault(
-                "the barrier has completed twice since this warp arrived: other warps are counted in its"
-                " place"
-            )
-        warp.acquire(barrier.released[generation])
+        warp.acquire(barrier.passed(generation))
         if done:
             done(warp, barrier, generation)
         return warp.fragment.pc + 1

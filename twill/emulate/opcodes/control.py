@@ -6,10 +6,11 @@ import numpy as np
 
 from twill.emulate.decode import Control, Decoder, Step, control, guard_of, step
 from twill.emulate.faults import Fault
-from twill.emulate.machine.warp import YIELD, Warp
+from twill.emulate.machine.warp import YIELD, Warp, bits
 from twill.emulate.memory.clocks import Array
 from twill.emulate.opcodes.integer import immediate
-from twill.emulate.opcodes.lift import lift
+from twill.emulate.opcodes.lift import get, lift
+from twill.emulate.opcodes.memory import items
 from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction
 
@@ -25,6 +26,26 @@ def _bra(one: Instruction, decoder: Decoder) -> Control:
     def run(warp: Warp) -> int:
         taken = warp.where(0, index)
         return warp.branch(warp.mask & ~taken if negated else taken, target)
+
+    return run
+
+
+@control("brx.idx", waits=False)
+def _brx(one: Instruction, decoder: Decoder) -> Control:
+    """To the label of a .branchtargets that an index chooses."""
+    index = decoder.source(one.operands[0], "u32")
+    targets = [decoder.block(label) for label in items(one.operands[1])]
+
+    def run(warp: Warp) -> int:
+        warp.require(index.code, index.index, "the index of a branch")
+        chosen = get(warp, index)
+        if (chosen[warp.active] >= len(targets)).any():
+            raise Fault(f"brx.idx with an index beyond its {len(targets)} targets")
+        follows = warp.fragment.pc + 1
+        for i, target in enumerate(targets):
+            taken = bits(chosen == i) & warp.fragment.mask
+            follows = warp.branch(taken, target) if taken else follows
+        return follows
 
     return run
 

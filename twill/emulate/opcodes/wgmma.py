@@ -7,32 +7,19 @@ wait.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from twill.emulate.decode import Control, Decoder, Ref, Step, control, guard_of, mask_of, step, uniform
 from twill.emulate.faults import Fault
-from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import ALL, Warp
 from twill.emulate.memory.clocks import ORDERED, Array
-from twill.emulate.numeric.formats import bf16_values, table
 from twill.emulate.opcodes.integer import immediate
+from twill.emulate.opcodes.operands import Descriptor, matrix, pieces, values
 from twill.emulate.ptx.syntax import Instruction, Operand, Register, Vector
 
 # --- operands in shared memory -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """A matrix descriptor (PTX ISA, "Matrix Descriptor Format"); offsets in bytes."""
-
-    start: int
-    leading: int
-    stride: int
-    swizzle: int
-    """Bytes of a line of the pattern; 0 for none."""
 
 
 SWIZZLES = (0, 128, 64, 32)
@@ -50,49 +37,9 @@ def descriptor(word: int) -> Descriptor:
     )
 
 
-@lru_cache(maxsize=4096)
-def pieces(one: Descriptor, rows: int, transposed: bool) -> Array:
-    """Offsets of the 16-byte pieces of an operand. K-major: (row, 2); else: (16 of K, piece of 8 rows)."""
-    width = one.swizzle or 16
-    if transposed:
-        k, m, wide = np.arange(16)[:, None], np.arange(rows // 8)[None, :], width // 16
-        across = (
-            (m % wide * 16 + m // wide * one.leading, k // 8 * one.stride)
-            if one.swizzle
-            else (m * one.stride, k // 8 * one.leading)
-        )
-        found = one.start + across[0] + across[1] + k % 8 * width
-    else:
-        r, k = np.arange(rows)[:, None], np.arange(2)[None, :]
-        found = one.start + r // 8 * one.stride + r % 8 * width + k * (16 if one.swizzle else one.leading)
-    if one.swizzle:
-        found = found ^ ((found >> 7 & one.swizzle // 16 - 1) << 4)
-    found.flags.writeable = False
-    return found
-
-
-def values(data: Array, type: str) -> Array:
-    """Elements of bytes as float32."""
-    match type:
-        case "f16":
-            return data.view(np.float16).astype(np.float32)
-        case "bf16":
-            return bf16_values(data.view(np.uint16))
-        case "tf32":
-            return (data.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-        case "s8":
-            return data.view(np.int8).astype(np.float32)
-        case "u8":
-            return data.astype(np.float32)
-        case _:
-            return table(type).astype(np.float32)[data]
-
-
-def matrix(cta: Cta, at: Array, type: str, transposed: bool) -> Array:
-    """An operand from its pieces: (row, k)."""
-    data = cta.shared.data.reshape(-1, 16)[at >> 4]
-    found = values(np.ascontiguousarray(data.reshape(at.shape[0], -1)), type)
-    return found.T if transposed else found
+def located(one: Descriptor, rows: int, transposed: bool) -> Array:
+    """Offsets of the pieces of an operand with 32 bytes of K, or transposed with 16 elements of 2 bytes."""
+    return pieces(one, rows, transposed, 16, rows // 8 if transposed else 2)
 
 
 # --- fragments in registers -------------------------------------------------------------------------------
@@ -335,7 +282,7 @@ def _check_operands(one: Issued) -> None:
     until each has waited."""
     cta, clock = one.warps[0].cta, np.minimum.reduce(one.clocks)
     for found, rows, transposed in _operands(one):
-        at = pieces(found, rows, transposed)
+        at = located(found, rows, transposed)
         cta.shared.inside(int(at.min()), int(at.max()) + 16)
         octets = at.reshape(-1, 1) + np.arange(16)
         if (cta.shared.check_read(octets, clock, proxy=True) <= 0).any():
@@ -360,10 +307,10 @@ def compute(one: Issued) -> None:
     """Reads the operands, and writes the accumulators of the four warps."""
     form, cta, one.done = one.form, one.warps[0].cta, True
     assert one.b
-    b = matrix(cta, pieces(one.b, form.columns, form.b_transposed), form.b_type, form.b_transposed)
+    b = matrix(cta, located(one.b, form.columns, form.b_transposed), form.b_type, form.b_transposed)
     warps = sorted(one.warps, key=lambda warp: warp.index)
     if one.a:
-        a = matrix(cta, pieces(one.a, 64, form.a_transposed), form.a_type, form.a_transposed)
+        a = matrix(cta, located(one.a, 64, form.a_transposed), form.a_type, form.a_transposed)
     else:
         a = np.concatenate([_kept(one, warp) for warp in warps])
     dot = a @ b.T

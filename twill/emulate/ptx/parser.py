@@ -32,7 +32,7 @@ from twill.emulate.ptx.syntax import (
 
 _LINKING = (".visible", ".extern", ".weak", ".common")
 _SPACES = (".global", ".const", ".shared", ".local", ".param", ".shared::cta", ".shared::cluster")
-_SKIPPED = (".pragma", ".branchtargets", ".calltargets", ".callprototype", ".alias")
+_SKIPPED = (".pragma", ".calltargets", ".callprototype", ".alias")
 
 
 @dataclass(slots=True)
@@ -44,6 +44,8 @@ class _Scope:
     ranges: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
     """%r<8>: bits, first index, how many."""
     labels: dict[str, int] = field(default_factory=dict[str, int])
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Labels of a .branchtargets by its name."""
 
     def find(self, name: str) -> Register | Variable | None:
         scope: _Scope | None = self
@@ -55,6 +57,9 @@ class _Scope:
                 return Register(name, span[0], span[1] + int(name[len(prefix) :]))
             scope = scope.parent
         return None
+
+    def table(self, name: str) -> tuple[str, ...]:
+        return self.tables.get(name) or (self.parent.table(name) if self.parent else ())
 
     def label(self, name: str) -> int | None:
         scope: _Scope | None = self
@@ -364,12 +369,21 @@ class _Parser:
         elif token.kind == "word" and self.tokens[self.at + 1].text == ":":
             scope.labels[token.text] = len(body.statements)
             self.at += 2
+            if self.accept(".branchtargets"):
+                scope.tables[token.text] = self._names()
         elif token.kind == "word" or token.text == "@":
             body.statements.append(_Statement(self.at, scope, self._location(body)))
             self.skip_to(";")
             self.expect(";")
         elif not self.accept(";"):
             raise self.error("a statement is expected")
+
+    def _names(self) -> tuple[str, ...]:
+        found = [self.word()]
+        while self.accept(","):
+            found.append(self.word())
+        self.expect(";")
+        return tuple(found)
 
     def _location(self, body: _Body) -> Location | None:
         if body.source is None or body.source[1] == 0:
@@ -489,6 +503,8 @@ class _Parser:
         found = scope.find(name)
         if isinstance(found, Register):
             return found
+        if table := scope.table(name):
+            return Vector(tuple(Label(one, scope.label(one) or 0) for one in table))
         if found is None and name.startswith("%"):
             return Special(name)
         if found is None and (target := scope.label(name)) is not None:
