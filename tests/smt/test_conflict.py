@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from twill import Inputs, cases
+from twill.engine.partitions import under
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
 from twill.smt import conflict, cpsat
-from twill.smt.partitions import under
 from twill.verify.tiny import tiny_problem
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from random import Random
 
 from tests.samples import attention
+from twill.engine.partitions import under
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
-from twill.smt.partitions import under
 from twill.smt.polish import Polish
 from twill.smt.setting import Setting
 from twill.verify.check import check

@@ -136,17 +136,22 @@ def _allocations(
 ) -> list[Allocation]:
     found: list[Allocation] = []
     for value in problem.values:
-        for memory, size, staging in _buffers(value):
+        for memory, size, staging in buffers(value):
             length = live_range(problem, interval, start, group, value, staging)
-            periods = 1 if value.resident and not staging else -(-length // interval)
-            slots = periods + (0 if staging else value.slots)
-            if size and slots:
+            count = slots(interval, value, length, staging)
+            if size and count:
                 found.append(
-                    Allocation(value.id, memory, address[value.id, memory, staging], size, slots, staging)
+                    Allocation(value.id, memory, address[value.id, memory, staging], size, count, staging)
                 )
     return sorted(found, key=lambda a: (a.memory, a.address, a.value, a.staging))
 
 
-def _buffers(value: Value) -> tuple[tuple[Literal["shared", "tensor"], int, bool], ...]:
+def slots(interval: Time, value: Value, length: Time, staging: bool) -> int:
+    """Slots of a value whose live range is this long, or of its staging."""
+    periods = 1 if value.resident and not staging else -(-length // interval)
+    return periods + (0 if staging else value.slots)
+
+
+def buffers(value: Value) -> tuple[tuple[Literal["shared", "tensor"], int, bool], ...]:
     """(memory, size of one slot, staging) for each kind of storage a value may take."""
     return ("shared", value.shared, False), ("tensor", value.tensor, False), ("shared", value.staging, True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Bounds, Reason, Refutation, Result
+from twill.ir.schedule import Bounds, Reason, Refutation, Result, Solution
 from twill.ir.search import IN_FLIGHT, Options
 from twill.modulo.bounds import bounds, largest_needed, shortest_iteration
 from twill.modulo.capacity import Shortage, shortages
@@ -32,6 +32,11 @@ class Start:
     @property
     def infeasible(self) -> bool:
         return self.low > self.top
+
+    def met(self, problem: Problem, options: Options, solution: Solution) -> Result:
+        """The answer where a schedule is at `low`."""
+        most = self.max_in_flight(options)
+        return Result(problem, "optimal", self.bounds, self.low, solution, self.refuted, max_in_flight=most)
 
     def result(self, problem: Problem, options: Options) -> Result:
         """The answer where no interval works."""

@@ -18,13 +18,13 @@ from pysat.solvers import Solver
 
 from twill.engine import boolean
 from twill.engine.boolean.cnf import clausify
+from twill.engine.partitions import Labels, under
 from twill.engine.probe import FEW, Budget, Feasible, Outcome, Probe, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 from twill.smt import conflict, cpsat, sat
 from twill.smt.coarse import rounded_down
 from twill.smt.cpsat import Tactics
-from twill.smt.partitions import Labels, under
 from twill.smt.symmetry import mirrors
 
 UNITS = 144

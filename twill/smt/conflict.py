@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import networkx as nx
 
+from twill.engine.partitions import Labels, under
 from twill.ir.problem import Edge, Operation, Problem, Value
-from twill.smt.partitions import Labels, under
 
 Refuted = Callable[[Sequence[int]], bool]
 """Whether no schedule is left with just these operations in their groups."""

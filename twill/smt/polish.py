@@ -14,12 +14,13 @@ storage no sooner than it must.
 from dataclasses import dataclass, replace
 
 from twill.engine import decode
+from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
+from twill.modulo.simplest import Proven, proven
 from twill.smt import cpsat
 from twill.smt.cpsat import Goal, Tactics
-from twill.smt.partitions import under
 from twill.smt.setting import Setting
 from twill.smt.symmetry import Family
 
@@ -44,16 +45,21 @@ class Polish:
     def joint(self) -> bool:
         return self.setting.joint
 
+    @property
+    def _met(self) -> Proven:
+        """The goals at their lower bounds, which need no solver."""
+        return proven(self.problem, self.best, joint=self.joint, in_order=self.in_order)
+
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
-        proven = {"groups": self._groups(), "channels": self._channels()} if self.joint else {}
-        proven["stages"] = self.best.stages == 1 or self._within_partition("stages")
+        sure = {"groups": self._groups(), "channels": self._channels()} if self.joint else {}
+        sure["stages"] = self._met.stages or self._within_partition("stages")
         self._put_in_order()
-        proven["length"] = self._within_partition("length")
+        sure["length"] = self._met.length or self._within_partition("length")
         self._improve("promptness" if self.in_order else "lateness", self._this_partition())
         if self.in_order:
-            proven["length"] = self._none_is_shorter()
-        return self.best, [goal for goal, sure in proven.items() if not sure]
+            sure["length"] = self._met.length or self._none_is_shorter()
+        return self.best, [goal for goal, done in sure.items() if not done]
 
     def _groups(self) -> bool:
         """Each number of groups below the answer's, upwards from the least, to the first that works; whether
@@ -86,7 +92,7 @@ class Polish:
     def _channels(self) -> bool:
         """With as many iterations in flight as the answer has first, which is quick, then with all, which
         proves it."""
-        if not decode.channels(self.problem, self.best.group):
+        if self._met.channels:
             return True
         setting, own = self.setting, self.best.in_flight(self.problem)
         if own < setting.in_flight:
@@ -123,8 +129,8 @@ class Polish:
         return not self.in_order and self._improve(goal, self._as_few_groups())
 
     def _none_is_shorter(self) -> bool:
-        """Whether no answer is, in order or not, in any partition that is as simple."""
-        found, sure = self._improved("length", self._as_few_groups(), (), in_order=False)
+        """Whether no answer in order is, in any partition that is as simple."""
+        found, sure = self._improved("length", self._as_few_groups(), (), in_order=True)
         return sure and found.length(self.problem) == self.best.length(self.problem)
 
     def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:

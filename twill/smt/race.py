@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 from twill.smt import benders, cpsat
 from twill.smt.cpsat import Tactics
-from twill.smt.partitions import under
 from twill.smt.portfolio import complete_engines
 from twill.smt.relax import Projection
 from twill.smt.setting import Setting

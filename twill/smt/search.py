@@ -9,6 +9,7 @@ gap is bisected; elsewhere every interval is decided in turn.
 import time
 from dataclasses import dataclass, replace
 
+from twill.engine.partitions import partitions, under
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Result, Solution, Status
 from twill.ir.search import Options, Report
@@ -17,7 +18,6 @@ from twill.smt import cpsat
 from twill.smt.causes import cause
 from twill.smt.cpsat import Tactics
 from twill.smt.explain import explain
-from twill.smt.partitions import partitions, under
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import LARGE, Race, decide
@@ -41,15 +41,21 @@ MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
 
-def search(problem: Problem, options: Options, report: Report, begin: Start | None = None) -> Result:
+def search(
+    problem: Problem,
+    options: Options,
+    report: Report,
+    begin: Start | None = None,
+    made: Solution | None = None,
+) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search.
+    this search. `made` is a schedule at its lower end, where one is known.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     setting = _setting(problem, options, report, begin.max_in_flight(options))
-    evidence = _decided(setting, Evidence(begin.low, begin.top, refuted=begin.refuted))
+    evidence = _decided(setting, Evidence(begin.low, begin.top, made, begin.refuted))
     if options.max_in_flight is None:
         setting, evidence = _deepened(setting, evidence, begin)
     evidence, notes = _polished(setting, evidence)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from twill.engine.parallel import Stop
+from twill.engine.partitions import Labels
 from twill.engine.probe import FEW, Budget
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 from twill.ir.search import Options, Progress, Report
-from twill.smt.partitions import Labels
 from twill.smt.relax import Projection
 from twill.smt.symmetry import Family
 

@@ -7,11 +7,11 @@ whole.
 
 from dataclasses import dataclass, replace
 
+from twill.engine.partitions import under
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt import cpsat
 from twill.smt.cpsat import Tactics
-from twill.smt.partitions import under
 from twill.smt.setting import Evidence, Setting
 
 GRAIN = 64

@@ -10,8 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
-import networkx as nx
-
+from twill.engine.connected import components
 from twill.ir.problem import Edge, Operation, Problem, Time, Value
 
 Family = tuple[tuple[int, ...], ...]
@@ -23,12 +22,11 @@ def families(problem: Problem) -> tuple[Family, ...]:
     say) are left out."""
     colour = _colours(problem)
     count = Counter(colour)
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(i for i, mine in enumerate(colour) if count[mine] > 1)
+    common = {i for i, mine in enumerate(colour) if count[mine] > 1}
     ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
-    graph.add_edges_from((a, b) for a, b in ends if a in graph and b in graph)
+    connected = components(sorted(common), ((a, b) for a, b in ends if a in common and b in common))
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
-    for part in sorted(sorted(part) for part in nx.connected_components(graph)):
+    for part in sorted(sorted(part) for part in connected):
         ops = tuple(sorted(part, key=lambda i: (colour[i], i)))
         alike[tuple(colour[i] for i in ops)].append(ops)
     return tuple(tuple(parts) for parts in alike.values() if len(parts) > 1)

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import networkx as nx
-
+from twill.engine.connected import components
 from twill.ir.problem import Problem
 
 Labels = tuple[int, ...]
@@ -42,36 +41,30 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
 def _connected(problem: Problem, ops: Sequence[int]) -> list[list[int]]:
     """The pieces of the dependence graph within `ops`."""
     chosen = set(ops)
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(ops)
     ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
     groups = [[problem.index(op) for op in same] for same in problem.together]
-    graph.add_edges_from((a, b) for a, b in ends if a in chosen and b in chosen)
-    graph.add_edges_from((a, b) for same in groups for a, b in pairwise(same) if a in chosen and b in chosen)
-    return sorted(sorted(part) for part in nx.connected_components(graph))
+    links = [*ends, *(pair for same in groups for pair in pairwise(same))]
+    parts = components(ops, ((a, b) for a, b in links if a in chosen and b in chosen))
+    return sorted(sorted(part) for part in parts)
 
 
 def _tile_pieces(problem: Problem, piece: Sequence[int]) -> list[list[int]]:
     """A piece cut where only small values (row vectors) pass: what tile-sized registers hold together stays
     together."""
-    chosen = set(piece)
     sizes = {
         value.src: max(value.registers, 1 if value.shared or value.tensor else 0) for value in problem.values
     }
     largest = max((sizes.get(problem.operations[i].id, 0) for i in piece), default=0)
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(piece)
-    for edge in problem.edges:
-        a, b = problem.index(edge.src), problem.index(edge.dst)
-        if (
-            a in chosen
-            and b in chosen
-            and (8 * sizes.get(edge.src, 0) >= largest or _light(problem, a) or _light(problem, b))
-        ):
-            graph.add_edge(a, b)
-    heavy = graph.subgraph(i for i in piece if not _light(problem, i))
-    cores = sorted(sorted(part) for part in nx.connected_components(heavy))
-    return _adopt(problem, cores, [i for i in piece if _light(problem, i)])
+    heavy = [i for i in piece if not _light(problem, i)]
+    chosen = set(heavy)
+    links = (
+        (problem.index(edge.src), problem.index(edge.dst))
+        for edge in problem.edges
+        if 8 * sizes.get(edge.src, 0) >= largest
+    )
+    cores = components(heavy, ((a, b) for a, b in links if a in chosen and b in chosen))
+    light = [i for i in piece if _light(problem, i)]
+    return _adopt(problem, sorted(sorted(core) for core in cores), light)
 
 
 def _light(problem: Problem, op: int) -> bool:

@@ -1,0 +1,113 @@
+"""Constructed schedules keep every rule or are not taken; what is called simplest is."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from twill.engine.partitions import under
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit
+from twill.ir.search import Options
+from twill.modulo.bounds import bounds
+from twill.modulo.constructive import schedules
+from twill.modulo.simplest import proven
+from twill.pipeline import solve
+from twill.smt import cpsat
+from twill.verify.check import check
+from twill.verify.oracle import search
+from twill.verify.tiny import tiny_problem
+
+GEMMS = [
+    f"examples/ttgir/{name}.{arch}.ttgir"
+    for name in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction")
+    for arch in ("sm90", "sm100")
+]
+LAST = 24
+"""Largest interval that the oracle tries."""
+
+ORDERED = cpsat.Tactics(in_order=True)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_the_search_has_the_answer_of_the_oracle(joint: bool) -> None:
+    """Of random loops, with and without construction."""
+    constructed = 0
+    for random in map(Random, range(80)):
+        problem = tiny_problem(random, 3)
+        interval = bounds(problem, joint=joint).value
+        valid = [
+            s for s in schedules(problem, interval, 2, joint=joint) if not check(problem, s, joint=joint)
+        ]
+        constructed += bool(valid)
+        result = solve(problem, Options(max_in_flight=2, modulo_only=not joint, explain=False))
+        known = search(problem, 2, LAST, joint=joint)
+        if known is None:
+            assert result.solution is None or result.solution.interval > LAST
+            continue
+        assert result.solution is not None
+        assert (result.status, result.solution.interval) == ("optimal", known.interval)
+    assert constructed >= 15
+
+
+def test_what_is_called_shortest_is() -> None:
+    """CP-SAT finds nothing shorter in the same partition, where that is the only one."""
+    claimed = 0
+    for random in map(Random, range(120)):
+        problem = tiny_problem(random, 4)
+        interval = bounds(problem).value + random.randint(0, 3)
+        for found in schedules(problem, interval, 2):
+            goals = proven(problem, found, joint=True, in_order=True)
+            if check(problem, found) or not goals.length:
+                continue
+            own = under(problem, found.group)
+            other, sure = cpsat.improve("length", own, found, 2, tactics=ORDERED)
+            assert sure
+            assert other.length(problem) == found.length(problem)
+            claimed += 1
+    assert claimed >= 15
+
+
+def test_both_orders_of_two_operations_are_tried() -> None:
+    """Two chains of equal length share a unit: the longest path is 5, one of them waits for the other."""
+    unit = (Unit("tc"), Unit("alu"))
+    ops = [
+        Operation(name, name, (Reservation(where, time),), time)
+        for name, where, time in (("a", "alu", 1), ("b", "alu", 1), ("p", "tc", 4), ("q", "tc", 4))
+    ]
+    problem = Problem("two", "toy", unit, tuple(ops), (Edge("a", "p", 1), Edge("b", "q", 1)))
+    result = solve(problem, Options(modulo_only=True))
+    assert result.solution is not None
+    assert result.solution.length(problem) == 9
+    assert result.notes == ()
+    longer = replace(result.solution, start=tuple(s + (s > 0) for s in result.solution.start))
+    assert proven(problem, result.solution, joint=False, in_order=False).length
+    assert not proven(problem, longer, joint=False, in_order=False).length
+
+
+@pytest.mark.parametrize("spec", GEMMS)
+def test_a_gemm_needs_no_solver(spec: str) -> None:
+    (case,) = cases(Inputs(spec))
+    begin = bounds(case.problem).value
+    found = next(iter(schedules(case.problem, begin, 4)))
+    assert check(case.problem, found) == ()
+    assert proven(case.problem, found, joint=True, in_order=True).all
+
+
+def test_no_solver_is_imported() -> None:
+    code = (
+        "import sys, twill\n"
+        f"result, = twill.schedule({GEMMS[0]!r})\n"
+        "assert (result.status, result.notes) == ('optimal', ())\n"
+        "print(sorted({'ortools', 'pandas', 'networkx', 'pysat'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_pinned_starts_are_left_to_the_solvers() -> None:
+    problem = tiny_problem(Random(1), 3)
+    pinned = replace(problem, starts=((problem.operations[0].id, 0),))
+    assert list(schedules(pinned, bounds(pinned).value, 2)) == []
