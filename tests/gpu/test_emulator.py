@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulate import compiled, test_triton
+from tests.emulate import test_triton
 from tests.emulate.builds import build, numbers
+from tests.emulate.compiled import launch as emulate
 from tests.emulate.test_triton import *  # noqa: F403 (its tests are collected here, too)
 from tests.gpu.kernels import kernel
 from twill.emulate.arrays import decoded
@@ -75,7 +76,7 @@ def on_both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def launch_both(made: Any, grid: Sequence[int], arguments: Sequence[Any], seed: int = 0) -> None:
-    """`tests.emulate.compiled.launch`, and the same launch on the GPU."""
+    """A launch on the emulator, and the same launch on the GPU."""
     import torch
     import triton
 
@@ -83,7 +84,7 @@ def launch_both(made: Any, grid: Sequence[int], arguments: Sequence[Any], seed: 
     on_gpu = [
         torch.from_numpy(one.copy()).cuda() if isinstance(one, np.ndarray) else one for one in arguments
     ]
-    compiled.launch(made, grid, arguments, seed)
+    emulate(made, grid, arguments, seed)
     given = iter(on_gpu)
     made[(*grid, 1, 1)[:3]](
         *[next(given) if kind != "constexpr" else None for kind in made.src.signature.values()]
