@@ -58,12 +58,13 @@ def nvcc() -> tuple[int, int]:
     return major, minor
 
 
-def build(folder: Path) -> tuple[str, ...]:
-    """Make kernel.so and ptxas.txt of the kernel.cu in a folder; gives what ptxas warned of."""
+def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Make kernel.so and ptxas.txt of the kernel.cu in a folder, with `flags` of nvcc besides its own; gives
+    what ptxas warned of."""
     nvcc()
     made = folder / f".{LIBRARY}.{os.getpid()}"
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
-    command = ["nvcc", *FLAGS, mark, f"-I{RUNTIME}", "-o", str(made), str(folder / SOURCE)]
+    command = ["nvcc", *FLAGS, *flags, mark, f"-I{RUNTIME}", "-o", str(made), str(folder / SOURCE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         made.unlink(missing_ok=True)

@@ -229,7 +229,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const int32_t row_ = first_query_2;
                     #pragma unroll
                     for (int p = 0; p < 16; ++p)
-                        store_shared(memory + 186368 + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_12[2 * p], warp_group_dot_12[2 * p + 1]);
+                        store_shared(memory + 186368 + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -396,7 +396,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int p = 0; p < 16; ++p)
-                            store_shared(memory + 186368 + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_12[2 * p], warp_group_dot_12[2 * p + 1]);
+                            store_shared(memory + 186368 + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {

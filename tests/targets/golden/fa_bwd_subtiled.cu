@@ -270,7 +270,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const int32_t row0_ = first_query_2;
                     #pragma unroll
                     for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_16[2 * p], warp_group_dot_16[2 * p + 1]);
+                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -282,7 +282,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
                     for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_16[2 * (8 + p)], warp_group_dot_16[2 * (8 + p) + 1]);
+                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4))] : warp_group_dot_16[2 * (8 + p)], thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_16[2 * (8 + p) + 1]);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -415,7 +415,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
                     for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_20[2 * p], warp_group_dot_20[2 * p + 1]);
+                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -427,7 +427,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
                     for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_20[2 * (8 + p)], warp_group_dot_20[2 * (8 + p) + 1]);
+                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4))] : warp_group_dot_20[2 * (8 + p)], thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_20[2 * (8 + p) + 1]);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -599,7 +599,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_16[2 * p], warp_group_dot_16[2 * p + 1]);
+                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -611,7 +611,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_16[2 * (8 + p)], warp_group_dot_16[2 * (8 + p) + 1]);
+                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4))] : warp_group_dot_16[2 * (8 + p)], thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_16[2 * (8 + p) + 1]);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -744,7 +744,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_20[2 * p], warp_group_dot_20[2 * p + 1]);
+                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -756,7 +756,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), warp_group_dot_20[2 * (8 + p)], warp_group_dot_20[2 * (8 + p) + 1]);
+                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4))] : warp_group_dot_20[2 * (8 + p)], thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_20[2 * (8 + p) + 1]);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {

@@ -88,7 +88,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int p = 0; p < 32; ++p)
-                store_shared(memory + p / 8 * 16384 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), acc_3[2 * p], acc_3[2 * p + 1]);
+                store_shared(memory + p / 8 * 16384 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? acc_3[2 * (p ^ 4)] : acc_3[2 * p], thread.row % 2 ? acc_3[2 * (p ^ 4) + 1] : acc_3[2 * p + 1]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

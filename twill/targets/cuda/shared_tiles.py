@@ -11,6 +11,7 @@ from math import prod
 from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 from twill.ir.program import SlotTensor
 from twill.ops.c import c_type
+from twill.targets.cuda.bank_conflicts import Exchange, exchange
 from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
@@ -67,8 +68,8 @@ def _matrix(tile: Shared, form: Fragment) -> str:
     return f"{first} + {_swizzled(tile, row, 'thread.lane / 16 * 16', f'{j} % {per} * 32')}"
 
 
-def _pair(tile: Shared, form: Fragment) -> str:
-    """Bytes to the two columns in registers 2 * p and 2 * p + 1."""
+def _pair(tile: Shared, form: Fragment, exchanged: str = "") -> str:
+    """Bytes to the two columns in registers 2 * p and 2 * p + 1; `exchanged` flips bits of it."""
     size = tile.bits // 8
     per, line = tile.width // (8 * size), form.band // 2
     p = f"p % {line}" if form.bands > 1 else "p"
@@ -76,7 +77,7 @@ def _pair(tile: Shared, form: Fragment) -> str:
         f"{_first(form, tile)}{p} / {2 * per} * {tile.box} + {p} % 2 *"
         f" {8 * tile.width}{_band(tile, form, f'p / {line}')}"
     )
-    chunk = f"{p} / 2 % {per} * {8 * size}"
+    chunk = f"{p} / 2 % {per} * {8 * size}{exchanged}"
     return f"{first} + {_swizzled(tile, _row('thread.row', form), f'thread.column * {size}', chunk)}"
 
 
@@ -148,8 +149,8 @@ def _element(tile: Shared, row: str, column: str) -> str:
 
 
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
-    """Write the columns of a tile in registers from `first` on, as many as the tile has. Raises ValueError as
-    `loaded`."""
+    """Write the columns of a tile in registers from `first` on, as many as the tile has. Pairs of 32 bits
+    are written in the order that spares bank conflicts (stmatrix has none). Raises ValueError as `loaded`."""
     whole = source.fragment
     part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
     if tile.bits == 16:
@@ -157,11 +158,16 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
         four = ", ".join(f"{source.name}[{j}][{i}]" for i in range(4))
         body = f"stmatrix_x4({tile.address} + {_matrix(tile, part)}, {four});"
         return [UNROLL, f"for (int j = 0; j < {part.registers // 8}; ++j)", f"    {body}"]
-    body = (
-        f"store_shared({tile.address} + {_pair(tile, part)},"
-        f" {_two(source.name, tile, _from('p', whole, part, 2, first))});"
-    )
-    return [UNROLL, f"for (int p = 0; p < {part.registers // 2}; ++p)", f"    {body}"]
+    plain = _two(source.name, tile, _from("p", whole, part, 2, first))
+    how = exchange(tile.width, tile.bits // 8) if tile.bits == 32 else Exchange()
+    loop = f"for (int p = 0; p < {part.registers // 2}; ++p)"
+    if not how.row:
+        return [UNROLL, loop, f"    store_shared({tile.address} + {_pair(tile, part)}, {plain});"]
+    odd = f"thread.row / {how.row} % 2" if how.row > 1 else "thread.row % 2"
+    other = _two(source.name, tile, _from(f"(p ^ {how.bytes // 16})", whole, part, 2, first))
+    both = (f"{odd} ? {a} : {b}" for a, b in zip(other.split(", "), plain.split(", "), strict=True))
+    address = _pair(tile, part, f" ^ {odd} * {how.bytes}")
+    return [UNROLL, loop, f"    store_shared({tile.address} + {address}, {', '.join(both)});"]
 
 
 def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:

@@ -13,8 +13,10 @@ namespace twill {
 enum class Filling { tma, threads, cp_async };
 
 /// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each
-/// warp arrives for it, or every thread where threads write the tiles: compute-sanitizer's racecheck does not
-/// relate one thread's accesses to another thread's arrival. The copies of every thread arrive by themselves.
+/// warp arrives for it, after __syncwarp has ordered the accesses of the other threads before its arrival. The
+/// copies of every thread arrive by themselves. compute-sanitizer's racecheck does not relate one thread's
+/// accesses to another thread's arrival: with TWILL_EVERY_THREAD_ARRIVES defined, every thread arrives where
+/// threads write the tiles, and nothing else changes.
 template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma>
 struct Channel {
     uint32_t slots, barriers;
@@ -42,7 +44,7 @@ struct Channel {
     /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
     /// `consumers` warps have.
     __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers) const {
-        constexpr uint32_t produced = By == Filling::tma ? 1 : 32, consumed = By == Filling::threads ? 32 : 1;
+        constexpr uint32_t produced = By == Filling::cp_async || every ? 32 : 1, consumed = every ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
             mbarrier_init(full(i), producers * produced);
             mbarrier_init(empty(i), consumers * consumed);
@@ -50,8 +52,13 @@ struct Channel {
     }
 
 private:
+#ifdef TWILL_EVERY_THREAD_ARRIVES
+    static constexpr bool every = By == Filling::threads;
+#else
+    static constexpr bool every = false;
+#endif
+
     __device__ __forceinline__ static void arrive(uint32_t barrier) {
-        constexpr bool every = By == Filling::threads;
         if (!every) __syncwarp();
         if (every || threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
     }
