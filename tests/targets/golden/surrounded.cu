@@ -50,45 +50,84 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         {
             // surrounded/for.0: 2 stages, an iteration every 640 cycles
             const int32_t n = trips_0;
+            uint32_t x_20_to[1];
+            uint32_t x_20_at0[8];
+            uint32_t x_20_at1[1];
+            uint32_t x_20_inside = 0;
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                x_20_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 8; ++i_) x_20_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
+                x_20_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 8; ++i_) x_20_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
+            }
+            keep(x_20_to);
+            keep(x_20_at0);
+            keep(x_20_at1);
+            keep(x_20_inside);
+            uint32_t p_33_to[1];
+            uint32_t p_33_at0[4];
+            uint32_t p_33_at1[1];
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                p_33_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 4; ++i_) p_33_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * K);
+                p_33_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+            }
+            keep(p_33_to);
+            keep(p_33_at0);
+            keep(p_33_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
                 channel_x_20_p_33.producer_acquire(count_x_20_p_33);
                 {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33);
-                    #pragma unroll 4
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) {
-                        const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + int32_t((v_ % 8 * 8))), ((muli_1 + int32_t((v_ / 8))) < M));
+                    __half* from_ = a + int32_t(x_20_at1[0]);
+                    keep(from_);
+                    if (x_20_inside == 255u) {
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]));
+                    } else {
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]), (x_20_inside >> i_ & 1));
                     }
                 }
                 {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33) + 16384;
-                    #pragma unroll 4
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                        const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + (int32_t((v_ / 8)) * K)) + int32_t((v_ % 8 * 8))));
-                    }
+                    __half* from_ = b + int32_t(p_33_at1[0]);
+                    keep(from_);
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + p_33_to[0] + i_ * 2048, advanced(from_, p_33_at0[i_]));
                 }
                 channel_x_20_p_33.producer_commit(count_x_20_p_33);
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 0, stage 0: copy x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
                     channel_x_20_p_33.producer_acquire(count_x_20_p_33 + i);
                     {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33 + i);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) {
-                            const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + int32_t((v_ % 8 * 8))), ((muli_1 + int32_t((v_ / 8))) < M));
+                        __half* from_ = a + int32_t(x_20_at1[0]);
+                        keep(from_);
+                        if (x_20_inside == 255u) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]));
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]), (x_20_inside >> i_ & 1));
                         }
                     }
                     {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384;
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                            const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + (int32_t((v_ / 8)) * K)) + int32_t((v_ % 8 * 8))));
-                        }
+                        __half* from_ = b + int32_t(p_33_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + p_33_to[0] + i_ * 2048, advanced(from_, p_33_at0[i_]));
                     }
                     channel_x_20_p_33.producer_commit(count_x_20_p_33 + i);
                 }
@@ -131,29 +170,41 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         {
             // surrounded/for.2: 2 stages, an iteration every 256 cycles
             const int32_t n = trips_2;
+            uint32_t z_46_to[1];
+            uint32_t z_46_at0[4];
+            uint32_t z_46_at1[1];
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                z_46_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 4; ++i_) z_46_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * 64);
+                z_46_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+            }
+            keep(z_46_to);
+            keep(z_46_at0);
+            keep(z_46_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
                 channel_z_46.producer_acquire(count_z_46);
                 {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_46.slot(count_z_46);
-                    #pragma unroll 4
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                        const uint32_t v_ = thread.index + 128 * i_;
-                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((v + (int32_t((v_ / 8)) * 64)) + int32_t((v_ % 8 * 8))));
-                    }
+                    __half* from_ = v + int32_t(z_46_at1[0]);
+                    keep(from_);
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_46_to[0] + i_ * 2048, advanced(from_, z_46_at0[i_]));
                 }
                 channel_z_46.producer_commit(count_z_46);
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 0, stage 0: copy z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
                     channel_z_46.producer_acquire(count_z_46 + i);
                     {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_46.slot(count_z_46 + i);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                            const uint32_t v_ = thread.index + 128 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((v + (int32_t((v_ / 8)) * 64)) + int32_t((v_ % 8 * 8))));
-                        }
+                        __half* from_ = v + int32_t(z_46_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_46_to[0] + i_ * 2048, advanced(from_, z_46_at0[i_]));
                     }
                     channel_z_46.producer_commit(count_z_46 + i);
                 }
@@ -243,6 +294,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57) + 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57) + thread.warpgroup * 8192);
+                    registers_fence(p_54);
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -256,6 +308,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + thread.warpgroup * 8192);
+                        registers_fence(p_54);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -300,6 +353,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                 // cycle 0, stage 0: dot.q_53 (tests/kernels/ttgir/surrounded.sm90.ttgir:94:9)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_46.slot(count_z_46), 8192);
+                    registers_fence(twill_once1_arg0);
                     wgmma_fence();
                     wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[0], descriptor_advance(descriptor_b, 0), 1);
                     wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -317,6 +371,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     // cycle 0, stage 0: dot.q_53 (tests/kernels/ttgir/surrounded.sm90.ttgir:94:9)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_46.slot(count_z_46 + i), 8192);
+                        registers_fence(twill_once1_arg0);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[1], descriptor_advance(descriptor_b, 2048), 1);
