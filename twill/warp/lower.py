@@ -275,8 +275,9 @@ def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
 def _with_registers(draft: Draft) -> Draft:
     """All registers of the thread block granted."""
     assert draft.program is not None
+    plan = draft.plan
     granted = thread_block.with_registers(
-        draft.program.groups, draft.plan.launch, draft.plan.loops[0].scheduled
+        plan.kernel.code, draft.program.groups, plan.launch, plan.loops[0].scheduled
     )
     return replace(draft, program=replace(draft.program, groups=granted))
 

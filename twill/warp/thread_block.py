@@ -7,29 +7,31 @@ Takes the groups of a schedule and the bodies of their programs; gives first war
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from twill.diagnostics import TwillError
 from twill.ir.effects import effects, registers
-from twill.ir.loop import Type
+from twill.ir.loop import Scalar, Tensor, Type
 from twill.ir.program import (
     Channel,
     Compute,
     InitializeCarried,
     Launch,
     MmaIssue,
+    ProducerLoad,
     Register,
     Statement,
+    TileLoad,
     Variable,
     WarpProgram,
     walk,
 )
 from twill.ir.schedule import Group as Granted
+from twill.ops.table import role
+from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled
 
-COPYING = 56
-"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
-way (estimate)."""
-
+COPYING = 28
+"""Registers of a thread that copies tiles by cp.async, beyond the offsets that it keeps: counters, coordinates
+and the addresses of an iteration (counted in SASS)."""
 
 ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
@@ -96,28 +98,52 @@ def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
     return Launch(threads, min(most, limits.registers_total // threads // step * step))
 
 
+def _copying(code: Code, program: WarpProgram) -> int:
+    """Registers that a thread of a warpgroup which copies tiles makes use of: an offset for each copy of an
+    iteration."""
+    loads = {
+        load.ops[-1]: load
+        for statement in walk(program.body)
+        if isinstance(statement, ProducerLoad)
+        for load in statement.loads
+        if load.vector
+    }
+    if program.warps < 4 or not loads:
+        return 0
+    return COPYING + sum(_offsets(code, load, 32 * program.warps) for load in loads.values())
+
+
+def _offsets(code: Code, load: TileLoad, threads: int) -> int:
+    """Registers for the offsets of a thread's copies, of 32 bits or 64, and for where they go."""
+    tile = code.ops[load.ops[-1]].result.type
+    assert isinstance(tile, Tensor)
+    copies = -(-tile_bytes(tile.shape, tile.dtype) // (load.vector * threads))
+    added = [code.ops[index].operands[1] for index in load.ops if role(code.ops[index]) == "address"]
+    wide = any(
+        isinstance(one.type, Tensor)
+        and one.type.dtype == Scalar("i64")
+        and (maker := code.maker(one)) is not None
+        and role(maker) != "splat"
+        for one in added
+    )
+    return copies * (2 if wide else 1) + 1
+
+
 def with_registers(
-    programs: Sequence[WarpProgram], launch: Launch, one: Scheduled
+    code: Code, programs: Sequence[WarpProgram], launch: Launch, one: Scheduled
 ) -> tuple[WarpProgram, ...]:
     """All registers that the thread block has are given to the groups that compute, in equal steps, after
-    what a group that copies tiles holds addresses in. Raises TwillError where the loops of a kernel need more
-    together: a group has what the loop needs that needs most."""
-    limits = one.machine.limits
+    what a group that copies tiles holds addresses in."""
+    limits = one.problem.limits
     wide = [program for program in programs if not program.only_moves]
     narrow = -(-sum(program.only_moves for program in programs) // 4)
     left = launch.entry_registers * launch.threads - 128 * narrow * limits.narrow_registers
     left -= sum(32 * program.warps * program.registers for program in wide)
-    if left < 0:
-        held = ", ".join(f"{program.registers} of {32 * program.warps} threads" for program in wide)
-        raise TwillError(
-            f"the groups need more registers than a thread block of {launch.threads} threads has: {held}",
-            one.loop.location,
-            help="take smaller tiles, or schedule for fewer (--registers)",
-        )
     step, threads = limits.register_step, sum(32 * program.warps for program in wide)
     most = limits.registers_per_thread // step * step
-    copying = any(program.only_moves and program.warps >= 4 for program in programs)
-    extra = min(COPYING - limits.narrow_registers, max(0, left) // (128 * step) * step) if copying else 0
+    wanted = max((_copying(code, program) for program in programs if program.only_moves), default=0)
+    wanted = max(0, -(-(wanted - limits.narrow_registers) // step) * step)
+    extra = min(wanted, max(0, left) // (128 * step) * step)
     more = max(0, (left - 128 * extra) // (threads * step) * step) if threads else 0
     return tuple(
         replace(p, registers=min(most, p.registers + more))

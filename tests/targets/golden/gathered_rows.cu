@@ -20,7 +20,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_32_y_36 = 0;
@@ -57,20 +57,17 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
             keep(x_32_inside);
             uint32_t y_36_to[1];
             uint32_t y_36_at0[8];
-            uint32_t y_36_at1[1];
             uint32_t y_36_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 y_36_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) y_36_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
-                y_36_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) y_36_inside |= uint32_t(((muli_10 + int32_t((row_ + 16 * i_))) < N)) << i_;
             }
             keep(y_36_to);
             keep(y_36_at0);
-            keep(y_36_at1);
             keep(y_36_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:76:15)
@@ -91,7 +88,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36) + 16384;
-                    __half* from_ = b + int32_t(y_36_at1[0]) + int32_t(0);
+                    __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t(0);
                     keep(from_);
                     if (y_36_inside == 255u && 63 < K) {
                         #pragma unroll
@@ -121,7 +118,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36 + i) + 16384;
-                        __half* from_ = b + int32_t(y_36_at1[0]) + int32_t((i * 64));
+                        __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t((i * 64));
                         keep(from_);
                         if (y_36_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll

@@ -20,7 +20,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_30_y_40 = 0;
@@ -57,20 +57,17 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             keep(x_30_inside);
             uint32_t y_40_to[1];
             uint32_t y_40_at0[8];
-            uint32_t y_40_at1[1];
             uint32_t y_40_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 y_40_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) y_40_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
-                y_40_at1[0] = uint32_t(muli_10 + int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) y_40_inside |= uint32_t(((muli_10 + int32_t((chunk_ * 8))) < N)) << i_;
             }
             keep(y_40_to);
             keep(y_40_at0);
-            keep(y_40_at1);
             keep(y_40_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
@@ -91,7 +88,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40) + 16384;
-                    __half* from_ = b + int32_t(y_40_at1[0]);
+                    __half* from_ = b + int32_t((muli_10 + int32_t((chunk_ * 8))));
                     keep(from_);
                     if (y_40_inside == 255u && 63 < K) {
                         #pragma unroll
@@ -121,7 +118,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384;
-                        __half* from_ = b + int32_t(y_40_at1[0]);
+                        __half* from_ = b + int32_t((muli_10 + int32_t((chunk_ * 8))));
                         keep(from_);
                         if (y_40_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll

@@ -33,7 +33,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_s_s_2 = 0;
@@ -206,7 +206,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         count_z_15 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<224>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_s_s_2 = 0;
@@ -506,7 +506,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         count_p_21 += trips_0;
     }
     if (warp_index() - 8 < 4) {
-        registers_increase<224>();
+        registers_increase<232>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(8);
         uint32_t count_z_15 = 0;

@@ -31,7 +31,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_20_p_33 = 0;

@@ -52,10 +52,8 @@ from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import copied, shared, stored
+from twill.warp.thread_block import COPYING
 
-COPYING = 28
-"""Registers of a thread that copies tiles, beyond what it keeps of addresses: counters, coordinates and the
-addresses of an iteration (counted in SASS)."""
 STORES_READ = "if (thread.leader) tma_wait_read<0>();"
 """The stores of a group have read shared memory; its leader started them."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
