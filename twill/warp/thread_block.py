@@ -30,8 +30,8 @@ from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled
 
 COPYING = 28
-"""Registers of a thread that copies tiles by cp.async, beyond the offsets that it keeps: counters, coordinates
-and the addresses of an iteration (counted in SASS)."""
+"""Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
+addresses of an iteration (counted in SASS)."""
 
 ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
