@@ -351,6 +351,45 @@ def straight(
     o_desc.store([row, 0], tl.dot(p.to(tl.float16), z).to(tl.float16))
 
 
+@triton.jit
+def query_gradient(
+    q, k, v, g, dq, M, N, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """dq = (2**(q @ k.T) * (g @ v.T)) @ k; tiles of q and g are loaded through pointers and stay."""
+    m, n, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DIM)
+    x = tl.load(q + m[:, None] * DIM + d[None, :])
+    y = tl.load(g + m[:, None] * DIM + d[None, :])
+    begin = tl.program_id(1) * N
+    acc = tl.zeros([BLOCK_M, DIM], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        at = (begin + i + n)[None, :] * stride + d[:, None]
+        keys = tl.load(k + at)
+        p = tl.exp2(tl.dot(x, keys) * 0.01)
+        p = p * (tl.dot(y, tl.load(v + at).to(tl.float16)) - 1.0)
+        acc = tl.dot(p.to(tl.float16), tl.trans(keys), acc)
+    tl.store(dq + m[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
+def queries(
+    q, k, v, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """Attention without the division; the tile of q is loaded through pointers and does not fit in the
+    registers beside the accumulators."""
+    k_desc = tl.make_tensor_descriptor(k, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    m, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, DIM)
+    x = tl.load(q + m[:, None] * DIM + d[None, :])
+    acc, highest = tl.zeros([BLOCK_M, DIM], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        s = tl.dot(x, k_desc.load([i, 0]).T) * 0.125
+        higher = tl.maximum(highest, tl.max(s, 1))
+        p = tl.exp2(s - higher[:, None])
+        acc = tl.dot(p.to(tl.float16), v_desc.load([i, 0]), acc * tl.exp2(highest - higher)[:, None])
+        highest = higher
+    tl.store(o + m[:, None] * DIM + d[None, :], acc)
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -376,6 +415,15 @@ TWILL = {
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
     "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
+    "query_gradient": {
+        **dict.fromkeys("qkvg", "*fp16:16"), "dq": "*fp32:16", "M": "i32:16", "N": "i32:16",
+        "stride": "i32:16",
+        "BLOCK_M": 128, "BLOCK_N": 16, "DIM": 64, "num_warps": 4,
+    },
+    "queries": {
+        **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "N": "i32:16",
+        "BLOCK_M": 128, "BLOCK_N": 128, "DIM": 128, "num_warps": 8,
+    },
 }
 
 VARIANTS = {
@@ -407,5 +455,8 @@ VARIANTS = {
     "rotated": ("rotated", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
+    "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
+    "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
+    "queries": ("queries", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -21,6 +21,7 @@ FORMS = (
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "unpacked", "rotated"),
     *("surrounded", "straight"),
+    *("query_gradient", "query_gradient_16", "queries"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 INVARIANT = ("panels", "biased", "filled")

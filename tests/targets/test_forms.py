@@ -2,6 +2,7 @@
 that builds."""
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.kernels.programs import FORMS, assembled, program
 from tests.simulate.test_values import grid
 from twill.simulate.compare import compare
 from twill.simulate.explore import explore, same
+from twill.targets.hopper import source
 
 NUMBERS = {"M": 256, "N": 256, "K": 256}
 
@@ -41,3 +43,23 @@ def test_all_of_them_build(tmp_path: Path) -> None:
     said = assembled(FORMS, tmp_path)
     assert "C75" not in said
     assert "warning" not in said
+
+
+def test_an_accumulator_that_arithmetic_writes_is_complete_before_the_fence() -> None:
+    text = source(program("queries"))
+    (name,) = {
+        line.split("(")[1].split(",")[0]
+        for line in text.splitlines()
+        if "wgmma_f16_f16_n128<MN_MAJOR>" in line
+    }
+    assert f"registers_fence({name});\n" in text.replace(" ", "")
+    fenced = [
+        line.strip() for line in text.splitlines() if "wgmma_fence" in line or "registers_fence" in line
+    ]
+    assert (f"registers_fence({name});", "wgmma_fence();") in set(pairwise(fenced))
+
+
+def test_a_tile_beside_which_registers_do_not_suffice_is_staged_before_the_loop() -> None:
+    one = program("queries")
+    assert [c.id for c in one.channels if c.producer in c.consumers] == ["x_18"]
+    assert not any(c.producer in c.consumers for c in program("query_gradient").channels)

@@ -22,6 +22,7 @@ from twill.ir.program import (
     OperandLocation,
     Pipelined,
     ProducerLoad,
+    ProducerStore,
     Read,
     Register,
     Slot,
@@ -84,7 +85,13 @@ class Body:
         if load is not None:
             channel = next(channel for channel in self.channels if channel.holds(load.result) is not None)
             return Slot(channel.id, 0, ONCE)
+        if value.id in self.code.resident:
+            return Slot(self.staging(value).id, 0, ONCE)
         return Register(self.kernel.names[value.id])
+
+    def staging(self, value: Value) -> ChannelPlan:
+        """The channel in which this group stages a tile before its loops."""
+        return next(c for c in self.channels if c.producer == self.group and c.holds(value) is not None)
 
 
 def statements(body: Body) -> tuple[Statement, ...]:
@@ -135,7 +142,7 @@ def _arithmetic(body: Body, op: Op) -> bool:
     """Executed by this group as it stands."""
     if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or role(op) == "for":
         return False
-    if op.name == ALLOC and loaded(body.code, op.result):
+    if op.name == ALLOC and (loaded(body.code, op.result) or op.result.id in body.code.resident):
         return False
     if role(op) == "layout" and all(user.name in STORES for user in body.code.users.get(op.result.id, ())):
         return False
@@ -171,6 +178,8 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
         yield from _loop(body, op)
     elif op.name == LOAD:
         yield from _load(body, op)
+    elif op.name == ALLOC:
+        yield from _stage(body, op)
     elif op.name in EFFECTS and body.non_loop.owner[op.index] == body.group:
         yield _effect(body, op)
     elif role(op) == "for":
@@ -202,6 +211,18 @@ def _load(body: Body, op: Op) -> Iterable[Statement]:
         yield ProducerLoad(channel.id, (TileLoad(0, ops, reads),), channel.tensors[0].bytes)
     if body.group in channel.consumers:
         yield ConsumerWait(channel.id)
+
+
+def _stage(body: Body, op: Op) -> Iterable[Statement]:
+    """A tile that the group keeps in shared memory during its loops."""
+    value = op.result
+    if value.id not in body.code.resident or value.id not in body.non_loop.leaves[body.group]:
+        return
+    channel = body.staging(value).id
+    ops, leaves = cone(body.code, [op], body.kept)
+    reads = tuple(Read(leaf.id, body.location(leaf)) for leaf in leaves)
+    yield ProducerStore(f"stage.{body.kernel.names[value.id]}", channel, ops, reads, (value.id,))
+    yield ConsumerWait(channel)
 
 
 def _effect(body: Body, op: Op) -> Statement:
@@ -256,7 +277,7 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
 def _ends(body: Body, block: Block) -> Iterable[Statement]:
     """At the end of a repeated block: slots filled in it are released, once what was staged in them has been
     stored."""
-    made = {op.result.id for op in block.ops if op.name == LOAD}
+    made = {op.result.id for op in block.ops if op.name in (LOAD, ALLOC)}
     for channel in body.channels:
         if not any(value.id in made for use in channel.sources for value in use):
             continue

@@ -25,6 +25,7 @@ from twill.warp.group_bodies import Body, statements
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
+from twill.warp.resident import with_resident
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
 from twill.warp.store_waits import with_store_waits
@@ -115,8 +116,10 @@ def lower(
 def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: Options) -> Plan:
     code = with_copies(read(module, loops[0].loop.function), loops)
     names = variables(code, [one.loop for one in loops])
-    parts = _loops(code, aligned(code, loops, ties(code, [(one.loop, one.graph) for one in loops], names)))
-    granted = _granted(parts)
+    loops = aligned(code, loops, ties(code, [(one.loop, one.graph) for one in loops], names))
+    granted = _granted(loops)
+    code = with_resident(code, loops, granted)
+    parts = _loops(code, loops)
     inside = [(part.scheduled, part.tasks) for part in parts]
     non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts))
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
@@ -148,10 +151,10 @@ def _loops(code: Code, loops: Sequence[Scheduled]) -> tuple[_Loop, ...]:
     return tuple(found)
 
 
-def _granted(parts: Sequence[_Loop]) -> tuple[Granted, ...]:
+def _granted(loops: Sequence[Scheduled]) -> tuple[Granted, ...]:
     """The groups of all loops, with the most registers that any of them needs."""
     found = dict[int, Granted]()
-    for group in (group for part in parts for group in part.scheduled.solution.groups):
+    for group in (group for one in loops for group in one.solution.groups):
         old = found.get(group.id, group)
         found[group.id] = replace(
             old, warps=max(old.warps, group.warps), registers=max(old.registers, group.registers)

@@ -13,6 +13,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Value
 from twill.ops.row import Role
 from twill.ops.table import role
+from twill.warp import resident
 from twill.warp.channels import ChannelPlan, tensors
 from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, NOTHING, Code, blocks, captured, loaded, pure, zero
 from twill.warp.tasks import Scheduled, Task
@@ -27,7 +28,7 @@ class NonLoopCode:
     owner: Mapping[int, int]
     """By the index of an operation that writes memory: its group."""
     channels: tuple[ChannelPlan, ...]
-    """For loads outside of pipelined loops."""
+    """For loads and staged tiles outside of pipelined loops."""
     holders: Mapping[int, int]
     """By value id: the group that holds a loop's result."""
     leaves: Mapping[int, frozenset[int]]
@@ -58,6 +59,7 @@ def plan_non_loop_code(
         code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders
     )
     leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
+    channels = (*channels, *resident.channels(code, leaves))
     return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders, leaves)
 
 

@@ -162,7 +162,7 @@ def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
         maker = code.maker(value)
         if maker is None:
             return value.id in carried
-        if loaded(code, value) is not None or value.id in shared:
+        if loaded(code, value) is not None or value.id in shared | code.resident:
             return True
         if maker.index not in inside:
             return not code.rematerialized(maker) and maker.name not in IMPLICIT

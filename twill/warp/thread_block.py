@@ -129,6 +129,19 @@ def _offsets(code: Code, load: TileLoad, threads: int) -> int:
     return copies * (2 if wide else 1) + 1
 
 
+def most_registers(granted: Sequence[Granted], one: Scheduled) -> Mapping[int, int]:
+    """What a thread of each group gets at most, by group, where no group copies tiles."""
+    limits, block = one.machine.limits, launch(granted, one)
+    wide = [group for group in granted if not only_moves(group)]
+    narrow = -(-sum(map(only_moves, granted)) // 4)
+    left = block.entry_registers * block.threads - 128 * narrow * limits.narrow_registers
+    left -= sum(32 * group.warps * group.registers for group in wide)
+    step = limits.register_step
+    more = max(0, left // (sum(32 * group.warps for group in wide) * step) * step) if wide else 0
+    most = limits.registers_per_thread // step * step
+    return {group.id: min(most, group.registers + more) for group in granted}
+
+
 def with_registers(
     code: Code, programs: Sequence[WarpProgram], launch: Launch, one: Scheduled
 ) -> tuple[WarpProgram, ...]:

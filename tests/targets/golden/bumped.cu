@@ -67,7 +67,6 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                 uint32_t acc_15_at0[8];
                 uint32_t acc_15_at1[1];
                 {
-                    const int64_t twill_begin1_6_ = (int64_t)(y);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     acc_15_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll

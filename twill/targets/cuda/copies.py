@@ -83,7 +83,8 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     turns = 1 if plain else max(1, _PATTERN // down)
     if not plain and (_PATTERN % down if turns > 1 else down % _PATTERN):
         return None
-    at = (f"(row_ + {down} * i_)", f"(chunk_ * {vector // size})")
+    row = f"(row_ + {down} * i_)" if count > 1 else "row_"
+    at = (row, f"(chunk_ * {vector // size})")
     point = Point(form, "i_", at[::-1] if tile.transposed else at)
     starts = tuple(_start(tile, down * turn, vector, plain) for turn in range(min(turns, count)))
     return Copies(count, vector, point, per, starts, down * turns * tile.width)
@@ -351,8 +352,19 @@ def hoisted(
         computed += found.loop(f"{mask} |= uint32_t({conditions}) << i_;")
     names = [line.split()[1].split("[")[0].rstrip(";") for line in declared]
     kept_so = [f"keep({one});" for one in names]
-    lines = (*declared, "{", *(f"    {line}" for line in (*before, *found.place, *computed)), "}", *kept_so)
+    inside_block = (*_needed(before, computed), *found.place, *computed)
+    lines = (*declared, "{", *(f"    {line}" for line in inside_block), "}", *kept_so)
     return Hoisted(name, found, inside, tuple(kept), mask, lines, used + bool(mask))
+
+
+def _needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The declarations, one a line, of what the lines use, in order."""
+    kept = list(lines)
+    for line in reversed(declarations):
+        name = line.partition(" = ")[0].split()[-1]
+        if any(search(rf"\b{name}\b", other) for other in kept):
+            kept.insert(0, line)
+    return kept[: len(kept) - len(lines)]
 
 
 def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:

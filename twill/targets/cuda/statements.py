@@ -302,7 +302,8 @@ class Emitter:
                 write_tile(scope, value, tensor, plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset))
             except ValueError as problem:
                 raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
-        head = f"// cycle {it.at.cycle}, stage {it.at.stage}: store {it.node} to {it.channel}"
+        when = "" if it.at.cycle is None else f"cycle {it.at.cycle}, stage {it.at.stage}: "
+        head = f"// {when}store {it.node} to {it.channel}"
         filled = [
             "{",
             *indented(scope.lines),

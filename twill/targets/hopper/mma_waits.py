@@ -68,6 +68,8 @@ class _Run:
     code: Code
     touched: frozenset[str]
     """The variables that arithmetic reads or writes in the steady state."""
+    settled: bool
+    """MMAs on these variables are waited for before the back edge."""
     in_flight: list[_Flight] = field(default_factory=list[_Flight])
     """The MMAs in flight, oldest first."""
     held: dict[Location, tuple[int, int]] = field(default_factory=dict[Location, tuple[int, int]])
@@ -114,7 +116,7 @@ def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
 
 def crossing(code: Code, parts: Parts) -> bool:
     """Whether MMAs are in flight across the back edge of the steady state."""
-    run = _execute(code, replace(parts, epilogue=()), parts.stages + 2)
+    run = _execute(code, replace(parts, epilogue=()), parts.stages + 2, settled=False)
     needs = {key.position: number for key, number in run.needs.items() if key.part == 1}
     first = _leading(parts.steady, needs)
     return bool(run.in_flight) if first is None else needs[first] > 0
@@ -122,7 +124,7 @@ def crossing(code: Code, parts: Parts) -> bool:
 
 def pending(code: Code, parts: Parts) -> Mapping[int, int]:
     """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
-    run = _execute(code, parts, 2 * parts.stages + 2)
+    run = _execute(code, parts, 2 * parts.stages + 2, settled=False)
     return {key.position: number for key, number in run.needs.items() if key.part == 1}
 
 
@@ -165,13 +167,13 @@ def _inserted(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> tuple[Stat
     return (*found, *([waits[len(steps)]] if len(steps) in waits else []))
 
 
-def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
+def _execute(code: Code, parts: Parts, repeats: int, *, settled: bool = True) -> _Run:
     """All parts, the steady state `repeats` times: N = stages - 1 + repeats iterations."""
     arithmetic = (step.statement for step in parts.steady if isinstance(step.statement, Compute))
     touched = frozenset(
         str(name) for one in arithmetic for _, name, _ in set[Location]().union(*_touched(one, 0, 0))
     )
-    run, total = _Run(code, touched), parts.stages - 1 + repeats
+    run, total = _Run(code, touched, settled), parts.stages - 1 + repeats
     began, before = 0, Time()
     for index, part, i in [
         (0, parts.prologue, 0),
@@ -189,8 +191,14 @@ def _execute(code: Code, parts: Parts, repeats: int) -> _Run:
 
 
 def _back_edge(run: _Run, key: Key, now: Time) -> None:
-    """Before the back edge, wait for the MMAs whose registers are needed no more."""
-    _await(run, key, [], [position for position, _ in enumerate(run.in_flight) if _spent(run, position, now)])
+    """Before the back edge, wait for the MMAs whose registers are needed no more, and for those whose results
+    arithmetic touches: ptxas serializes every MMA of a loop that has one of them in flight there (C7514)."""
+    waited = [
+        position
+        for position, one in enumerate(run.in_flight)
+        if _spent(run, position, now) or (run.settled and any(n in run.touched for _, n, _ in one.writes))
+    ]
+    _await(run, key, [], waited)
 
 
 def _await(run: _Run, key: Key, needed: Sequence[int], spent: Sequence[int]) -> None:

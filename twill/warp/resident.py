@@ -1,0 +1,79 @@
+"""Operands of MMAs that stay the same during a loop: in shared memory, or kept in registers.
+
+Takes the code of a function, its scheduled loops and the groups; gives the code with the buffers that a group
+fills before its loops. A tile that TMA loads before the loop lies in shared memory already. One that a group
+computes or loads through pointers is staged there where the registers that the schedule grants do not hold it
+too: costs take it to be in shared memory. Otherwise it stays in registers, from which an MMA reads it faster.
+B is always read from shared memory.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from twill.ir.loop import MemDesc, Op, Value
+from twill.ir.schedule import Group
+from twill.ops.table import role
+from twill.warp.channels import ChannelPlan, bits, tensors
+from twill.warp.dataflow import ALLOC, DOT, Code, loaded
+from twill.warp.tasks import Scheduled
+from twill.warp.thread_block import most_registers
+
+
+def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Group]) -> Code:
+    """The code with the buffers that are staged before the loops."""
+    most = most_registers(granted, loops[0])
+    inside = {op.index for one in loops for op in one.loop.op.inner()}
+    staged, kept = set[int](), dict[int, dict[int, int]]()
+    for group, position, value in _operands(code, loops):
+        maker = code.maker(value)
+        if maker is None or maker.name != ALLOC or maker.index in inside or loaded(code, value):
+            continue
+        if not maker.operands:
+            continue
+        staged |= {value.id} if position else set()
+        kept.setdefault(group.id, {})[value.id] = _registers(value, group.warps)
+    for group in granted:
+        own = {value: size for value, size in kept.get(group.id, {}).items() if value not in staged}
+        if group.registers + sum(own.values()) > most[group.id]:
+            staged |= own.keys()
+    return replace(code, resident=frozenset(staged))
+
+
+def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, int, Value]]:
+    """A and B of every MMA in a loop, as the buffers that they are views of, with the group of the MMA."""
+    for one in loops:
+        groups = {group.id: group for group in one.solution.groups}
+        for node in one.graph.nodes:
+            for op in (code.ops[index] for index in node.ops if code.ops[index].name == DOT):
+                for position, value in enumerate(op.operands[:2]):
+                    yield groups[one.group(node.id)], position, _buffer(code, value)
+
+
+def _buffer(code: Code, value: Value) -> Value:
+    """What a buffer is a transposed view of."""
+    maker = code.maker(value)
+    while maker is not None and role(maker) == "buffer_transpose":
+        value = maker.operands[0]
+        maker = code.maker(value)
+    return value
+
+
+def _registers(value: Value, warps: int) -> int:
+    """Of a thread that holds its part of a tile."""
+    assert isinstance(value.type, MemDesc)
+    return prod(value.type.shape) * bits(value.type.dtype) // 32 // (32 * warps)
+
+
+def channels(code: Code, leaves: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:
+    """One of one slot for every group that reads a buffer staged before the loops: it fills it by itself."""
+    buffers = [op.result for op in _staging(code)]
+    for group in sorted(leaves):
+        for value in buffers:
+            if value.id in leaves[group]:
+                name, held = code.names[value.id], tensors(code, [value])
+                yield ChannelPlan(name, group, (group,), held, "threads", 1, ((value,),), once=True)
+
+
+def _staging(code: Code) -> Iterator[Op]:
+    return (op for op in code.ops.values() if op.name == ALLOC and op.result.id in code.resident)
