@@ -24,7 +24,7 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_keys_38 = 0;

@@ -27,7 +27,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_keys_38 = 0;
