@@ -20,7 +20,7 @@ import pytest
 
 from twill.emulate.module import Kernel
 
-TESTS = ("tests/emulate/test_examples.py", "tests/emulate/test_triton.py", "tests/emulate/test_tcgen05.py")
+TESTS = ("tests/emulate/test_examples.py", "tests/emulate/test_triton.py", "tests/emulate/test_blackwell.py")
 REPORT = Path("reports/emulator.md")
 
 

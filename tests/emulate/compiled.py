@@ -15,7 +15,7 @@ needs_triton = pytest.mark.skipif(not importlib.util.find_spec("triton"), reason
 
 
 def compiled(
-    kernel: str, types: Mapping[str, str], constants: Mapping[str, int], arch: int = 90, warps: int = 4
+    kernel: str, types: Mapping[str, str], constants: Mapping[str, object], arch: int = 90, warps: int = 4
 ) -> Any:
     """Triton's compilation of a kernel of `triton_kernels`; pointers are multiples of 16, and integers where
     there is a constant BM."""
@@ -44,11 +44,39 @@ def compiled(
         )
 
 
+def compiled_gluon(
+    kernel: str, types: Mapping[str, str], constants: Mapping[str, object], ctas: int = 1
+) -> Any:
+    """Triton's compilation for sm_100a of a kernel of `gluon_kernels`; pointers are multiples of 16."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import compile as compiled_by_triton
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    from tests.emulate import gluon_kernels
+
+    function: Any = getattr(gluon_kernels, kernel)
+    signature = {name: types.get(name, "constexpr") for name in function.arg_names}
+    places = [i for i, name in enumerate(function.arg_names) if types.get(name, "")[:1] == "*"]
+    attributes = {(i,): [["tt.divisibility", 16]] for i in places}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compiled_by_triton(
+            GluonASTSource(function, signature, dict(constants), attributes),
+            target=GPUTarget("cuda", 100, 32),
+            options={"num_warps": 4, "num_ctas": ctas},
+        )
+
+
 def launch(made: Any, grid: Sequence[int], arguments: Sequence[Any], seed: int = 0) -> None:
     """Executes it; Triton adds memory for descriptors that a kernel makes, and for profiles."""
     kernel = load(made.asm["ptx"], f"{made.metadata.name}.ptx").kernel()
     scratch = np.zeros(max(1, made.metadata.global_scratch_size * int(np.prod(grid))), np.uint8)
     added = len(kernel.function.parameters) - len(arguments)
     kernel.launch(
-        grid, [*arguments, *[scratch, 0][:added]], shared=made.metadata.shared, seed=seed, strict=False
+        grid,
+        [*arguments, *[scratch, 0][:added]],
+        cluster=(made.metadata.num_ctas,),
+        shared=made.metadata.shared,
+        seed=seed,
+        strict=False,
     )

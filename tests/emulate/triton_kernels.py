@@ -151,3 +151,109 @@ def functions(x, y, size, BLOCK: tl.constexpr):
         + tl.sigmoid(values)
     )
     tl.store(y + at, tl.fma(made, values, tl.floor(values)), mask=at < size)
+
+
+@triton.jit
+def gemm_persistent(
+    a, b, c, M, N, K, PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
+    tile_a = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    tile_b = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    tile_c = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    columns = tl.cdiv(N, BN)
+    for tile in tl.range(
+        tl.program_id(0), tl.cdiv(M, BM) * columns, PROGRAMS, flatten=True, warp_specialize=True
+    ):
+        m, n = tile // columns * BM, tile % columns * BN
+        sums = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            sums = tl.dot(tile_a.load([m, k]), tile_b.load([n, k]).T, sums)
+        tile_c.store([m, n], sums.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_scaled(
+    a,
+    a_scales,
+    b,
+    b_scales,
+    c,
+    M,
+    N,
+    K,
+    A_TYPE: tl.constexpr,
+    B_TYPE: tl.constexpr,
+    VECTOR: tl.constexpr,
+    A_PACK: tl.constexpr,
+    B_PACK: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
+    rm, rn = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
+    ka, kb, ks = tl.arange(0, BK // A_PACK), tl.arange(0, BK // B_PACK), tl.arange(0, BK // VECTOR)
+    sums = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        left = tl.load(a + rm[:, None] * (K // A_PACK) + k // A_PACK + ka[None, :])
+        right = tl.load(b + rn[None, :] * (K // B_PACK) + k // B_PACK + kb[:, None])
+        left_scales = tl.load(a_scales + rm[:, None] * (K // VECTOR) + k // VECTOR + ks[None, :])
+        right_scales = tl.load(b_scales + rn[:, None] * (K // VECTOR) + k // VECTOR + ks[None, :])
+        sums = tl.dot_scaled(left, left_scales, A_TYPE, right, right_scales, B_TYPE, sums)
+    tl.store(c + rm[:, None] * N + rn[None, :], sums)
+
+
+@triton.jit
+def attention_backward(
+    q,
+    k,
+    v,
+    do,
+    highest,
+    delta,
+    dq,
+    dk,
+    dv,
+    length,
+    scale,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    D: tl.constexpr,
+):
+    """dK and dV of one block of keys, and its part of dQ; `highest` is the log2 of each row's sum."""
+    rm, rn, rd = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, D)
+    key, value = tl.load(k + rn[:, None] * D + rd[None, :]), tl.load(v + rn[:, None] * D + rd[None, :])
+    keys, values = tl.zeros((BN, D), tl.float32), tl.zeros((BN, D), tl.float32)
+    for start in range(0, length, BM):
+        at = (start + rm)[:, None] * D + rd[None, :]
+        query, gradient = tl.load(q + at), tl.load(do + at)
+        p = tl.exp2(tl.dot(query, tl.trans(key)) * scale - tl.load(highest + start + rm)[:, None])
+        values = tl.dot(tl.trans(p.to(q.dtype.element_ty)), gradient, values)
+        dp = tl.dot(gradient, tl.trans(value))
+        ds = (p * (dp - tl.load(delta + start + rm)[:, None])).to(q.dtype.element_ty)
+        keys = tl.dot(tl.trans(ds), query, keys)
+        tl.atomic_add(dq + at, tl.dot(ds, key))
+    at = rn[:, None] * D + rd[None, :]
+    tl.store(dk + at, keys)
+    tl.store(dv + at, values)
+
+
+@triton.jit
+def attention_specialized(q, k, v, o, length, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    rm = tl.program_id(0) * BM
+    tile_q = tl.make_tensor_descriptor(q, [length, D], [D, 1], [BM, D])
+    tile_k = tl.make_tensor_descriptor(k, [length, D], [D, 1], [BN, D])
+    tile_v = tl.make_tensor_descriptor(v, [length, D], [D, 1], [BN, D])
+    tile_o = tl.make_tensor_descriptor(o, [length, D], [D, 1], [BM, D])
+    query = tile_q.load([rm, 0])
+    highest = tl.full((BM,), -float("inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    sums = tl.zeros((BM, D), tl.float32)
+    for start in tl.range(0, length, BN, warp_specialize=True):
+        scores = tl.dot(query, tile_k.load([start, 0]).T) * scale
+        higher = tl.maximum(highest, tl.max(scores, axis=1))
+        p = tl.exp2(scores - higher[:, None])
+        decay = tl.exp2(highest - higher)
+        total = total * decay + tl.sum(p, axis=1)
+        sums = tl.dot(p.to(v.dtype.element_ty), tile_v.load([start, 0]), sums * decay[:, None])
+        highest = higher
+    tile_o.store([rm, 0], (sums / total[:, None]).to(o.dtype.element_ty))

@@ -57,7 +57,7 @@ def selected(warp: Warp, values: Array) -> Array:
 
 def reach(at: Array, size: int) -> Array:
     """All bytes of accesses (access, byte)."""
-    return at[:, None] + np.arange(size)
+    return at.reshape(-1, 1) + np.arange(size)
 
 
 def aligned(at: Array, size: int) -> None:

@@ -18,13 +18,13 @@ from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import CARRIED, ORDERED, Array
 from twill.emulate.memory.tensor import Cells, block
-from twill.emulate.numeric.formats import table
+from twill.emulate.numeric.formats import FORMATS, table
 from twill.emulate.opcodes.barrier import find
 from twill.emulate.opcodes.bulk import lane_value, one_lane, shared_address
 from twill.emulate.opcodes.descriptors import KINDS, Kind, Shape, descriptor, shape
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
-from twill.emulate.opcodes.memory import Where, items, where
+from twill.emulate.opcodes.memory import Where, items, reach, where
 from twill.emulate.opcodes.operands import Descriptor, matrix, narrow, pieces, values
 from twill.emulate.opcodes.tensor import Issuer, access, group_of, memory, pair, pipelined, split, view
 from twill.emulate.ptx.syntax import Address, Instruction, Vector
@@ -109,6 +109,11 @@ class InShared:
     type: str
     transposed: bool
     packed: bool
+
+    @property
+    def used(self) -> int:
+        """Bytes of a piece that hold elements."""
+        return 16 if self.packed else 2 * min(8, FORMATS[self.type].bits if self.type in FORMATS else 8)
 
     def read(self) -> Array:
         return matrix(self.cta, self.at, self.type, self.transposed, self.packed)
@@ -380,7 +385,7 @@ def _note(warp: Warp, own: Issuer, one: Issued) -> None:
     seen = view(warp, own)
     for operand in (*one.a, *one.b):
         if isinstance(operand, InShared):
-            reads_shared(warp, operand.cta, operand.at, own.component, event, "an MMA")
+            reads_shared(warp, operand.cta, reach(operand.at, operand.used), own.component, event, "an MMA")
     tensors = [operand for operand in one.a if isinstance(operand, InTensor)]
     for operand in (*tensors, *(part for both in one.scales for part in both)):
         held = memory(operand.cta)
@@ -395,10 +400,9 @@ def _note(warp: Warp, own: Issuer, one: Issued) -> None:
         held.mark_write(part.cells.index, event)
 
 
-def reads_shared(warp: Warp, cta: Cta, at: Array, component: int, event: int, what: str) -> None:
-    """Notes that 16-byte pieces of shared memory will be read. Raises Fault."""
-    cta.shared.inside(int(at.min()), int(at.max()) + 16)
-    octets = at.reshape(-1, 1) + np.arange(16)
+def reads_shared(warp: Warp, cta: Cta, octets: Array, component: int, event: int, what: str) -> None:
+    """Notes that bytes of shared memory will be read. Raises Fault."""
+    cta.shared.inside(int(octets.min()), int(octets.max()) + 1)
     if (cta.shared.check_read(octets, warp.seen(), proxy=True) <= 0).any():
         raise Fault(f"{what} reads shared memory that was never written")
     cta.shared.mark_read(octets, component, event)
@@ -442,10 +446,10 @@ def _sum(held: Array, dot: Array, one: Issued) -> Array:
 
 # --- copies ------------------------------------------------------------------------------------------------
 
-_COPIES: Mapping[tuple[str, str], tuple[int, int]] = {
-    ("128x256b", ""): (128, 2),
-    ("128x128b", ""): (128, 1),
-    ("32x128b", "warpx4"): (32, 1),
+_COPIES: Mapping[frozenset[str], tuple[int, int]] = {
+    frozenset({"128x256b"}): (128, 2),
+    frozenset({"128x128b"}): (128, 1),
+    frozenset({"32x128b", "warpx4"}): (32, 1),
 }
 """Rows, and 16-byte pieces of a row, of the copies that are executed."""
 
@@ -454,8 +458,7 @@ _COPIES: Mapping[tuple[str, str], tuple[int, int]] = {
 def _cp(one: Instruction, decoder: Decoder) -> Step:
     """Copies rows of an untransposed matrix in shared memory to lanes, with .warpx4 to each quarter."""
     group, line = group_of(one), one.line
-    rest = [part for part in one.modifiers if part not in ("cp", f"cta_group::{group}")]
-    rows, across = _COPIES[rest[0], ".".join(rest[1:])]
+    rows, across = _COPIES[frozenset(one.modifiers) - {"cp", f"cta_group::{group}"}]
     to, source = where(one.operands[0], decoder), decoder.source(one.operands[1], "u64")
 
     def issue(warp: Warp, lane: int) -> None:
@@ -474,7 +477,7 @@ def _cp(one: Instruction, decoder: Decoder) -> Step:
 
 def _copy(warp: Warp, own: Issuer, cta: Cta, at: Array, cells: Cells, line: int) -> None:
     event = cta.cluster.clocks.event(own.component, own.epoch, line, generic=False)
-    reads_shared(warp, cta, at, own.component, event, "tcgen05.cp")
+    reads_shared(warp, cta, reach(at, 16), own.component, event, "tcgen05.cp")
     held = memory(cta)
     held.check_write(cells, view(warp, own))
     held.mark_write(cells.index, event)
