@@ -121,13 +121,19 @@ def test_examples_name_their_source_portably(path: Path) -> None:
     assert files <= {"examples/kernels.py", "triton/language/standard.py"}
 
 
-@pytest.mark.parametrize("place", ["module", "function"])
+@pytest.mark.parametrize("place", ["module", "function", "one of two modules"])
 def test_loops_of_clusters_are_refused(place: str) -> None:
     attribute = 'attributes {"ttg.num-ctas" = 2 : i32}'
     body = (
         f"tt.func @k(%n: i32, %t: tensor<64x64xf16>) {attribute if place == 'function' else ''}"
         f" {{\n{loop(DOT)}\ntt.return\n}}\n"
     )
-    (one,) = loops(read(f"module {attribute} {{\n{body}\n}}" if place == "module" else body, "k"))
+    sibling = 'module attributes {"ttg.num-ctas" = 1 : i32} {\n}'
+    texts = {
+        "module": f"module {attribute} {{\n{body}\n}}",
+        "function": body,
+        "one of two modules": f"module {{\nmodule {attribute} {{\n{body}\n}}\n{sibling}\n}}",
+    }
+    (one,) = loops(read(texts[place], "k"))
     assert one.refusal
     assert "clusters of 2 thread blocks" in one.refusal.reason

@@ -13,7 +13,7 @@ place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.extract.reader.control import READERS, carried_types
 from twill.extract.reader.lexer import Token, Tokens, tokenize
@@ -61,6 +61,12 @@ def named_encodings(cursor: Cursor, types: Types) -> Mapping[str, ir.Encoding]:
     named = [(name, at) for name, at in types.aliases.items() if items[at].kind == "alias"]
     read = {name: types.encoding(cursor.fork(at)) for name, at in named}
     return {name: encoding for name, encoding in read.items() if not isinstance(encoding, ir.UnknownEncoding)}
+
+
+def _with_clusters(function: ir.Function, module: Mapping[str, ir.Attribute]) -> ir.Function:
+    """The function with its own module's number of thread blocks, which that of another module would hide."""
+    blocks = {name: value for name, value in module.items() if name == "ttg.num-ctas"}
+    return replace(function, attributes={**blocks, **function.attributes}) if blocks else function
 
 
 @dataclass(slots=True)
@@ -121,7 +127,7 @@ class Reader:
                 else:
                     inner, own = self.module()
                     attributes = {**attributes, **inner}
-                    functions.extend(own)
+                    functions.extend(_with_clusters(function, inner) for function in own)
         if cursor.token.kind == "end":
             raise self.ops.unclosed(opening)
         cursor.expect("}")
