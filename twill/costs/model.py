@@ -87,6 +87,7 @@ class _Costing:
         self._check_ids()
         self._check_width()
         self.values = {value.id: value for value in graph.values}
+        self.taken = _taken_over(graph)
         self.charges = {node.id: self._charge(node) for node in graph.nodes}
         self.limits = self._limits()
         self.slots = self._slots()
@@ -270,14 +271,8 @@ class _Costing:
     def _rest(self, node: Node) -> int:
         """Registers of an operand that a smaller result, growing into its place, does not need, but that are
         free only in the end."""
-        taken = (
-            v.tile.registers
-            for v in self.graph.values
-            for use in v.uses
-            if use.node == node.id and not use.keeps and not use.updates
-        )
-        made = (v.tile.registers for v in self.graph.values if v.node == node.id)
-        return max(taken, default=0) - sum(made) if node.kind == "elementwise" else 0
+        made = sum(v.tile.registers for v in self.graph.made(node.id))
+        return self.taken.get(node.id, 0) - made if node.kind == "elementwise" else 0
 
     def _invariants(self) -> Iterator[Value]:
         """Register tiles from before the loop, held by the groups that read them."""
@@ -321,3 +316,13 @@ class _Costing:
             while slots[load.node] and spare < sum(slots[v.node] * v.tile.bytes for v in loads):
                 slots[load.node] -= 1
         return slots
+
+
+def _taken_over(graph: Graph) -> dict[str, int]:
+    """Registers of the largest operand into whose place a node's result grows."""
+    found: dict[str, int] = {}
+    for value in graph.values:
+        for use in value.uses:
+            if not use.keeps and not use.updates:
+                found[use.node] = max(found.get(use.node, 0), value.tile.registers)
+    return found

@@ -7,6 +7,7 @@ others are left out, as the compiler leaves them out.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Slice
 
@@ -50,6 +51,7 @@ class Distribution:
         )
 
 
+@lru_cache(maxsize=4096)
 def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None:
     """The distribution of a tile of `shape`; None for an encoding whose layout is not known here or has other
     dimensions."""

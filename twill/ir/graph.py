@@ -208,12 +208,22 @@ class Graph:
     source: Source | None = None
     _nodes: dict[str, Node] = field(init=False, repr=False, compare=False, default_factory=dict[str, Node])
 
+    _made: dict[str, list[Value]] = field(
+        init=False, repr=False, compare=False, default_factory=dict[str, list[Value]]
+    )
+
     def __post_init__(self) -> None:
         self._nodes.update((node.id, node) for node in self.nodes)
+        for value in self.values:
+            self._made.setdefault(value.node, []).append(value)
 
     def node(self, id: str) -> Node:
         """The node called `id`. Raises KeyError where there is none."""
         return self._nodes[id]
+
+    def made(self, id: str) -> tuple[Value, ...]:
+        """The values whose node is `id`."""
+        return tuple(self._made.get(id, ()))
 
     def into(self, id: str) -> Iterator[Edge]:
         """The edges that end in node `id`."""

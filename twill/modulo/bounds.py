@@ -5,6 +5,8 @@ whatever the engine.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from twill.ir.problem import Edge, Problem, Time, Unit
 from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound
@@ -46,57 +48,95 @@ def _unit_need(unit: Unit, problem: Problem) -> Time:
 
 
 def recurrence_bound(problem: Problem, *, joint: bool = True) -> RecurrenceBound:
-    """RecMII: the largest ceil(delay / distance) over circuits, by bisection on the interval.
+    """RecMII: the largest ceil(delay / distance) over circuits.
 
-    At interval I an edge weighs delay - distance * I; a circuit of positive weight refutes I (Lawler's
-    parametric search).
+    At interval I an edge weighs delay - distance * I; a circuit of positive weight refutes I, and so every
+    interval up to its own ceil(delay / distance): the interval rises from one circuit's to the next.
     """
+    edges = [_Arc(edge.src, edge.dst, _delay(edge, joint), edge.distance) for edge in forward(problem)]
     low, critical = 0, tuple[str, ...]()
-    high = 1 + sum(_delay(edge, joint) for edge in problem.edges)
-    while low < high:
-        middle = (low + high) // 2
-        circuit = _positive_circuit(problem, middle, joint)
-        if circuit is None:
-            high = middle
-        else:
-            low, critical = middle + 1, circuit
+    while circuit := _positive_circuit([op.id for op in problem.operations], edges, low):
+        delay, distance = sum(arc.delay for arc in circuit), sum(arc.distance for arc in circuit)
+        critical = _from_first(problem, [arc.src for arc in circuit])
+        if distance == 0:
+            return RecurrenceBound(1 + sum(arc.delay for arc in edges), critical)
+        low = -(-delay // distance)
     return RecurrenceBound(low, critical)
+
+
+def _from_first(problem: Problem, circuit: Sequence[str]) -> tuple[str, ...]:
+    """The circuit from its first operation on."""
+    first = min(range(len(circuit)), key=lambda at: problem.index(circuit[at]))
+    return (*circuit[first:], *circuit[:first])
+
+
+def forward(problem: Problem) -> list[Edge]:
+    """The edges by the topological order of their sources in one iteration, so that relaxing them one after
+    the other settles all paths of that iteration at once (a circuit of distance 0 comes last)."""
+    missing = dict.fromkeys((op.id for op in problem.operations), 0)
+    after: defaultdict[str, list[Edge]] = defaultdict(list)
+    for edge in problem.edges:
+        after[edge.src].append(edge)
+        missing[edge.dst] += not edge.distance
+    ready = [op for op, count in missing.items() if not count]
+    for op in ready:
+        for edge in after.get(op, ()):
+            missing[edge.dst] -= not edge.distance
+            if not edge.distance and not missing[edge.dst]:
+                ready.append(edge.dst)
+    sources = dict.fromkeys((*ready, *missing))
+    return [edge for op in sources if op in after for edge in after[op]]
 
 
 def _delay(edge: Edge, joint: bool) -> Time:
     return min(edge.delay, edge.crossing) if joint else edge.delay
 
 
-def _positive_circuit(problem: Problem, interval: Time, joint: bool) -> tuple[str, ...] | None:
-    """A circuit whose delays exceed its distances times the interval, in dependence order; None where there
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    """An edge with the delay that counts."""
+
+    src: str
+    dst: str
+    delay: Time
+    distance: int
+
+
+def _positive_circuit(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> list[_Arc]:
+    """A circuit whose delays exceed its distances times the interval, in dependence order; empty where there
     is none.
 
-    Bellman and Ford: starts are pushed later until they settle; one still pushed after as many rounds as
-    there are operations has a circuit behind it. (networkx's search for a negative cycle mistakes other
-    circuits for it where paths tie.)
+    Bellman and Ford: starts are pushed later until they settle; where the arcs that last pushed each start
+    close a circuit, its weight is positive. (networkx's search for a negative cycle mistakes other circuits
+    for it where paths tie.)
     """
-    start = {op.id: 0 for op in problem.operations}
-    cause: dict[str, str] = {}
-    pushed: str | None = None
-    for _ in range(len(start) + 1):
-        pushed = None
-        for edge in problem.edges:
-            time = start[edge.src] + _delay(edge, joint) - edge.distance * interval
-            if time > start[edge.dst]:
-                start[edge.dst], cause[edge.dst], pushed = time, edge.src, edge.dst
-        if pushed is None:
-            return None
-    return _circuit_behind(pushed, cause) if pushed else None
+    start, cause = dict.fromkeys(ops, 0), dict[str, _Arc]()
+    moved = True
+    while moved:
+        moved = False
+        for arc in arcs:
+            time = start[arc.src] + arc.delay - arc.distance * interval
+            if time > start[arc.dst]:
+                start[arc.dst], cause[arc.dst], moved = time, arc, True
+        if moved and (circuit := _circuit_of(cause)):
+            return circuit
+    return []
 
 
-def _circuit_behind(op: str, cause: dict[str, str]) -> tuple[str, ...]:
-    """The circuit that walking back from `op` runs into."""
-    for _ in cause:
-        op = cause[op]
-    circuit = [op]
-    while cause[circuit[-1]] != op:
-        circuit.append(cause[circuit[-1]])
-    return tuple(reversed(circuit))
+def _circuit_of(cause: Mapping[str, _Arc]) -> list[_Arc]:
+    """A circuit that walking back along `cause` runs into, in forward order, if any does."""
+    seen: dict[str, str] = {}
+    for first in cause:
+        op = first
+        while op in cause and op not in seen:
+            seen[op] = first
+            op = cause[op].src
+        if seen.get(op) == first and op in cause:
+            circuit = [cause[op]]
+            while circuit[-1].src != op:
+                circuit.append(cause[circuit[-1].src])
+            return circuit[::-1]
+    return []
 
 
 def largest_needed(problem: Problem, low: Time) -> Time:
@@ -117,10 +157,10 @@ def shortest_iteration(problem: Problem, interval: Time, *, joint: bool = True) 
     """A lower bound on the length at `interval`, which the recurrences allow: the longest path with the
     cheaper delays."""
     start = {op.id: 0 for op in problem.operations}
-    moved = True
+    edges, moved = forward(problem), True
     while moved:
         moved = False
-        for edge in problem.edges:
+        for edge in edges:
             time = start[edge.src] + _delay(edge, joint) - edge.distance * interval
             if time > start[edge.dst]:
                 start[edge.dst], moved = time, True

@@ -73,10 +73,11 @@ def _registers(problem: Problem, ranges: Mapping[str, Time]) -> Iterator[Shortag
         for value in problem.values
         if value.registers and _surely_held(problem, value, ranges)
     }
+    loads = 128 * limits.narrow_registers * _narrow_loads(problem)
     for op in (op for op in problem.operations if op.warps > 1):
         held = made[op.id].registers if op.id in made else 0
         grant = -(-(limits.register_base + held) // limits.register_step) * limits.register_step
-        total = 32 * op.warps * grant + 128 * limits.narrow_registers * _narrow_loads(problem)
+        total = 32 * op.warps * grant + loads
         if grant > limits.registers_per_thread:
             text = (
                 f"the group of {op.id} needs at least {grant} registers per thread, has"

@@ -134,9 +134,7 @@ def _accumulated(graph: Graph, node: Node) -> bool:
         or len(total.work) != 1
     ):
         return False
-    back = [
-        (use.node, use.distance) for value in graph.values if value.node == total.id for use in value.uses
-    ]
+    back = [(use.node, use.distance) for value in graph.made(total.id) for use in value.uses]
     if back == [(total.id, 1)]:
         return True
     scale = next((other for other in graph.nodes if (other.id, 1) in back and len(back) == 1), None)
@@ -172,7 +170,7 @@ def chain(graph: Graph) -> Graph:
 
 def _only_user(graph: Graph, node: Node) -> Node | None:
     """The node that alone reads the one result of `node`, in the same iteration."""
-    results = [value for value in graph.values if value.node == node.id and not value.resident]
+    results = [value for value in graph.made(node.id) if not value.resident]
     if len(results) != 1 or len(results[0].uses) != 1 or results[0].uses[0].distance:
         return None
     return graph.node(results[0].uses[0].node)

@@ -26,10 +26,13 @@ class Edit:
 
 
 def edited(module: Module, edits: Iterable[Edit]) -> Module:
-    """The module after all edits; edits at one position stay in their order. Raises ValueError where two
-    overlap."""
+    """The module after all edits; edits at one position stay in their order. Without edits it is the same
+    module. Raises ValueError where two overlap."""
+    ordered = sorted(edits, key=lambda edit: (edit.begin, edit.end))
+    if not ordered:
+        return module
     pieces, last = list[str](), 0
-    for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
+    for edit in ordered:
         if edit.begin < last:
             raise ValueError(f"two edits of the text at {edit.begin} overlap")
         pieces += [module.text[last : edit.begin], edit.text]
