@@ -551,8 +551,8 @@ MUTANTS = (
     Mutant(
         "channel-store-no-fence",
         f"{CUDA}/statements.py",
-        '"fence_async_shared();",\n            f"{channel_name(it.channel)}.producer_commit({n});"',
-        'f"{channel_name(it.channel)}.producer_commit({n});"',
+        '"}", "fence_async_shared();", *commit]',
+        '"}", *commit]',
         "no proxy fence before the tensor core reads",
         ("fa_bwd", "rotated", "unpacked"),
     ),

@@ -510,6 +510,12 @@ class Channel:
     stride: int
     """Bytes from slot to slot."""
 
+    @property
+    def local(self) -> bool:
+        """Whether the threads of one group fill the slots and that group alone reads them: a group barrier
+        can then stand for the full and empty barriers."""
+        return self.filled_by == "threads" and self.consumers == (self.producer,)
+
 
 @dataclass(frozen=True, slots=True)
 class OrderBarrier:

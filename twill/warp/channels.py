@@ -36,6 +36,8 @@ BARRIERS = 16
 """Bytes of the two mbarriers of a slot, full and empty."""
 SMALL = 2048
 """Bytes of a slot that holds vectors alone."""
+LOCAL = 2
+"""Slots that a local channel has at most, if the schedule needs no more."""
 ALIGNMENT = 1024
 """Of a tile in shared memory, bytes: the pattern of the 128-byte swizzle repeats after so many (PTX ISA,
 shared memory matrix layout)."""
@@ -55,6 +57,11 @@ class ChannelPlan:
     """For each use (a loop, or a load outside of loops): the value of every tensor."""
     once: bool = False
     """Filled outside of pipelined loops: one slot, not more."""
+
+    @property
+    def local(self) -> bool:
+        """As `ir.program.Channel.local`."""
+        return self.filled_by == "threads" and self.consumers == (self.producer,)
 
     @property
     def stride(self) -> int:
@@ -274,9 +281,10 @@ def _kind(channel: ChannelPlan) -> tuple[object, ...]:
 def deepen(
     channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int
 ) -> tuple[ChannelPlan, ...]:
-    """Slots, with their barriers, for every channel used in a loop, one after the other while `available`
-    bytes last, up to `most`; or as many as given. Channels of small slots (vectors) have no more than those
-    that the loads run ahead in.
+    """Slots, with their barriers, for every channel used in a loop: two for each, then three, and so on while
+    `available` bytes last, up to `most`; or as many as given. Channels of small slots (vectors) have no more
+    than those that the loads run ahead in, and local ones at most two: the second spares a barrier before
+    each fill.
 
     Raises TwillError where not even the slots that the schedule needs fit.
     """
@@ -294,22 +302,20 @@ def deepen(
             f"the channels need {used} bytes of shared memory, {available} are left",
             help="smaller tiles, or fewer slots",
         )
-    loaded = [
-        channel.id
+    limits = {
+        channel.id: LOCAL if channel.local else most
         for channel in channels
-        if channel.id not in given and channel.filled_by in LOADED and not channel.once
-    ]
-    growing, small = (
-        [name for name in loaded if strides[name] > SMALL + BARRIERS],
-        [name for name in loaded if strides[name] <= SMALL + BARRIERS],
-    )
-    while growing:
-        for name in tuple(growing):
-            if used + strides[name] > available or depths[name] >= most:
-                growing.remove(name)
-            else:
+        if channel.id not in given and not channel.once and (channel.local or channel.filled_by in LOADED)
+    }
+    small = [name for name in limits if strides[name] <= SMALL + BARRIERS]
+    for level in range(2, most + 1):
+        for name in (
+            name for name in limits if name not in small and depths[name] < min(level, limits[name])
+        ):
+            if used + strides[name] <= available:
                 depths[name], used = depths[name] + 1, used + strides[name]
-        deepest = max((depths[name] for name in loaded), default=0)
-        for name in (name for name in small if depths[name] < deepest and used + strides[name] <= available):
-            depths[name], used = depths[name] + 1, used + strides[name]
+        deepest = max((depths[name] for name in limits), default=0)
+        for name in (name for name in small if depths[name] < min(deepest, limits[name])):
+            if used + strides[name] <= available:
+                depths[name], used = depths[name] + 1, used + strides[name]
     return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)

@@ -3,10 +3,10 @@
 // channel y: 1 slots of 32768 bytes, group 0 to (1,)
 // channel z: 1 slots of 32768 bytes, group 0 to (1,)
 // channel x: 3 slots of 16384 bytes, group 0 to (1,)
-// channel g: 3 slots of 16384 bytes, group 0 to (1,)
+// channel g: 2 slots of 16384 bytes, group 0 to (1,)
 // channel weights_18: 3 slots of 1024 bytes, group 0 to (1,)
 // channel slopes_26: 3 slots of 1024 bytes, group 0 to (1,)
-// channel convert_layout_11: 1 slots of 16384 bytes, group 1 to (1,)
+// channel convert_layout_11: 2 slots of 16384 bytes, group 1 to (1,)
 // buffer staging1: 32768 bytes, of its own
 // buffer y.staging: 32768 bytes, in the slots of y: loaded once, read by this group alone, whose loops are over
 #include <cuda_runtime.h>
@@ -24,10 +24,10 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     const Channel<1, 32768> channel_y{memory, memory + 219136};
     const Channel<1, 32768> channel_z{memory + 32768, memory + 219152};
     const Channel<3, 16384> channel_x{memory + 65536, memory + 219168};
-    const Channel<3, 16384> channel_g{memory + 114688, memory + 219216};
-    const Channel<3, 1024, Filling::cp_async> channel_weights_18{memory + 163840, memory + 219264};
-    const Channel<3, 1024, Filling::cp_async> channel_slopes_26{memory + 166912, memory + 219312};
-    const Channel<1, 16384, Filling::threads> channel_convert_layout_11{memory + 169984, memory + 219360};
+    const Channel<2, 16384> channel_g{memory + 114688, memory + 219216};
+    const Channel<3, 1024, Filling::cp_async> channel_weights_18{memory + 147456, memory + 219248};
+    const Channel<3, 1024, Filling::cp_async> channel_slopes_26{memory + 150528, memory + 219296};
+    const Channel<2, 16384> channel_convert_layout_11{memory + 153600, memory + 219344};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_y.init(1, 8);
@@ -36,7 +36,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         channel_g.init(1, 8);
         channel_weights_18.init(1, 8);
         channel_slopes_26.init(1, 8);
-        channel_convert_layout_11.init(8, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_q_desc);
         tma_prefetch(&map_k_desc);
@@ -187,15 +186,13 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
                 }
                 // cycle 1564, stage 0: store convert.11 to convert_layout_11
-                channel_convert_layout_11.producer_acquire(count_convert_layout_11);
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4(channel_convert_layout_11.slot(count_convert_layout_11) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
                 }
                 fence_async_shared();
-                channel_convert_layout_11.producer_commit(count_convert_layout_11);
-                channel_convert_layout_11.consumer_wait(count_convert_layout_11);
+                named_barrier_sync(group_1_barrier, 256);
                 // cycle 1742, stage 0: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
@@ -223,7 +220,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_12);
-                channel_convert_layout_11.consumer_release(count_convert_layout_11);
                 // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
                 {
                     const int32_t row_ = first_query_2;
@@ -245,8 +241,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_22[2 * i_], weights_22[2 * i_ + 1]);
                 }
-                wgmma_wait<0>();
-                registers_fence(dy);
                 // cycle 2828, stage 0: dot.dz_31 (examples/ttgir/fa_bwd.sm90.ttgir:85:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g), 8192);
@@ -258,6 +252,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_commit();
                 }
                 wgmma_wait<0>();
+                registers_fence(dy);
                 registers_fence(dz_9);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -352,15 +347,13 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
                     }
                     // cycle 1564, stage 0: store convert.11 to convert_layout_11
-                    channel_convert_layout_11.producer_acquire(count_convert_layout_11 + i);
                     {
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4(channel_convert_layout_11.slot(count_convert_layout_11 + i) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
                     }
                     fence_async_shared();
-                    channel_convert_layout_11.producer_commit(count_convert_layout_11 + i);
-                    channel_convert_layout_11.consumer_wait(count_convert_layout_11 + i);
+                    named_barrier_sync(group_1_barrier, 256);
                     // cycle 1742, stage 0: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
@@ -388,7 +381,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     }
                     wgmma_wait<1>();
                     registers_fence(warp_group_dot_12);
-                    channel_convert_layout_11.consumer_release(count_convert_layout_11 + i);
                     // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
                     {
                         const int32_t row_ = first_query_2 + (i * 64);
@@ -412,8 +404,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_22[2 * i_], weights_22[2 * i_ + 1]);
                     }
-                    wgmma_wait<0>();
-                    registers_fence(dy);
                     // cycle 2828, stage 0: dot.dz_31 (examples/ttgir/fa_bwd.sm90.ttgir:85:16)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + i), 8192);
@@ -425,6 +415,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         wgmma_commit();
                     }
                     wgmma_wait<0>();
+                    registers_fence(dy);
                     registers_fence(dz_9);
                 }
                 channel_g.consumer_release(count_g + n - 1);

@@ -36,8 +36,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
     const Channel<2, 1024, Filling::cp_async> channel_slopes_28{memory + 165888, memory + 221344};
     const Channel<2, 1024, Filling::cp_async> channel_weights_39{memory + 167936, memory + 221376};
     const Channel<2, 1024, Filling::cp_async> channel_slopes_47{memory + 169984, memory + 221408};
-    const Channel<1, 16384, Filling::threads> channel_convert_layout_15{memory + 172032, memory + 221440};
-    const Channel<1, 16384, Filling::threads> channel_convert_layout_19{memory + 188416, memory + 221456};
+    const Channel<1, 16384> channel_convert_layout_15{memory + 172032, memory + 221440};
+    const Channel<1, 16384> channel_convert_layout_19{memory + 188416, memory + 221456};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_y.init(1, 8);
@@ -50,8 +50,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         channel_slopes_28.init(1, 8);
         channel_weights_39.init(1, 8);
         channel_slopes_47.init(1, 8);
-        channel_convert_layout_15.init(8, 8);
-        channel_convert_layout_19.init(8, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_q_desc);
         tma_prefetch(&map_k_desc);
@@ -219,17 +217,14 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                 }
                 // cycle 1868, stage 0: store convert.15 to convert_layout_15
-                channel_convert_layout_15.producer_acquire(count_convert_layout_15);
+                named_barrier_sync(group_1_barrier, 256);
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4(channel_convert_layout_15.slot(count_convert_layout_15) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
                 }
                 fence_async_shared();
-                channel_convert_layout_15.producer_commit(count_convert_layout_15);
-                channel_convert_layout_15.consumer_wait(count_convert_layout_15);
-                wgmma_wait<0>();
-                registers_fence(dz_9);
+                named_barrier_sync(group_1_barrier, 256);
                 // cycle 2046, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
@@ -245,6 +240,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
                     wgmma_commit();
                 }
+                wgmma_wait<1>();
+                registers_fence(dz_9);
+                channel_g0.consumer_release(count_g0);
                 channel_x1.consumer_wait(count_x1);
                 // cycle 2558, stage 0: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
                 {
@@ -261,10 +259,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                     wgmma_commit();
                 }
-                channel_g0.consumer_release(count_g0);
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_16);
-                channel_convert_layout_15.consumer_release(count_convert_layout_15);
                 // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
                 {
                     const int32_t row0_ = first_query_2;
@@ -318,8 +314,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 channel_weights_39.consumer_release(count_weights_39);
                 channel_g1.consumer_wait(count_g1);
-                wgmma_wait<0>();
-                registers_fence(dy);
                 // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1));
@@ -340,10 +334,11 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
                 }
+                wgmma_wait<0>();
+                registers_fence(dy);
+                registers_fence(slopes_45);
                 channel_x0.consumer_release(count_x0);
                 channel_slopes_47.consumer_wait(count_slopes_47);
-                wgmma_wait<0>();
-                registers_fence(slopes_45);
                 // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
                 {
                     float read_0[16];
@@ -365,15 +360,14 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                 }
                 // cycle 4478, stage 0: store convert.19 to convert_layout_19
-                channel_convert_layout_19.producer_acquire(count_convert_layout_19);
+                named_barrier_sync(group_1_barrier, 256);
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4(channel_convert_layout_19.slot(count_convert_layout_19) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_9[j][0], truncf_9[j][1], truncf_9[j][2], truncf_9[j][3]);
                 }
                 fence_async_shared();
-                channel_convert_layout_19.producer_commit(count_convert_layout_19);
-                channel_convert_layout_19.consumer_wait(count_convert_layout_19);
+                named_barrier_sync(group_1_barrier, 256);
                 // cycle 4656, stage 0: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
@@ -406,7 +400,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_20);
-                channel_convert_layout_19.consumer_release(count_convert_layout_19);
                 // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
                 {
                     const int32_t row0_ = first_query_2;
@@ -546,17 +539,14 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                     }
                     // cycle 1868, stage 0: store convert.15 to convert_layout_15
-                    channel_convert_layout_15.producer_acquire(count_convert_layout_15 + i);
+                    named_barrier_sync(group_1_barrier, 256);
                     {
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4(channel_convert_layout_15.slot(count_convert_layout_15 + i) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
                     }
                     fence_async_shared();
-                    channel_convert_layout_15.producer_commit(count_convert_layout_15 + i);
-                    channel_convert_layout_15.consumer_wait(count_convert_layout_15 + i);
-                    wgmma_wait<0>();
-                    registers_fence(dz_9);
+                    named_barrier_sync(group_1_barrier, 256);
                     // cycle 2046, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
@@ -572,6 +562,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
                         wgmma_commit();
                     }
+                    wgmma_wait<1>();
+                    registers_fence(dz_9);
+                    channel_g0.consumer_release(count_g0 + i);
                     channel_x1.consumer_wait(count_x1 + i);
                     // cycle 2558, stage 0: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
                     {
@@ -588,10 +581,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    channel_g0.consumer_release(count_g0 + i);
                     wgmma_wait<1>();
                     registers_fence(warp_group_dot_16);
-                    channel_convert_layout_15.consumer_release(count_convert_layout_15 + i);
                     // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
                     {
                         const int32_t row0_ = first_query_2 + (i * 128);
@@ -647,8 +638,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     channel_weights_39.consumer_release(count_weights_39 + i);
                     channel_g1.consumer_wait(count_g1 + i);
-                    wgmma_wait<0>();
-                    registers_fence(dy);
                     // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i));
@@ -669,10 +658,11 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
                     }
+                    wgmma_wait<0>();
+                    registers_fence(dy);
+                    registers_fence(slopes_45);
                     channel_x0.consumer_release(count_x0 + i);
                     channel_slopes_47.consumer_wait(count_slopes_47 + i);
-                    wgmma_wait<0>();
-                    registers_fence(slopes_45);
                     // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
                     {
                         float read_0[16];
@@ -694,15 +684,14 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                     }
                     // cycle 4478, stage 0: store convert.19 to convert_layout_19
-                    channel_convert_layout_19.producer_acquire(count_convert_layout_19 + i);
+                    named_barrier_sync(group_1_barrier, 256);
                     {
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4(channel_convert_layout_19.slot(count_convert_layout_19 + i) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_9[j][0], truncf_9[j][1], truncf_9[j][2], truncf_9[j][3]);
                     }
                     fence_async_shared();
-                    channel_convert_layout_19.producer_commit(count_convert_layout_19 + i);
-                    channel_convert_layout_19.consumer_wait(count_convert_layout_19 + i);
+                    named_barrier_sync(group_1_barrier, 256);
                     // cycle 4656, stage 0: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
@@ -735,7 +724,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     wgmma_wait<1>();
                     registers_fence(warp_group_dot_20);
-                    channel_convert_layout_19.consumer_release(count_convert_layout_19 + i);
                     // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
                     {
                         const int32_t row0_ = first_query_2 + (i * 128);

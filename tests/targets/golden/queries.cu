@@ -14,11 +14,11 @@ __global__ void __launch_bounds__(384, 1)
 queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, __half* q, __half* k, __half* v, float* o, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 32768, Filling::threads> channel_x_18{memory, memory + 229376};
+    const Channel<1, 32768> channel_x_18{memory, memory + 229376};
     const Channel<3, 32768> channel_s{memory + 32768, memory + 229392};
     const Channel<3, 32768> channel_acc_29{memory + 131072, memory + 229440};
+    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
-        channel_x_18.init(8, 8);
         channel_s.init(1, 8);
         channel_acc_29.init(1, 8);
         mbarrier_init_fence();
@@ -58,15 +58,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             for (int i_ = 0; i_ < 32; ++i_) x_17[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 128)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2))) * 128)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
         }
         // store stage.x_18 to x_18
-        channel_x_18.producer_acquire(count_x_18);
+        named_barrier_sync(group_1_barrier, 256);
         {
             #pragma unroll
             for (int j = 0; j < 8; ++j)
                 stmatrix_x4(channel_x_18.slot(count_x_18) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_17[j][0], x_17[j][1], x_17[j][2], x_17[j][3]);
         }
         fence_async_shared();
-        channel_x_18.producer_commit(count_x_18);
-        channel_x_18.consumer_wait(count_x_18);
+        named_barrier_sync(group_1_barrier, 256);
         #pragma unroll
         for (int i_ = 0; i_ < 64; ++i_) acc[i_] = 0.0f;
         #pragma unroll

@@ -2,7 +2,7 @@
 //
 // channel keys_38: 8 slots of 2048 bytes, group 0 to (1,)
 // channel p_44: 8 slots of 4096 bytes, group 0 to (1,)
-// channel p_46: 1 slots of 2048 bytes, group 1 to (1,)
+// channel p_46: 2 slots of 2048 bytes, group 1 to (1,)
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -15,13 +15,13 @@ __global__ void __launch_bounds__(256, 1)
 query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<8, 2048, Filling::cp_async> channel_keys_38{memory, memory + 51200};
-    const Channel<8, 4096, Filling::cp_async> channel_p_44{memory + 16384, memory + 51328};
-    const Channel<1, 2048, Filling::threads> channel_p_46{memory + 49152, memory + 51456};
+    const Channel<8, 2048, Filling::cp_async> channel_keys_38{memory, memory + 53248};
+    const Channel<8, 4096, Filling::cp_async> channel_p_44{memory + 16384, memory + 53376};
+    const Channel<2, 2048> channel_p_46{memory + 49152, memory + 53504};
+    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_keys_38.init(4, 4);
         channel_p_44.init(4, 4);
-        channel_p_46.init(4, 4);
         mbarrier_init_fence();
     }
     __syncthreads();
@@ -170,7 +170,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                 }
                 channel_p_44.consumer_wait(count_p_44);
                 // cycle 46, stage 0: store stage.p_46 to p_46
-                channel_p_46.producer_acquire(count_p_46);
                 {
                     float read_0[8];
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
@@ -184,9 +183,8 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         shared_at<__half>(channel_p_46.slot(count_p_46) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
                 }
                 fence_async_shared();
-                channel_p_46.producer_commit(count_p_46);
                 channel_p_44.consumer_release(count_p_44);
-                channel_p_46.consumer_wait(count_p_46);
+                named_barrier_sync(group_1_barrier, 128);
                 // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46));
@@ -215,7 +213,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                 }
                 wgmma_wait<0>();
                 registers_fence(p_47);
-                channel_p_46.consumer_release(count_p_46);
                 // cycle 366, stage 0: sub.p_48 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:87:15)
                 {
                     #pragma unroll
@@ -251,7 +248,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
                     // cycle 46, stage 0: store stage.p_46 to p_46
-                    channel_p_46.producer_acquire(count_p_46 + i);
                     {
                         float read_0[8];
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
@@ -265,7 +261,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                             shared_at<__half>(channel_p_46.slot(count_p_46 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
                     }
                     fence_async_shared();
-                    channel_p_46.producer_commit(count_p_46 + i);
                     channel_p_44.consumer_release(count_p_44 + i);
                     // cycle 64, stage 1: dot.acc_53 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:92:17)
                     {
@@ -275,10 +270,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_50[1], descriptor_advance(descriptor_b, 0), i != 1);
                         wgmma_commit();
                     }
-                    channel_p_46.consumer_wait(count_p_46 + i);
-                    wgmma_wait<0>();
-                    registers_fence(acc_29);
-                    registers_fence(p_40);
+                    named_barrier_sync(group_1_barrier, 128);
                     // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46 + i));
@@ -293,6 +285,8 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[7], descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
+                    wgmma_wait<2>();
+                    registers_fence(p_40);
                     // cycle 191, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:80:15)
                     {
                         #pragma unroll
@@ -304,8 +298,8 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         for (int i_ = 0; i_ < 16; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
                     }
                     wgmma_wait<0>();
+                    registers_fence(acc_29);
                     registers_fence(p_47);
-                    channel_p_46.consumer_release(count_p_46 + i);
                     channel_keys_38.consumer_release(count_keys_38 + i - 1);
                     // cycle 366, stage 0: sub.p_48 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:87:15)
                     {
@@ -360,7 +354,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 query_gradient_launch(__half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
-    if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 52496)) return status;
-    query_gradient_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 52496, stream>>>(q, k, v, g, dq, M, N, stride);
+    if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 54560)) return status;
+    query_gradient_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(q, k, v, g, dq, M, N, stride);
     return cudaGetLastError();
 }

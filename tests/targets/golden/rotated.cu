@@ -18,12 +18,11 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<4, 16384> channel_descriptor_load_26{memory, memory + 229376};
     const Channel<4, 16384> channel_acc_22{memory + 65536, memory + 229440};
-    const Channel<2, 16384, Filling::threads> channel_acc_25{memory + 131072, memory + 229504};
+    const Channel<2, 16384> channel_acc_25{memory + 131072, memory + 229504};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_descriptor_load_26.init(1, 8);
         channel_acc_22.init(1, 8);
-        channel_acc_25.init(8, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_a_desc_0);
         tma_prefetch(&map_b_desc);
@@ -120,7 +119,6 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                 }
                 // cycle 364, stage 0: store convert.acc_25 to acc_25
-                channel_acc_25.producer_acquire(count_acc_25);
                 {
                     __half acc_21_[32];
                     #pragma unroll
@@ -138,7 +136,6 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         stmatrix_x4(channel_acc_25.slot(count_acc_25) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), acc_25_[j][0], acc_25_[j][1], acc_25_[j][2], acc_25_[j][3]);
                 }
                 fence_async_shared();
-                channel_acc_25.producer_commit(count_acc_25);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_descriptor_load_26.consumer_wait(count_descriptor_load_26 + i);
@@ -154,9 +151,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_12);
-                    if (i >= 2) channel_acc_25.consumer_release(count_acc_25 + i - 2);
                     channel_acc_22.consumer_wait(count_acc_22 + i - 1);
-                    channel_acc_25.consumer_wait(count_acc_25 + i - 1);
+                    named_barrier_sync(group_1_barrier, 256);
                     // cycle 236, stage 1: dot.acc_26 (tests/kernels/ttgir/rotated.sm90.ttgir:72:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_22.slot(count_acc_22 + i - 1));
@@ -197,7 +193,6 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                     }
                     // cycle 364, stage 0: store convert.acc_25 to acc_25
-                    channel_acc_25.producer_acquire(count_acc_25 + i);
                     {
                         __half acc_21_[32];
                         #pragma unroll
@@ -215,13 +210,11 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                             stmatrix_x4(channel_acc_25.slot(count_acc_25 + i) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), acc_25_[j][0], acc_25_[j][1], acc_25_[j][2], acc_25_[j][3]);
                     }
                     fence_async_shared();
-                    channel_acc_25.producer_commit(count_acc_25 + i);
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_12);
-                channel_acc_25.consumer_release(count_acc_25 + n - 2);
                 channel_acc_22.consumer_wait(count_acc_22 + n - 1);
-                channel_acc_25.consumer_wait(count_acc_25 + n - 1);
+                named_barrier_sync(group_1_barrier, 256);
                 // cycle 236, stage 1: dot.acc_26 (tests/kernels/ttgir/rotated.sm90.ttgir:72:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_22.slot(count_acc_22 + n - 1));
@@ -236,7 +229,6 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 channel_acc_22.consumer_release(count_acc_22 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(acc_12);
-                channel_acc_25.consumer_release(count_acc_25 + n - 1);
                 channel_acc_22.consumer_release(count_acc_22 + n - 1);
             }
             if (n == 0) {

@@ -17,12 +17,11 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<8, 4096> channel_pair_8{memory, memory + 196608};
     const Channel<8, 16384> channel_acc_13{memory + 32768, memory + 196736};
-    const Channel<2, 16384, Filling::threads> channel_both_12{memory + 163840, memory + 196864};
+    const Channel<2, 16384> channel_both_12{memory + 163840, memory + 196864};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_pair_8.init(1, 8);
         channel_acc_13.init(1, 8);
-        channel_both_12.init(8, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_a_desc_2);
         tma_prefetch(&map_b_desc_4);
@@ -115,7 +114,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
                     }
                     // cycle 124, stage 1: store stage.both_12 to both_12
-                    channel_both_12.producer_acquire(count_both_12 + i - 1);
                     {
                         __half both_[16];
                         #pragma unroll
@@ -128,10 +126,8 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                             shared_at<__half>(channel_both_12.slot(count_both_12 + i - 1) + ((i_ & 31) + (thread.lane & 3) * 32) * 2 / 128 * 8192 + swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 128 + ((i_ & 31) + (thread.lane & 3) * 32) * 2 % 128)) = __half((((i_ & 1)) ? float(both_9_[(((i_ >> 1) & 15))]) : float(both_[(((i_ >> 1) & 15))])));
                     }
                     fence_async_shared();
-                    channel_both_12.producer_commit(count_both_12 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(acc_7);
-                    if (i >= 2) channel_both_12.consumer_release(count_both_12 + i - 2);
                     // cycle 372, stage 0: andi.6 (tests/kernels/ttgir/unpacked.sm90.ttgir:42:12)
                     {
                         int8_t read_0[16];
@@ -149,7 +145,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     }
                     channel_pair_8.consumer_release(count_pair_8 + i);
                     channel_acc_13.consumer_wait(count_acc_13 + i - 1);
-                    channel_both_12.consumer_wait(count_both_12 + i - 1);
+                    named_barrier_sync(group_1_barrier, 256);
                     // cycle 590, stage 1: dot.acc_15 (tests/kernels/ttgir/unpacked.sm90.ttgir:54:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_both_12.slot(count_both_12 + i - 1), 8192);
@@ -179,7 +175,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     }
                 }
                 // cycle 124, stage 1: store stage.both_12 to both_12
-                channel_both_12.producer_acquire(count_both_12 + n - 1);
                 {
                     __half both_[16];
                     #pragma unroll
@@ -192,12 +187,10 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         shared_at<__half>(channel_both_12.slot(count_both_12 + n - 1) + ((i_ & 31) + (thread.lane & 3) * 32) * 2 / 128 * 8192 + swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 128 + ((i_ & 31) + (thread.lane & 3) * 32) * 2 % 128)) = __half((((i_ & 1)) ? float(both_9_[(((i_ >> 1) & 15))]) : float(both_[(((i_ >> 1) & 15))])));
                 }
                 fence_async_shared();
-                channel_both_12.producer_commit(count_both_12 + n - 1);
                 wgmma_wait<0>();
                 registers_fence(acc_7);
-                channel_both_12.consumer_release(count_both_12 + n - 2);
                 channel_acc_13.consumer_wait(count_acc_13 + n - 1);
-                channel_both_12.consumer_wait(count_both_12 + n - 1);
+                named_barrier_sync(group_1_barrier, 256);
                 // cycle 590, stage 1: dot.acc_15 (tests/kernels/ttgir/unpacked.sm90.ttgir:54:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_both_12.slot(count_both_12 + n - 1), 8192);
@@ -212,7 +205,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                 channel_acc_13.consumer_release(count_acc_13 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(acc_7);
-                channel_both_12.consumer_release(count_both_12 + n - 1);
                 channel_acc_13.consumer_release(count_acc_13 + n - 1);
             }
             if (n == 0) {

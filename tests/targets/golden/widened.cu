@@ -19,13 +19,12 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
     const Channel<8, 8192> channel_x{memory, memory + 230400};
     const Channel<8, 16384> channel_acc_10{memory + 65536, memory + 230528};
     const Channel<1, 1024, Filling::threads> channel_factor_5{memory + 196608, memory + 230656};
-    const Channel<2, 16384, Filling::threads> channel_x_13{memory + 197632, memory + 230672};
+    const Channel<2, 16384> channel_x_13{memory + 197632, memory + 230672};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x.init(1, 8);
         channel_acc_10.init(1, 8);
         channel_factor_5.init(1, 8);
-        channel_x_13.init(8, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_a_desc_0);
         tma_prefetch(&map_b_desc);
@@ -80,7 +79,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 }
                 channel_x.consumer_release(count_x);
                 // cycle 148, stage 0: store convert.x_13 to x_13
-                channel_x_13.producer_acquire(count_x_13);
+                named_barrier_sync(group_1_barrier, 256);
                 {
                     uint32_t x_9_[4][4];
                     #pragma unroll
@@ -90,10 +89,9 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         stmatrix_x4(channel_x_13.slot(count_x_13) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_9_[j][0], x_9_[j][1], x_9_[j][2], x_9_[j][3]);
                 }
                 fence_async_shared();
-                channel_x_13.producer_commit(count_x_13);
                 channel_factor_5.consumer_release(count_factor_5);
                 channel_acc_10.consumer_wait(count_acc_10);
-                channel_x_13.consumer_wait(count_x_13);
+                named_barrier_sync(group_1_barrier, 256);
                 // cycle 416, stage 0: dot.acc_14 (tests/kernels/ttgir/widened.sm90.ttgir:46:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_10.slot(count_acc_10));
@@ -127,7 +125,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     }
                     channel_x.consumer_release(count_x + i);
                     // cycle 148, stage 0: store convert.x_13 to x_13
-                    channel_x_13.producer_acquire(count_x_13 + i);
+                    named_barrier_sync(group_1_barrier, 256);
                     {
                         uint32_t x_9_[4][4];
                         #pragma unroll
@@ -137,10 +135,9 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                             stmatrix_x4(channel_x_13.slot(count_x_13 + i) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_9_[j][0], x_9_[j][1], x_9_[j][2], x_9_[j][3]);
                     }
                     fence_async_shared();
-                    channel_x_13.producer_commit(count_x_13 + i);
                     channel_factor_5.consumer_release(count_factor_5 + i);
                     channel_acc_10.consumer_wait(count_acc_10 + i);
-                    channel_x_13.consumer_wait(count_x_13 + i);
+                    named_barrier_sync(group_1_barrier, 256);
                     // cycle 416, stage 0: dot.acc_14 (tests/kernels/ttgir/widened.sm90.ttgir:46:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_10.slot(count_acc_10 + i));
@@ -154,12 +151,10 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     }
                     wgmma_wait<1>();
                     channel_acc_10.consumer_release(count_acc_10 + i - 1);
-                    channel_x_13.consumer_release(count_x_13 + i - 1);
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_3);
                 channel_acc_10.consumer_release(count_acc_10 + n - 1);
-                channel_x_13.consumer_release(count_x_13 + n - 1);
             }
             if (n == 0) {
                 #pragma unroll

@@ -123,7 +123,8 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     ]
     at = shared.barriers
     for channel in program.channels:
-        kind = f"Channel<{channel.depth}, {channel.stride}{_FILLINGS[channel.filled_by]}>"
+        filling = "" if channel.local else _FILLINGS[channel.filled_by]
+        kind = f"Channel<{channel.depth}, {channel.stride}{filling}>"
         lines.append(
             f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)},"
             f" {plus('memory', at)}}};"
@@ -135,7 +136,7 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
         for line in _warpgroup(program, tensor_core, warp)
     ]
     lines += _named_barriers(program, "\n".join(roles))
-    lines += ["if (threadIdx.x == 0) {", *indented(_init(program, channel) for channel in program.channels)]
+    lines += ["if (threadIdx.x == 0) {", *indented(_inits(program))]
     lines += [
         "    mbarrier_init_fence();",
         *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors),
@@ -150,6 +151,11 @@ def _named_barriers(program: Program, roles: str) -> list[str]:
     groups = {barrier_name(group.id): 1 + len(orders) + i for i, group in enumerate(program.groups)}
     used = [f"{name} = {number}" for name, number in (orders | groups).items() if f"({name}," in roles]
     return [f"enum NamedBarrier : uint32_t {{ {', '.join(used)} }};"] if used else []
+
+
+def _inits(program: Program) -> list[str]:
+    """Barriers of the channels; local ones need none."""
+    return [_init(program, channel) for channel in program.channels if not channel.local]
 
 
 def _init(program: Program, channel: Channel) -> str:

@@ -13,6 +13,7 @@ from twill.ir.program import (
     Advance,
     At,
     Buffer,
+    Channel,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -46,6 +47,7 @@ from twill.targets.cuda.elements import iteration, refuse, sequence, variable, w
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import layout, linear
+from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
@@ -304,24 +306,29 @@ class Emitter:
                 raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
         when = "" if it.at.cycle is None else f"cycle {it.at.cycle}, stage {it.at.stage}: "
         head = f"// {when}store {it.node} to {it.channel}"
-        filled = [
-            "{",
-            *indented(scope.lines),
-            "}",
-            "fence_async_shared();",
-            f"{channel_name(it.channel)}.producer_commit({n});",
-        ]
-        return [head, f"{channel_name(it.channel)}.producer_acquire({n});", *filled]
+        acquire, commit = self._producing(self.program.channel(it.channel), n)
+        return [head, *acquire, "{", *indented(scope.lines), "}", "fence_async_shared();", *commit]
+
+    def _producing(self, channel: Channel, n: str) -> tuple[list[str], list[str]]:
+        """What stands before and after the writes of threads to slot n."""
+        if not channel.local:
+            name = channel_name(channel.id)
+            return [f"{name}.producer_acquire({n});"], [f"{name}.producer_commit({n});"]
+        return ([] if reused_behind_a_wait(self.group, channel) else [self.scope().group_barrier()]), []
 
     def _consumer_wait(self, channel: str, at: At) -> list[str]:
         """Copies write through the generic proxy, as threads do; the tensor core reads through the
-        asynchronous one."""
+        asynchronous one. Of a local channel, all threads have written behind a group barrier."""
         one = self.program.channel(channel)
+        if one.local:
+            return [self.scope().group_barrier()]
         fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
         wait = f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"
         return [wait, "fence_async_shared();"] if fenced else [wait]
 
     def _consumer_release(self, channel: str, at: At) -> list[str]:
+        if self.program.channel(channel).local:
+            return []
         text = f"{channel_name(channel)}.consumer_release({sequence(channel, at.iteration)});"
         late = at.iteration.base == "newest" and at.iteration.offset > self.least
         return [f"if (i >= {at.iteration.offset}) {text}" if late else text]

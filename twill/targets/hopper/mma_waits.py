@@ -196,7 +196,8 @@ def _back_edge(run: _Run, key: Key, now: Time) -> None:
     waited = [
         position
         for position, one in enumerate(run.in_flight)
-        if _spent(run, position, now) or (run.settled and any(n in run.touched for _, n, _ in one.writes))
+        if (one.through <= now and _spent(run, one))
+        or (run.settled and any(n in run.touched for _, n, _ in one.writes))
     ]
     _await(run, key, [], waited)
 
@@ -212,14 +213,14 @@ def _await(run: _Run, key: Key, needed: Sequence[int], spent: Sequence[int]) -> 
     del run.in_flight[: last + 1]
 
 
-def _spent(run: _Run, position: int, now: Time) -> bool:
-    """Whether an MMA in flight reads registers that the tensor core needs no more, as the schedule has it,
-    and nothing else in the loop will wait for it. It is waited for when the next MMA is issued, or at the
-    back edge: the compiler keeps registers of MMAs in flight apart from all others, and where they do not fit
-    it serializes every MMA (C7512)."""
-    one = run.in_flight[position]
+def _spent(run: _Run, one: _Flight) -> bool:
+    """Whether an MMA in flight reads registers, and nothing else in the loop will wait for it. It is waited
+    for when the next MMA is issued, if the schedule has its result by then, or at the back edge, if the
+    tensor core is through with it: the compiler keeps registers of MMAs in flight apart from all others, and
+    where they do not fit it serializes every MMA (C7512). A wait between two MMAs that the tensor core
+    executes one right behind the other would let it run dry."""
     read = any(kind == "register" for kind, _, _ in one.reads)
-    return read and one.through <= now and not any(name in run.touched for _, name, _ in one.writes)
+    return read and not any(name in run.touched for _, name, _ in one.writes)
 
 
 def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> None:
@@ -227,21 +228,17 @@ def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> N
     that arithmetic of the loop touches: see `pipelined_loops.shifted`."""
     reads, writes = _touched(step.statement, i, total)
     issued = isinstance(step.statement, MmaIssue)
-    accumulator = writes if issued else frozenset[Location]()
+    accumulator, now = writes if issued else frozenset[Location](), began + step.time
     needed = [
         position
         for position, one in enumerate(run.in_flight)
         if (reads - accumulator) & one.writes
         or writes & one.reads
         or (writes - accumulator) & one.writes
-        or (issued and one.began < began and one.done <= began + step.time and _held_up(run, one, writes))
+        or (issued and one.began < began and one.done <= now and _held_up(run, one, writes))
         or _releases(step.statement, one.reads, i, total)
     ]
-    spent = [
-        position
-        for position, _ in enumerate(run.in_flight)
-        if issued and _spent(run, position, began + step.time)
-    ]
+    spent = [i for i, one in enumerate(run.in_flight) if issued and one.done <= now and _spent(run, one)]
     _await(run, key, needed, spent)
     _check(run, step, i, total)
     _assign(run, step, i, total)

@@ -1,0 +1,67 @@
+"""Channels that a group fills and reads by itself: one group barrier for each tile, where slots suffice."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.kernels.programs import changed, program
+from twill.ir.program import ConsumerRelease, ConsumerWait, Pipelined, Program, Statement, WarpProgram
+from twill.targets.cuda.local_channels import reused_behind_a_wait
+from twill.targets.hopper import source
+from twill.warp.lower import Options
+
+NAME = "convert_layout_11"
+"""The score gradients of attention backward, which the MMA of dQ reads from shared memory."""
+
+
+def _used(made: Program) -> WarpProgram:
+    return next(group for group in made.groups if group.id == made.channel(NAME).producer)
+
+
+def _with_steady(group: WarpProgram, steady: list[Statement]) -> WarpProgram:
+    body = tuple(
+        replace(one, steady=tuple(steady)) if isinstance(one, Pipelined) else one for one in group.body
+    )
+    return replace(group, body=body)
+
+
+def _steady(group: WarpProgram) -> list[Statement]:
+    return list(next(one for one in group.body if isinstance(one, Pipelined)).steady)
+
+
+@pytest.mark.parametrize(("slots", "barriers"), [(2, 1), (1, 2)])
+def test_a_second_slot_spares_a_barrier(slots: int, barriers: int) -> None:
+    text = source(changed("fa_bwd", Options(depths={NAME: slots, "g": 2})))
+    loop = text[
+        text.index("for (int32_t i = 1") : text.index("// cycle 2381", text.index("for (int32_t i = 1"))
+    ]
+    assert loop.count("named_barrier_sync(group_1_barrier") == barriers
+    assert f"{NAME}.producer_" not in text
+    assert f"{NAME}.init" not in text
+
+
+def test_slots_are_released_before_the_next_wait() -> None:
+    made = program("fa_bwd")
+    assert made.channel(NAME).local
+    assert made.channel(NAME).depth == 2
+    assert reused_behind_a_wait(_used(made), made.channel(NAME))
+
+
+def test_a_release_behind_the_next_wait_needs_a_barrier() -> None:
+    """Released one iteration later, behind the wait for the next tile."""
+    made = program("fa_bwd")
+    group, channel = _used(made), made.channel(NAME)
+    steady = _steady(group)
+    release = next(one for one in steady if isinstance(one, ConsumerRelease) and one.channel == NAME)
+    wait = next(one for one in steady if isinstance(one, ConsumerWait) and one.channel == NAME)
+    steady.remove(release)
+    late = replace(release, at=replace(release.at, iteration=replace(release.at.iteration, offset=1)))
+    steady.insert(steady.index(wait) + 1, late)
+    assert not reused_behind_a_wait(_with_steady(group, steady), channel)
+    assert not reused_behind_a_wait(group, replace(channel, depth=1))
+
+
+def test_channels_between_groups_keep_their_barriers() -> None:
+    made = program("fa_bwd")
+    assert not made.channel("x").local
+    assert "channel_x.init(" in source(made)
