@@ -774,6 +774,14 @@ MUTANTS = (
         ("pointers",),
     ),
     Mutant(
+        "by-thread",
+        f"{CUDA}/elements.py",
+        "{atom(one.register)} * {threads} + thread.index",
+        "{atom(one.register)} * 32 + thread.index",
+        "tiles that lie as threads hold them",
+        ("straight",),
+    ),
+    Mutant(
         "quad-order",
         f"{RUNTIME}/store.cuh",
         "(upper ? words[i] : words[i + 2]) = got;",

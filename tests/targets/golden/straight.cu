@@ -277,7 +277,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_21.slot(count_p_21) + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = p_21_[i_];
+                        shared_at<float>(channel_p_21.slot(count_p_21) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
                 fence_async_shared();
                 channel_p_21.producer_commit(count_p_21);
@@ -322,7 +322,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_21.slot(count_p_21 + 1) + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = p_21_[i_];
+                        shared_at<float>(channel_p_21.slot(count_p_21 + 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
                 fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + 1);
@@ -367,7 +367,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_21.slot(count_p_21 + 2) + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = p_21_[i_];
+                        shared_at<float>(channel_p_21.slot(count_p_21 + 2) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
                 fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + 2);
@@ -414,7 +414,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<float>(channel_p_21.slot(count_p_21 + i - 1) + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = p_21_[i_];
+                            shared_at<float>(channel_p_21.slot(count_p_21 + i - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                     }
                     fence_async_shared();
                     channel_p_21.producer_commit(count_p_21 + i - 1);
@@ -446,7 +446,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_21.slot(count_p_21 + n - 1) + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = p_21_[i_];
+                        shared_at<float>(channel_p_21.slot(count_p_21 + n - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
                 fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + n - 1);
@@ -495,7 +495,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<float>(channel_p_21.slot(count_p_21 + i) + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = p_21_[i_];
+                            shared_at<float>(channel_p_21.slot(count_p_21 + i) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                     }
                     fence_async_shared();
                     channel_p_21.producer_commit(count_p_21 + i);
@@ -545,7 +545,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -556,7 +556,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -571,7 +571,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         float read_0[32];
                         const uint32_t read_0_at = channel_p_21.slot(count_p_21 + i - 3);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }
@@ -599,7 +599,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         float read_0[32];
                         const uint32_t read_0_at = channel_p_21.slot(count_p_21 + i - 3);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }
@@ -616,7 +616,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -644,7 +644,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -658,7 +658,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -688,7 +688,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -702,7 +702,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -732,7 +732,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     float read_0[32];
                     const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
@@ -771,7 +771,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         float read_0[32];
                         const uint32_t read_0_at = channel_p_21.slot(count_p_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }

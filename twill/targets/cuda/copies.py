@@ -268,6 +268,9 @@ class Analysis:
                 assert maker
                 number = maker.attributes.get("value")
                 return str(number) if isinstance(number, int) else None
+            case "integer_cast" if maker is not None and maker.name == "arith.extsi":
+                most = self.most(maker.operands[0])
+                return f"int64_t({most})" if most else None
             case "add":
                 assert maker
                 one, other = (self.most(operand) for operand in maker.operands)

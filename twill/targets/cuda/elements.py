@@ -8,12 +8,13 @@ from twill.ir.program import Iteration, Program, Register
 from twill.ops.c import c_type
 from twill.targets.cuda import linear_tiles
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each
-from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
-from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements, Held, packed, point
+from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements, Held, Point, packed, point
 from twill.targets.cuda.shared_tiles import UNROLL
+from twill.warp.channels import bits
 
 
 def refuse(program: Program, op: Op, what: str) -> TwillError:
@@ -91,6 +92,22 @@ def plain(type: Tensor, address: str, one: AnyPoint) -> str:
     )
     index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
     return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
+
+
+def by_thread(type: Tensor, address: str) -> Elements | None:
+    """The elements of a tile that lies in shared memory as threads hold it, each word of a warp beside the
+    others; None for a tile that is too small, or held otherwise, for that to matter."""
+    form = holding(type)
+    if not isinstance(form, Fragment) or form.axes != (0, 1) or bits(type.dtype) != 32:
+        return None
+    threads = 32 * form.down * form.across
+
+    def elements(one: AnyPoint) -> str:
+        assert isinstance(one, Point)
+        index = f"({atom(one.register)} * {threads} + thread.index)"
+        return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
+
+    return elements
 
 
 def once(form: Fragment | Spread) -> str:

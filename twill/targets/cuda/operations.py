@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
-from twill.ir.program import SLICES, Program, SlotTensor
+from twill.ir.program import SLICES, Channel, Program, SlotTensor
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda import linear_tiles
 from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
-from twill.targets.cuda.elements import cast, guard, number, once, plain, refuse, written
+from twill.targets.cuda.elements import by_thread, cast, guard, number, once, plain, refuse, written
 from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves
@@ -37,9 +37,8 @@ FOLDED = {"add": plus, "multiply": times}
 """Indices whose terms that change nothing are not printed."""
 
 
-def write_tile(scope: Scope, value: int, tensor: SlotTensor, address: str) -> None:
-    """Write a value to shared memory. Raises ValueError where a line of a swizzle pattern would be
-    torn."""
+def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, address: str) -> None:
+    """Write a value to a slot. Raises ValueError where a line of a swizzle pattern would be torn."""
     found, form = scope.program.value(value), scope.values[value]
     if isinstance(form, str) and not isinstance(found.type, Tensor):
         scope.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
@@ -50,6 +49,12 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, address: str) -> No
     transposed, elements = isinstance(form, Transposed), scope.elements(found)
     source = form.source if isinstance(form, Transposed) else elements
     fragment = source.layout if isinstance(source, Held) else scope.layout(kind)
+    if tensor.encoding is None and scope.alike(channel) and (to := by_thread(kind, address)):
+        form = holding(kind)
+        one = point(form, "i_")
+        scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+        scope.lines.append(f"    {to(one)} = {cast(kind, elements(one))};")
+        return
     if tensor.encoding is None:
         one = point(fragment, "i_")
         body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Tensor, Value
-from twill.ir.program import Program, Read, Register, Slot, TensorMemory, WarpProgram, Write
+from twill.ir.program import Channel, Program, Read, Register, Slot, TensorMemory, WarpProgram, Write
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.targets.cuda.arithmetic import constant
 from twill.targets.cuda.elements import (
     barrier_name,
+    by_thread,
     constant_type,
     number,
     plain,
@@ -97,7 +98,11 @@ class Scope:
             return found
         name, tile = f"read_{len(self.lines)}", value.type
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
-        self.lines += written(tile, name, lambda one: number(tile, plain(tile, f"{name}_at", one)))
+        alike = self.alike(self.program.channel(slot.channel))
+        kept = by_thread(tile, f"{name}_at") if alike else None
+        self.lines += written(
+            tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
+        )
         return held(name, tile)
 
     def _scalar_at(self, value: Value, slot: Slot) -> str:
@@ -109,6 +114,12 @@ class Scope:
     @property
     def narrow(self) -> bool:
         return self.group.only_moves
+
+    def alike(self, channel: Channel) -> bool:
+        """Whether threads write and read what a channel holds, in groups that all share tiles as MMAs do."""
+        ends = (channel.producer, *channel.consumers)
+        moving = any(group.only_moves for group in self.program.groups if group.id in ends)
+        return channel.filled_by == "threads" and not moving
 
     def layout(self, type: Tensor) -> Fragment | Spread:
         """How the group shares a tile."""

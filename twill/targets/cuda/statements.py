@@ -299,9 +299,11 @@ class Emitter:
         n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
         for index in it.ops:
             execute(scope, self.program.op(index))
-        for value, tensor in zip(it.values, self.program.channel(it.channel).tensors, strict=True):
+        channel = self.program.channel(it.channel)
+        for value, tensor in zip(it.values, channel.tensors, strict=True):
+            address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
             try:
-                write_tile(scope, value, tensor, plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset))
+                write_tile(scope, value, tensor, channel, address)
             except ValueError as problem:
                 raise refuse(self.program, self.program.op(it.ops[-1]), str(problem)) from problem
         when = "" if it.at.cycle is None else f"cycle {it.at.cycle}, stage {it.at.stage}: "
