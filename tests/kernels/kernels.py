@@ -24,6 +24,21 @@ def matmul(
 
 
 @triton.jit
+def matmul_into(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ACC: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, accumulated in numbers of the type of c."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], ACC)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc, out_dtype=ACC)
+    c_desc.store([row, col], acc)
+
+
+@triton.jit
 def batched(
     a, b, c, L, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -397,6 +412,7 @@ STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K
 
 TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
+    "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
@@ -434,6 +450,8 @@ VARIANTS = {
     "matmul_tf32": ("matmul", {"a": "*fp32:16", "b": "*fp32:16", "c": "*fp32:16", "BLOCK_K": 32}),
     "matmul_narrow": ("matmul", {"BLOCK_N": 32, "BLOCK_K": 32}),
     "matmul_bands": ("matmul", {"num_warps": 4}),
+    "matmul_half": ("matmul_into", {}),
+    "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "matmul_across": ("matmul", {"BLOCK_M": 64, "BLOCK_N": 256}),
     "batched": ("batched", {}),
     "epilogue": ("epilogue", {}),

@@ -18,6 +18,7 @@ from twill.warp.tasks import Scheduled
 
 FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_e5m2_64", "matmul_e4m3_32", "matmul_tf32", "matmul_narrow", "matmul_bands"),
+    *("matmul_half", "matmul_integer"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "unpacked", "rotated"),
     *("surrounded", "straight"),

@@ -85,6 +85,33 @@ using namespace twill;
 {kernels}
 """
 
+HALF_KERNEL = """
+__global__ void __launch_bounds__(128, 1) half_kernel(uint32_t* out, uint32_t x) {{
+    uint32_t d[16];
+    const uint32_t a[4] = {{x, x + 1, x + 2, x + 3}};
+    uint64_t b = descriptor_advance(matrix_descriptor(x, 8192), 32);
+    wgmma_fence();
+    wgmma_half_n64(d, b, b, 0);
+    wgmma_half_n64<MN_MAJOR>(d, a, b, 1);
+    wgmma_commit();
+    wgmma_wait<0>();
+    for (int i = 0; i < 16; ++i) out[i * 128 + threadIdx.x] = d[i];
+}}
+"""
+
+INTEGER_KERNEL = """
+__global__ void __launch_bounds__(128, 1) integer_kernel(int32_t* out, uint32_t x) {{
+    int32_t d[88];
+    uint64_t b = descriptor_advance(matrix_descriptor(x, 8192), 32);
+    wgmma_fence();
+    wgmma_s8_n176(d, b, b, 0);
+    wgmma_s8_n176(d, b, b, 1);
+    wgmma_commit();
+    wgmma_wait<0>();
+    for (int i = 0; i < 88; ++i) out[i * 128 + threadIdx.x] = d[i];
+}}
+"""
+
 MATRIX_KERNEL = """
 __global__ void __launch_bounds__(128, 1) {name}_kernel(float* out, uint32_t x) {{
     float d[{n} / 2];
@@ -129,14 +156,16 @@ def matrix_source() -> str:
             width == "16"
         )
         kernels.append(MATRIX_KERNEL.format(name=name, n=n, calls="\n    ".join(calls)))
+    definitions += ["TWILL_WGMMA_HALF(64, 32)", "TWILL_WGMMA_INTEGER(176)"]
+    kernels += [HALF_KERNEL.format(), INTEGER_KERNEL.format()]
     return MATRIX.format(definitions="\n".join(definitions), kernels="\n".join(kernels))
 
 
 def expanded(table: str, n: int, text: str) -> str:
     """The row of `table` for `n`, with the row it extends put in its place."""
-    match = re.search(rf"#define TWILL_{table}_{n} (.*)", text)
+    match = re.search(rf"#define TWILL_{table}_{n}(?:\(C\))? (.*)", text)
     assert match is not None, f"no row of {table} for {n}"
-    return re.sub(rf"TWILL_{table}_(\d+)", lambda m: expanded(table, int(m[1]), text), match[1])
+    return re.sub(rf"TWILL_{table}_(\d+)(?:\(C\))?", lambda m: expanded(table, int(m[1]), text), match[1])
 
 
 @pytest.mark.parametrize("n", range(8, 257, 8))
@@ -165,7 +194,7 @@ def test_words_assemble_without_complaint(tmp_path: Path) -> None:
 @needs_nvcc
 def test_matrix_instructions_assemble_in_flight(tmp_path: Path) -> None:
     _, said = compile_to(tmp_path, matrix_source(), "cubin")
-    assert said.count("Compiling entry function") == 11
+    assert said.count("Compiling entry function") == 13
     assert "serialized" not in said
     assert "warning" not in said
     assert set(re.findall(r"(\d+) bytes spill stores", said)) == {"0"}

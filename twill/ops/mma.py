@@ -13,12 +13,14 @@ from twill.ops.values import Array, Operand
 
 
 def product(a: Array, b: Array) -> Array:
-    """A matrix product in float32."""
-    return np.asarray(a, np.float32) @ np.asarray(b, np.float32)
+    """A matrix product, of integers in int32, of anything else in float32."""
+    kind = np.int32 if np.asarray(a).dtype.kind == "i" else np.float32
+    return np.asarray(a, kind) @ np.asarray(b, kind)
 
 
 def _accumulated(op: Op, operands: Sequence[Operand]) -> Array:
-    return product(operands[0], operands[1]) + np.asarray(operands[2], np.float32)
+    made = product(operands[0], operands[1])
+    return made + np.asarray(operands[2], made.dtype)
 
 
 def _dot(

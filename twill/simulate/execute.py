@@ -45,7 +45,7 @@ from twill.ir.program import (
 )
 from twill.ops.mma import product
 from twill.ops.table import role
-from twill.ops.values import Operand, shape_of
+from twill.ops.values import Operand, element, rounded, shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
@@ -339,7 +339,8 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
     cells, cell = _cell(group, action, issue.accumulator)
     old = np.zeros_like(part) if fresh else group.hidden[cell]
-    group.hidden[cell] = part + (np.nan if old is None else old)
+    kind = element(dot.result.type)
+    group.hidden[cell] = part + np.nan if old is None else rounded(part + np.asarray(old, part.dtype), kind)
     if not _updated(group, cell):
         cells[cell] = group.hidden[cell]
 

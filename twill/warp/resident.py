@@ -4,7 +4,7 @@ Takes the code of a function, its scheduled loops and the groups; gives the code
 fills before its loops. A tile that TMA loads before the loop lies in shared memory already. One that a group
 computes or loads through pointers is staged there where the registers that the schedule grants do not hold it
 too: costs take it to be in shared memory. Otherwise it stays in registers, from which an MMA reads it faster.
-B is always read from shared memory.
+B, and A of elements of other than 16 bits, are always read from shared memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
             continue
         if not maker.operands:
             continue
-        staged |= {value.id} if position else set()
+        staged |= {value.id} if position or _element_bits(value) != 16 else set()
         kept.setdefault(group.id, {})[value.id] = _registers(value, group.warps)
     for group in granted:
         own = {value: size for value, size in kept.get(group.id, {}).items() if value not in staged}
@@ -59,10 +59,15 @@ def _buffer(code: Code, value: Value) -> Value:
     return value
 
 
-def _registers(value: Value, warps: int) -> int:
+def _element_bits(buffer: Value) -> int:
+    assert isinstance(buffer.type, MemDesc)
+    return bits(buffer.type.dtype)
+
+
+def _registers(buffer: Value, warps: int) -> int:
     """Of a thread that holds its part of a tile."""
-    assert isinstance(value.type, MemDesc)
-    return prod(value.type.shape) * bits(value.type.dtype) // 32 // (32 * warps)
+    assert isinstance(buffer.type, MemDesc)
+    return prod(buffer.type.shape) * _element_bits(buffer) // 32 // (32 * warps)
 
 
 def channels(code: Code, leaves: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:

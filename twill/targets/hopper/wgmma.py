@@ -5,21 +5,33 @@ group, A there or in shared memory, B in shared memory (PTX ISA, "Asynchronous W
 Multiply-Accumulate Operation").
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.program import Compute, InitializeCarried, MmaIssue, Program, Register, Slot, walk
 from twill.ops.table import named
+from twill.ops.values import element
 from twill.targets.cuda.elements import refuse, variable
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_tiles import BITS
+from twill.targets.cuda.register_tiles import BITS, packed
 from twill.targets.cuda.shared_tiles import Shared
 from twill.targets.cuda.statements import Emitter
 
 NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
 """Operand types in the names of the runtime functions."""
+KINDS = {"f16": "half", "i32": "s8"}
+"""The same where the type of the accumulator says them."""
+WIDTHS = {**BITS, "i8": 8}
+"""Bits of the elements of operands."""
+INTO: Mapping[str, frozenset[str]] = {
+    "f32": frozenset(NAMES),
+    "f16": frozenset({"f16"}),
+    "i32": frozenset({"i8"}),
+}
+"""Operand types by that of the accumulator."""
 
 
 def instructions(program: Program) -> list[str]:
@@ -41,13 +53,12 @@ def unsupported(op: Op) -> str | None:
         return None
     kinds = [getattr(operand.type, "dtype", None) for operand in op.operands[:3]]
     names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
-    fits = (
-        len(names) == 3
-        and names[0] in NAMES
-        and names[1] in NAMES
-        and BITS[names[0]] == BITS[names[1]]
-        and names[2] == "f32"
-    )
+    if len(names) < 3:
+        return "has operands of pointers"
+    known = INTO.get(names[2], frozenset())
+    if names[0] == "i8" and isinstance(op.operands[0].type, Tensor):
+        return "of i8 whose first operand is in registers can not be generated"
+    fits = set(names[:2]) <= known and WIDTHS[names[0]] == WIDTHS[names[1]]
     return None if fits else f"of {' and '.join(names[:2])} that adds to {names[-1]} can not be generated"
 
 
@@ -58,7 +69,12 @@ def _instruction(dot: Op) -> str:
     assert isinstance(result, Tensor)
     assert isinstance(left.dtype, Scalar)
     assert isinstance(right.dtype, Scalar)
-    bits, columns = BITS[left.dtype.name], result.shape[1] // layout(result).across
+    assert isinstance(result.dtype, Scalar)
+    bits, columns = WIDTHS[left.dtype.name], result.shape[1] // layout(result).across
+    if result.dtype.name == "f16":
+        return f"TWILL_WGMMA_HALF({columns}, {columns // 2})"
+    if result.dtype.name == "i32":
+        return f"TWILL_WGMMA_INTEGER({columns})"
     if bits == 8:
         return f"TWILL_WGMMA_8({columns}, {NAMES[left.dtype.name]}, {NAMES[right.dtype.name]})"
     return (
@@ -93,7 +109,8 @@ class WgmmaPrinter:
             add = "1" if k else _accumulates(statement, emitter.least)
             right = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
             for band in range(form.bands):
-                part = f"part<{band}, {form.bands}>({into})" if form.bands > 1 else into
+                whole = form.bands == 1 and packed(dot.result.type) is None
+                part = into if whole else f"part<{band}, {form.bands}>({into})"
                 lines.append(f"    {word}({part}, {_left(dot, form, a, band, k, step)}, {right}, {add});")
         self.in_flight = (*self.in_flight, into)
         return [*lines, "    wgmma_commit();", "}"]
@@ -140,14 +157,15 @@ def _instruction_name(
     """The runtime function, with its template arguments, and K of one instruction."""
     types = [value.type.dtype for value in dot.operands[:2] if isinstance(value.type, Tensor | MemDesc)]
     left, right = (one.name for one in types if isinstance(one, Scalar))
-    step = 256 // BITS[left]
+    step = 256 // WIDTHS[left]
     majors = [*([_major(a.transposed)] if isinstance(a, Shared) else []), _major(not b.transposed)]
     if step != 16 and "MN_MAJOR" in majors:
         raise refuse(
             program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
         )
     choice = f"<{', '.join(majors)}>" if step == 16 else ""
-    return f"wgmma_{NAMES[left]}_{NAMES[right]}_n{form.shape[1] // form.across}{choice}", step
+    kinds = KINDS.get(element(dot.result.type), f"{NAMES.get(left)}_{NAMES.get(right)}")
+    return f"wgmma_{kinds}_n{form.shape[1] // form.across}{choice}", step
 
 
 def _left(dot: Op, form: Fragment, a: Shared | str, band: int, k: int, step: int) -> str:
@@ -185,7 +203,7 @@ def _form(emitter: Emitter, dot: Op) -> Fragment:
         form.down * form.across != emitter.group.warps
         or form.shape[0] % (16 * form.down)
         or columns > 256
-        or columns % 8
+        or columns % (16 if packed(dot.result.type) else 8)
     ):
         raise refuse(
             emitter.program,

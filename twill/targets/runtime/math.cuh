@@ -130,12 +130,20 @@ __device__ __forceinline__ void store_shared(uint32_t address, float low, float 
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(low), "f"(high) : "memory");
 }
 
+__device__ __forceinline__ void store_shared(uint32_t address, int32_t low, int32_t high) {
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(address), "r"(low), "r"(high) : "memory");
+}
+
 __device__ __forceinline__ void load_shared(uint32_t address, uint16_t& pair) {
     asm volatile("ld.shared.b16 %0, [%1];" : "=h"(pair) : "r"(address) : "memory");
 }
 
 __device__ __forceinline__ void load_shared(uint32_t address, float& low, float& high) {
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void load_shared(uint32_t address, int32_t& low, int32_t& high) {
+    asm volatile("ld.shared.v2.s32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(address) : "memory");
 }
 
 /// Stores four matrices; lane l gives the address of row l%8 of matrix l/8 (stmatrix.x4).

@@ -7,6 +7,8 @@
 //     TWILL_WGMMA_16(128, f16)           m64n128k16, fp16 (or bf16) operands, either operand K- or MN-major
 //     TWILL_WGMMA_8(256, e4m3, e5m2)     m64n256k32, fp8 operands, K-major
 //     TWILL_WGMMA_32(64)                 m64n64k8, tf32 operands, K-major
+//     TWILL_WGMMA_HALF(64, 32)           m64n64k16, fp16 operands and accumulator: `uint32_t d[N / 4]`, N and N / 2
+//     TWILL_WGMMA_INTEGER(64)            m64n64k32, signed 8-bit operands, K-major: `int32_t d[N / 2]`
 // each of which defines overloads of twill::wgmma_<a>_<b>_n<N>, one per operand location of A.
 // PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation".
 #pragma once
@@ -38,11 +40,26 @@ __device__ __forceinline__ void registers_fence(float (&d)[Count]) {
 #pragma unroll
     for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
+template <int Count>
+__device__ __forceinline__ void registers_fence(int32_t (&d)[Count]) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(d[i])::"memory");
+}
+template <int Count>
+__device__ __forceinline__ void registers_fence(uint32_t (&d)[Count][4]) {
+#pragma unroll
+    for (int i = 0; i < 4 * Count; ++i) asm volatile("" : "+r"(d[i / 4][i % 4])::"memory");
+}
 
 /// Part number `Part` of `Parts` equal ones of an accumulator: 64 of the rows that a warpgroup has.
+template <int Part, int Parts, class Element, int Count>
+__device__ __forceinline__ Element (&part(Element (&d)[Count]))[Count / Parts] {
+    return *reinterpret_cast<Element(*)[Count / Parts]>(d + Part * (Count / Parts));
+}
+/// The same of one whose 16-bit elements are packed in pairs.
 template <int Part, int Parts, int Count>
-__device__ __forceinline__ float (&part(float (&d)[Count]))[Count / Parts] {
-    return *reinterpret_cast<float(*)[Count / Parts]>(d + Part * (Count / Parts));
+__device__ __forceinline__ uint32_t (&part(uint32_t (&d)[Count][4]))[4 * Count / Parts] {
+    return *reinterpret_cast<uint32_t(*)[4 * Count / Parts]>(&d[Part * (Count / Parts)][0]);
 }
 
 // ---- scheduling fences: arithmetic between waits ----------------------------------------------------------------------------
@@ -110,6 +127,8 @@ __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint
 #define TWILL_WGMMA_16(N, TYPE) TWILL_EXPAND(TWILL_DEFINE_16, N, TYPE, TWILL_NAMES_##N, TWILL_AFTER_##N)
 #define TWILL_WGMMA_8(N, A, B) TWILL_EXPAND(TWILL_DEFINE_K, N, 32, A, B, TWILL_NAMES_##N, TWILL_AFTER_##N)
 #define TWILL_WGMMA_32(N) TWILL_EXPAND(TWILL_DEFINE_K, N, 8, tf32, tf32, TWILL_NAMES_##N, TWILL_AFTER_##N)
+#define TWILL_WGMMA_HALF(N, M) TWILL_EXPAND(TWILL_DEFINE_HALF, N, M, TWILL_NAMES_##M, TWILL_AFTER_##M)
+#define TWILL_WGMMA_INTEGER(N) TWILL_EXPAND(TWILL_DEFINE_INTEGER, N, TWILL_NAMES_##N, TWILL_AFTER_##N)
 #define TWILL_EXPAND(MACRO, ...) MACRO(__VA_ARGS__)
 
 #define TWILL_DEFINE_16(N, TYPE, NAMES, n0, n1, n2, n3, n4, n5, n6)                                                    \
@@ -120,7 +139,7 @@ __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\n"                                                 \
                      "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE                                 \
                      " {" NAMES "}, %" #n0 ", %" #n1 ", p, 1, 1, %" #n3 ", %" #n4 ";\n}"                               \
-                     : TWILL_BINDINGS_##N                                                                              \
+                     : TWILL_BINDINGS_##N("+f")                                                                        \
                      : "l"(a), "l"(b), "r"(accumulate), "n"(int(MajorA)), "n"(int(MajorB)));                           \
     }                                                                                                                  \
     template <Major MajorB = K_MAJOR>                                                                                  \
@@ -129,7 +148,7 @@ __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n5 ", 0;\n"                                                 \
                      "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE                                 \
                      " {" NAMES "}, {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p, 1, 1, %" #n6 ";\n}"         \
-                     : TWILL_BINDINGS_##N                                                                              \
+                     : TWILL_BINDINGS_##N("+f")                                                                        \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(int(MajorB)));         \
     }                                                                                                                  \
     }
@@ -141,7 +160,7 @@ __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\n"                                                 \
                      "wgmma.mma_async.sync.aligned.m64n" #N "k" #K ".f32." #A "." #B                                   \
                      " {" NAMES "}, %" #n0 ", %" #n1 ", p, 1, 1;\n}"                                                   \
-                     : TWILL_BINDINGS_##N                                                                              \
+                     : TWILL_BINDINGS_##N("+f")                                                                        \
                      : "l"(a), "l"(b), "r"(accumulate));                                                               \
     }                                                                                                                  \
     __device__ __forceinline__ void wgmma_##A##_##B##_n##N(                                                            \
@@ -149,8 +168,41 @@ __device__ __forceinline__ uint64_t descriptor_advance(uint64_t descriptor, uint
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n5 ", 0;\n"                                                 \
                      "wgmma.mma_async.sync.aligned.m64n" #N "k" #K ".f32." #A "." #B                                   \
                      " {" NAMES "}, {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p, 1, 1;\n}"                   \
-                     : TWILL_BINDINGS_##N                                                                              \
+                     : TWILL_BINDINGS_##N("+f")                                                                        \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                           \
+    }                                                                                                                  \
+    }
+
+#define TWILL_DEFINE_HALF(N, M, NAMES, n0, n1, n2, n3, n4, n5, n6)                                                     \
+    namespace twill {                                                                                                  \
+    template <Major MajorA = K_MAJOR, Major MajorB = K_MAJOR>                                                          \
+    __device__ __forceinline__ void wgmma_half_n##N(                                                                   \
+        uint32_t (&d)[N / 4], uint64_t a, uint64_t b, int accumulate) {                                                \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f16.f16.f16"                                          \
+                     " {" NAMES "}, %" #n0 ", %" #n1 ", p, 1, 1, %" #n3 ", %" #n4 ";\n}"                               \
+                     : TWILL_BINDINGS_##M("+r")                                                                        \
+                     : "l"(a), "l"(b), "r"(accumulate), "n"(int(MajorA)), "n"(int(MajorB)));                           \
+    }                                                                                                                  \
+    template <Major MajorB = K_MAJOR>                                                                                  \
+    __device__ __forceinline__ void wgmma_half_n##N(                                                                   \
+        uint32_t (&d)[N / 4], const uint32_t (&a)[4], uint64_t b, int accumulate) {                                    \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n5 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f16.f16.f16"                                          \
+                     " {" NAMES "}, {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p, 1, 1, %" #n6 ";\n}"         \
+                     : TWILL_BINDINGS_##M("+r")                                                                        \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(int(MajorB)));         \
+    }                                                                                                                  \
+    }
+
+#define TWILL_DEFINE_INTEGER(N, NAMES, n0, n1, n2, n3, n4, n5, n6)                                                     \
+    namespace twill {                                                                                                  \
+    __device__ __forceinline__ void wgmma_s8_n##N(int32_t (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {       \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8"                                            \
+                     " {" NAMES "}, %" #n0 ", %" #n1 ", p;\n}"                                                         \
+                     : TWILL_BINDINGS_##N("+r")                                                                        \
+                     : "l"(a), "l"(b), "r"(accumulate));                                                               \
     }                                                                                                                  \
     }
 

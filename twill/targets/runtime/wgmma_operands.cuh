@@ -1,8 +1,8 @@
-// Tables behind wgmma.cuh: the asm operands of an accumulator of 64 x N fp32, N/2 registers a thread, for
-// each N.
+// Tables behind wgmma.cuh: the asm operands of an accumulator of 64 x N elements of 32 bits, N/2 registers a
+// thread, for each N. One of 16-bit elements has those of half as many columns.
 //
 // TWILL_NAMES_N       the registers' operand names, "%0, %1, ..."
-// TWILL_BINDINGS_N    their constraints, bound to `float d[N / 2]`
+// TWILL_BINDINGS_N(C) their constraint C, bound to `d[N / 2]`
 // TWILL_AFTER_N       the seven operand numbers that follow them
 // One row of each per multiple of 8; a row extends the one before it.
 #pragma once
@@ -40,38 +40,38 @@
 #define TWILL_NAMES_248 TWILL_NAMES_240 ", %120, %121, %122, %123"
 #define TWILL_NAMES_256 TWILL_NAMES_248 ", %124, %125, %126, %127"
 
-#define TWILL_BINDINGS_8 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-#define TWILL_BINDINGS_16 TWILL_BINDINGS_8, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-#define TWILL_BINDINGS_24 TWILL_BINDINGS_16, "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
-#define TWILL_BINDINGS_32 TWILL_BINDINGS_24, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-#define TWILL_BINDINGS_40 TWILL_BINDINGS_32, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19])
-#define TWILL_BINDINGS_48 TWILL_BINDINGS_40, "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
-#define TWILL_BINDINGS_56 TWILL_BINDINGS_48, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])
-#define TWILL_BINDINGS_64 TWILL_BINDINGS_56, "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-#define TWILL_BINDINGS_72 TWILL_BINDINGS_64, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35])
-#define TWILL_BINDINGS_80 TWILL_BINDINGS_72, "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39])
-#define TWILL_BINDINGS_88 TWILL_BINDINGS_80, "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43])
-#define TWILL_BINDINGS_96 TWILL_BINDINGS_88, "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
-#define TWILL_BINDINGS_104 TWILL_BINDINGS_96, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51])
-#define TWILL_BINDINGS_112 TWILL_BINDINGS_104, "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
-#define TWILL_BINDINGS_120 TWILL_BINDINGS_112, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59])
-#define TWILL_BINDINGS_128 TWILL_BINDINGS_120, "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-#define TWILL_BINDINGS_136 TWILL_BINDINGS_128, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
-#define TWILL_BINDINGS_144 TWILL_BINDINGS_136, "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
-#define TWILL_BINDINGS_152 TWILL_BINDINGS_144, "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75])
-#define TWILL_BINDINGS_160 TWILL_BINDINGS_152, "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
-#define TWILL_BINDINGS_168 TWILL_BINDINGS_160, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83])
-#define TWILL_BINDINGS_176 TWILL_BINDINGS_168, "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
-#define TWILL_BINDINGS_184 TWILL_BINDINGS_176, "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91])
-#define TWILL_BINDINGS_192 TWILL_BINDINGS_184, "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-#define TWILL_BINDINGS_200 TWILL_BINDINGS_192, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99])
-#define TWILL_BINDINGS_208 TWILL_BINDINGS_200, "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103])
-#define TWILL_BINDINGS_216 TWILL_BINDINGS_208, "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107])
-#define TWILL_BINDINGS_224 TWILL_BINDINGS_216, "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
-#define TWILL_BINDINGS_232 TWILL_BINDINGS_224, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115])
-#define TWILL_BINDINGS_240 TWILL_BINDINGS_232, "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
-#define TWILL_BINDINGS_248 TWILL_BINDINGS_240, "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123])
-#define TWILL_BINDINGS_256 TWILL_BINDINGS_248, "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+#define TWILL_BINDINGS_8(C) C(d[0]), C(d[1]), C(d[2]), C(d[3])
+#define TWILL_BINDINGS_16(C) TWILL_BINDINGS_8(C), C(d[4]), C(d[5]), C(d[6]), C(d[7])
+#define TWILL_BINDINGS_24(C) TWILL_BINDINGS_16(C), C(d[8]), C(d[9]), C(d[10]), C(d[11])
+#define TWILL_BINDINGS_32(C) TWILL_BINDINGS_24(C), C(d[12]), C(d[13]), C(d[14]), C(d[15])
+#define TWILL_BINDINGS_40(C) TWILL_BINDINGS_32(C), C(d[16]), C(d[17]), C(d[18]), C(d[19])
+#define TWILL_BINDINGS_48(C) TWILL_BINDINGS_40(C), C(d[20]), C(d[21]), C(d[22]), C(d[23])
+#define TWILL_BINDINGS_56(C) TWILL_BINDINGS_48(C), C(d[24]), C(d[25]), C(d[26]), C(d[27])
+#define TWILL_BINDINGS_64(C) TWILL_BINDINGS_56(C), C(d[28]), C(d[29]), C(d[30]), C(d[31])
+#define TWILL_BINDINGS_72(C) TWILL_BINDINGS_64(C), C(d[32]), C(d[33]), C(d[34]), C(d[35])
+#define TWILL_BINDINGS_80(C) TWILL_BINDINGS_72(C), C(d[36]), C(d[37]), C(d[38]), C(d[39])
+#define TWILL_BINDINGS_88(C) TWILL_BINDINGS_80(C), C(d[40]), C(d[41]), C(d[42]), C(d[43])
+#define TWILL_BINDINGS_96(C) TWILL_BINDINGS_88(C), C(d[44]), C(d[45]), C(d[46]), C(d[47])
+#define TWILL_BINDINGS_104(C) TWILL_BINDINGS_96(C), C(d[48]), C(d[49]), C(d[50]), C(d[51])
+#define TWILL_BINDINGS_112(C) TWILL_BINDINGS_104(C), C(d[52]), C(d[53]), C(d[54]), C(d[55])
+#define TWILL_BINDINGS_120(C) TWILL_BINDINGS_112(C), C(d[56]), C(d[57]), C(d[58]), C(d[59])
+#define TWILL_BINDINGS_128(C) TWILL_BINDINGS_120(C), C(d[60]), C(d[61]), C(d[62]), C(d[63])
+#define TWILL_BINDINGS_136(C) TWILL_BINDINGS_128(C), C(d[64]), C(d[65]), C(d[66]), C(d[67])
+#define TWILL_BINDINGS_144(C) TWILL_BINDINGS_136(C), C(d[68]), C(d[69]), C(d[70]), C(d[71])
+#define TWILL_BINDINGS_152(C) TWILL_BINDINGS_144(C), C(d[72]), C(d[73]), C(d[74]), C(d[75])
+#define TWILL_BINDINGS_160(C) TWILL_BINDINGS_152(C), C(d[76]), C(d[77]), C(d[78]), C(d[79])
+#define TWILL_BINDINGS_168(C) TWILL_BINDINGS_160(C), C(d[80]), C(d[81]), C(d[82]), C(d[83])
+#define TWILL_BINDINGS_176(C) TWILL_BINDINGS_168(C), C(d[84]), C(d[85]), C(d[86]), C(d[87])
+#define TWILL_BINDINGS_184(C) TWILL_BINDINGS_176(C), C(d[88]), C(d[89]), C(d[90]), C(d[91])
+#define TWILL_BINDINGS_192(C) TWILL_BINDINGS_184(C), C(d[92]), C(d[93]), C(d[94]), C(d[95])
+#define TWILL_BINDINGS_200(C) TWILL_BINDINGS_192(C), C(d[96]), C(d[97]), C(d[98]), C(d[99])
+#define TWILL_BINDINGS_208(C) TWILL_BINDINGS_200(C), C(d[100]), C(d[101]), C(d[102]), C(d[103])
+#define TWILL_BINDINGS_216(C) TWILL_BINDINGS_208(C), C(d[104]), C(d[105]), C(d[106]), C(d[107])
+#define TWILL_BINDINGS_224(C) TWILL_BINDINGS_216(C), C(d[108]), C(d[109]), C(d[110]), C(d[111])
+#define TWILL_BINDINGS_232(C) TWILL_BINDINGS_224(C), C(d[112]), C(d[113]), C(d[114]), C(d[115])
+#define TWILL_BINDINGS_240(C) TWILL_BINDINGS_232(C), C(d[116]), C(d[117]), C(d[118]), C(d[119])
+#define TWILL_BINDINGS_248(C) TWILL_BINDINGS_240(C), C(d[120]), C(d[121]), C(d[122]), C(d[123])
+#define TWILL_BINDINGS_256(C) TWILL_BINDINGS_248(C), C(d[124]), C(d[125]), C(d[126]), C(d[127])
 
 #define TWILL_AFTER_8 4, 5, 6, 7, 8, 9, 10
 #define TWILL_AFTER_16 8, 9, 10, 11, 12, 13, 14
