@@ -50,32 +50,32 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
             {
                 // bumped/for.0: 2 stages, an iteration every 896 cycles
                 const int32_t n = trips_0;
-                uint32_t left_10_to[1];
-                uint32_t left_10_at0[8];
-                uint32_t left_10_at1[1];
+                uint32_t kept_left_10_to[1];
+                uint32_t kept_left_10_at0[8];
+                uint32_t kept_left_10_at1[1];
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    left_10_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                    kept_left_10_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) left_10_at0[i_] = uint32_t(((row_3 + int32_t((row_ + 16 * i_))) % M) * stride);
-                    left_10_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) kept_left_10_at0[i_] = uint32_t(((row_3 + int32_t((row_ + 16 * i_))) % M) * stride);
+                    kept_left_10_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 }
-                keep(left_10_to);
-                keep(left_10_at0);
-                keep(left_10_at1);
-                uint32_t acc_15_to[1];
-                uint32_t acc_15_at0[8];
-                uint32_t acc_15_at1[1];
+                keep(kept_left_10_to);
+                keep(kept_left_10_at0);
+                keep(kept_left_10_at1);
+                uint32_t kept_acc_15_to[1];
+                uint32_t kept_acc_15_at0[8];
+                uint32_t kept_acc_15_at1[1];
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                    acc_15_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                    kept_acc_15_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) acc_15_at0[i_] = uint32_t(int32_t((row_ + 8 * i_)) * N);
-                    acc_15_at1[0] = uint32_t((muli_10 + int32_t((chunk_ * 8))) % N);
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) kept_acc_15_at0[i_] = uint32_t(int32_t((row_ + 8 * i_)) * N);
+                    kept_acc_15_at1[0] = uint32_t((muli_10 + int32_t((chunk_ * 8))) % N);
                 }
-                keep(acc_15_to);
-                keep(acc_15_at0);
-                keep(acc_15_at1);
+                keep(kept_acc_15_to);
+                keep(kept_acc_15_at0);
+                keep(kept_acc_15_at1);
                 if (n >= 1) {
                     // cycle 0, stage 0: copy left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
                     channel_left_10_acc_15.producer_acquire(count_left_10_acc_15);
@@ -86,14 +86,14 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         const int32_t left_6_ = K - left_;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15);
-                        __half* from_ = a + int32_t(left_10_at1[0]) + int64_t(twill_begin1_2_);
+                        __half* from_ = a + int32_t(kept_left_10_at1[0]) + int64_t(twill_begin1_2_);
                         keep(from_);
                         if (63 < left_6_) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_left_10_to[0] + i_ * 2048, advanced(from_, kept_left_10_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]), (int32_t((chunk_ * 8)) < left_6_));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_left_10_to[0] + i_ * 2048, advanced(from_, kept_left_10_at0[i_]), (int32_t((chunk_ * 8)) < left_6_));
                         }
                     }
                     {
@@ -104,14 +104,14 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         const int32_t left_6_ = K - left_;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384;
-                        __half* from_ = b + int32_t(acc_15_at1[0]) + int64_t(twill_begin1_7_);
+                        __half* from_ = b + int32_t(kept_acc_15_at1[0]) + int64_t(twill_begin1_7_);
                         keep(from_);
                         if (63 < left_6_) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_15_to[0] + i_ * 1024, advanced(from_, kept_acc_15_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_15_to[0] + i_ * 1024, advanced(from_, kept_acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
                         }
                     }
                     channel_left_10_acc_15.producer_commit(count_left_10_acc_15);
@@ -125,14 +125,14 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int32_t left_6_ = K - left_;
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i);
-                            __half* from_ = a + int32_t(left_10_at1[0]) + int64_t(twill_begin1_2_);
+                            __half* from_ = a + int32_t(kept_left_10_at1[0]) + int64_t(twill_begin1_2_);
                             keep(from_);
                             if (63 < left_6_) {
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]));
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_left_10_to[0] + i_ * 2048, advanced(from_, kept_left_10_at0[i_]));
                             } else {
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + left_10_to[0] + i_ * 2048, advanced(from_, left_10_at0[i_]), (int32_t((chunk_ * 8)) < left_6_));
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_left_10_to[0] + i_ * 2048, advanced(from_, kept_left_10_at0[i_]), (int32_t((chunk_ * 8)) < left_6_));
                             }
                         }
                         {
@@ -143,14 +143,14 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int32_t left_6_ = K - left_;
                             [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                             const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384;
-                            __half* from_ = b + int32_t(acc_15_at1[0]) + int64_t(twill_begin1_7_);
+                            __half* from_ = b + int32_t(kept_acc_15_at1[0]) + int64_t(twill_begin1_7_);
                             keep(from_);
                             if (63 < left_6_) {
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]));
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_15_to[0] + i_ * 1024, advanced(from_, kept_acc_15_at0[i_]));
                             } else {
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + acc_15_to[0] + i_ * 1024, advanced(from_, acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_15_to[0] + i_ * 1024, advanced(from_, kept_acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
                             }
                         }
                         channel_left_10_acc_15.producer_commit(count_left_10_acc_15 + i);

@@ -38,51 +38,51 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         {
             // gathered/for.0: 2 stages, an iteration every 896 cycles
             const int32_t n = trips_0;
-            uint32_t x_32_to[1];
-            uint32_t x_32_at0[8];
-            uint32_t x_32_at1[1];
-            uint32_t x_32_inside = 0;
+            uint32_t kept_x_32_to[1];
+            uint32_t kept_x_32_at0[8];
+            uint32_t kept_x_32_at1[1];
+            uint32_t kept_x_32_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                x_32_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_x_32_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_32_at0[i_] = uint32_t((((muli_1 + int32_t((row_ + 16 * i_))) < M) ? *(rows + (muli_1 + int32_t((row_ + 16 * i_)))) : 0) * K);
-                x_32_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_32_at0[i_] = uint32_t((((muli_1 + int32_t((row_ + 16 * i_))) < M) ? *(rows + (muli_1 + int32_t((row_ + 16 * i_)))) : 0) * K);
+                kept_x_32_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_32_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_32_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
             }
-            keep(x_32_to);
-            keep(x_32_at0);
-            keep(x_32_at1);
-            keep(x_32_inside);
-            uint32_t y_36_to[1];
-            uint32_t y_36_at0[8];
-            uint32_t y_36_inside = 0;
+            keep(kept_x_32_to);
+            keep(kept_x_32_at0);
+            keep(kept_x_32_at1);
+            keep(kept_x_32_inside);
+            uint32_t kept_y_36_to[1];
+            uint32_t kept_y_36_at0[8];
+            uint32_t kept_y_36_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                y_36_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_y_36_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) y_36_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_36_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) y_36_inside |= uint32_t(((muli_10 + int32_t((row_ + 16 * i_))) < N)) << i_;
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_36_inside |= uint32_t(((muli_10 + int32_t((row_ + 16 * i_))) < N)) << i_;
             }
-            keep(y_36_to);
-            keep(y_36_at0);
-            keep(y_36_inside);
+            keep(kept_y_36_to);
+            keep(kept_y_36_at0);
+            keep(kept_y_36_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:76:15)
                 channel_x_32_y_36.producer_acquire(count_x_32_y_36);
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36);
-                    __half* from_ = a + int32_t(x_32_at1[0]) + int32_t(0);
+                    __half* from_ = a + int32_t(kept_x_32_at1[0]) + int32_t(0);
                     keep(from_);
-                    if (x_32_inside == 255u && 63 < K) {
+                    if (kept_x_32_inside == 255u && 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_32_to[0] + i_ * 2048, advanced(from_, x_32_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_32_to[0] + i_ * 2048, advanced(from_, x_32_at0[i_]), (x_32_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]), (kept_x_32_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
                     }
                 }
                 {
@@ -90,12 +90,12 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36) + 16384;
                     __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t(0);
                     keep(from_);
-                    if (y_36_inside == 255u && 63 < K) {
+                    if (kept_y_36_inside == 255u && 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_36_to[0] + i_ * 2048, advanced(from_, y_36_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_36_to[0] + i_ * 2048, advanced(from_, y_36_at0[i_]), (y_36_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
                     }
                 }
                 channel_x_32_y_36.producer_commit(count_x_32_y_36);
@@ -105,14 +105,14 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36 + i);
-                        __half* from_ = a + int32_t(x_32_at1[0]) + int32_t((i * 64));
+                        __half* from_ = a + int32_t(kept_x_32_at1[0]) + int32_t((i * 64));
                         keep(from_);
-                        if (x_32_inside == 255u && (i * 64) + 63 < K) {
+                        if (kept_x_32_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_32_to[0] + i_ * 2048, advanced(from_, x_32_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_32_to[0] + i_ * 2048, advanced(from_, x_32_at0[i_]), (x_32_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]), (kept_x_32_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
                         }
                     }
                     {
@@ -120,12 +120,12 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                         const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36 + i) + 16384;
                         __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t((i * 64));
                         keep(from_);
-                        if (y_36_inside == 255u && (i * 64) + 63 < K) {
+                        if (kept_y_36_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_36_to[0] + i_ * 2048, advanced(from_, y_36_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_36_to[0] + i_ * 2048, advanced(from_, y_36_at0[i_]), (y_36_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
                         }
                     }
                     channel_x_32_y_36.producer_commit(count_x_32_y_36 + i);

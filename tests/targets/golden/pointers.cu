@@ -38,51 +38,51 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         {
             // pointers/for.0: 2 stages, an iteration every 896 cycles
             const int32_t n = trips_0;
-            uint32_t x_30_to[1];
-            uint32_t x_30_at0[8];
-            uint32_t x_30_at1[1];
-            uint32_t x_30_inside = 0;
+            uint32_t kept_x_30_to[1];
+            uint32_t kept_x_30_at0[8];
+            uint32_t kept_x_30_at1[1];
+            uint32_t kept_x_30_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                x_30_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_x_30_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_30_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
-                x_30_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_30_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
+                kept_x_30_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_30_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_30_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
             }
-            keep(x_30_to);
-            keep(x_30_at0);
-            keep(x_30_at1);
-            keep(x_30_inside);
-            uint32_t y_40_to[1];
-            uint32_t y_40_at0[8];
-            uint32_t y_40_inside = 0;
+            keep(kept_x_30_to);
+            keep(kept_x_30_at0);
+            keep(kept_x_30_at1);
+            keep(kept_x_30_inside);
+            uint32_t kept_y_40_to[1];
+            uint32_t kept_y_40_at0[8];
+            uint32_t kept_y_40_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                y_40_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_y_40_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) y_40_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_40_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) y_40_inside |= uint32_t(((muli_10 + int32_t((chunk_ * 8))) < N)) << i_;
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_40_inside |= uint32_t(((muli_10 + int32_t((chunk_ * 8))) < N)) << i_;
             }
-            keep(y_40_to);
-            keep(y_40_at0);
-            keep(y_40_inside);
+            keep(kept_y_40_to);
+            keep(kept_y_40_at0);
+            keep(kept_y_40_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
                 channel_x_30_y_40.producer_acquire(count_x_30_y_40);
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40);
-                    __half* from_ = a + int32_t(x_30_at1[0]) + int32_t(0);
+                    __half* from_ = a + int32_t(kept_x_30_at1[0]) + int32_t(0);
                     keep(from_);
-                    if (x_30_inside == 255u && 63 < K) {
+                    if (kept_x_30_inside == 255u && 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_30_to[0] + i_ * 2048, advanced(from_, x_30_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_30_to[0] + i_ * 2048, advanced(from_, kept_x_30_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_30_to[0] + i_ * 2048, advanced(from_, x_30_at0[i_]), (x_30_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_30_to[0] + i_ * 2048, advanced(from_, kept_x_30_at0[i_]), (kept_x_30_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
                     }
                 }
                 {
@@ -90,12 +90,12 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40) + 16384;
                     __half* from_ = b + int32_t((muli_10 + int32_t((chunk_ * 8))));
                     keep(from_);
-                    if (y_40_inside == 255u && 63 < K) {
+                    if (kept_y_40_inside == 255u && 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(y_40_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_40_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(y_40_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))), (y_40_inside >> i_ & 1) && ((0 + int32_t((row_ + 8 * i_))) < K));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_40_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))), (kept_y_40_inside >> i_ & 1) && ((0 + int32_t((row_ + 8 * i_))) < K));
                     }
                 }
                 channel_x_30_y_40.producer_commit(count_x_30_y_40);
@@ -105,14 +105,14 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40 + i);
-                        __half* from_ = a + int32_t(x_30_at1[0]) + int32_t((i * 64));
+                        __half* from_ = a + int32_t(kept_x_30_at1[0]) + int32_t((i * 64));
                         keep(from_);
-                        if (x_30_inside == 255u && (i * 64) + 63 < K) {
+                        if (kept_x_30_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_30_to[0] + i_ * 2048, advanced(from_, x_30_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_30_to[0] + i_ * 2048, advanced(from_, kept_x_30_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_30_to[0] + i_ * 2048, advanced(from_, x_30_at0[i_]), (x_30_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_30_to[0] + i_ * 2048, advanced(from_, kept_x_30_at0[i_]), (kept_x_30_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
                         }
                     }
                     {
@@ -120,12 +120,12 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384;
                         __half* from_ = b + int32_t((muli_10 + int32_t((chunk_ * 8))));
                         keep(from_);
-                        if (y_40_inside == 255u && (i * 64) + 63 < K) {
+                        if (kept_y_40_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(y_40_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_40_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(y_40_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (y_40_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 8 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_40_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (kept_y_40_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 8 * i_))) < K));
                         }
                     }
                     channel_x_30_y_40.producer_commit(count_x_30_y_40 + i);

@@ -43,25 +43,25 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
         {
             // query_gradient/for.0: 2 stages, an iteration every 496 cycles
             const int32_t n = trips_0;
-            uint32_t keys_38_to[1];
-            uint32_t keys_38_at0[1];
+            uint32_t kept_keys_38_to[1];
+            uint32_t kept_keys_38_at0[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                keys_38_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                keys_38_at0[0] = uint32_t(uint32_t(int32_t(row_)) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 8)));
+                kept_keys_38_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_keys_38_at0[0] = uint32_t(uint32_t(int32_t(row_)) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(keys_38_to);
-            keep(keys_38_at0);
-            uint32_t p_44_to[1];
-            uint32_t p_44_at0[8];
+            keep(kept_keys_38_to);
+            keep(kept_keys_38_at0);
+            uint32_t kept_p_44_to[1];
+            uint32_t kept_p_44_at0[8];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                p_44_to[0] = thread.index * 4;
+                kept_p_44_to[0] = thread.index * 4;
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
             }
-            keep(p_44_to);
-            keep(p_44_at0);
+            keep(kept_p_44_to);
+            keep(kept_p_44_at0);
             if (n >= 1) {
                 // cycle 0, stage 0: copy keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
                 channel_keys_38.producer_acquire(count_keys_38);
@@ -69,10 +69,10 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     const int32_t at_30_ = begin_24;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_keys_38.slot(count_keys_38);
-                    __half* from_ = k + int32_t(uint32_t(keys_38_at0[0]) + uint32_t(uint32_t(at_30_) * uint32_t(stride)));
+                    __half* from_ = k + int32_t(uint32_t(kept_keys_38_at0[0]) + uint32_t(uint32_t(at_30_) * uint32_t(stride)));
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + keys_38_to[0] + i_ * 2048, from_);
+                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_keys_38_to[0] + i_ * 2048, from_);
                 }
                 channel_keys_38.producer_commit(count_keys_38);
                 // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
@@ -84,7 +84,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     float* from_ = v;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + p_44_to[0] + i_ * 512, advanced(from_, uint32_t(p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                 }
                 channel_p_44.producer_commit(count_p_44);
                 for (int32_t i = 1; i < n; ++i) {
@@ -94,10 +94,10 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         const int32_t at_30_ = begin_24 + (i * 16);
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_keys_38.slot(count_keys_38 + i);
-                        __half* from_ = k + int32_t(uint32_t(keys_38_at0[0]) + uint32_t(uint32_t(at_30_) * uint32_t(stride)));
+                        __half* from_ = k + int32_t(uint32_t(kept_keys_38_at0[0]) + uint32_t(uint32_t(at_30_) * uint32_t(stride)));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + keys_38_to[0] + i_ * 2048, from_);
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_keys_38_to[0] + i_ * 2048, from_);
                     }
                     channel_keys_38.producer_commit(count_keys_38 + i);
                     // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
@@ -109,7 +109,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         float* from_ = v;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + p_44_to[0] + i_ * 512, advanced(from_, uint32_t(p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                     }
                     channel_p_44.producer_commit(count_p_44 + i);
                 }

@@ -49,19 +49,19 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         {
             // straight/for.0: 5 stages, an iteration every 336 cycles
             const int32_t n = trips_0;
-            uint32_t z_15_to[1];
-            uint32_t z_15_at0[4];
-            uint32_t z_15_at1[1];
+            uint32_t kept_z_15_to[1];
+            uint32_t kept_z_15_at0[4];
+            uint32_t kept_z_15_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                z_15_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_z_15_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) z_15_at0[i_] = uint32_t((row_0 + int32_t((row_ + 16 * i_))) * 64);
-                z_15_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_z_15_at0[i_] = uint32_t((row_0 + int32_t((row_ + 16 * i_))) * 64);
+                kept_z_15_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(z_15_to);
-            keep(z_15_at0);
-            keep(z_15_at1);
+            keep(kept_z_15_to);
+            keep(kept_z_15_at0);
+            keep(kept_z_15_at1);
             if (n >= 4) {
                 // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
                 channel_s_s_2.producer_acquire(count_s_s_2);
@@ -124,10 +124,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_15.slot(count_z_15 + i - 4);
-                        __half* from_ = v + int32_t(z_15_at1[0]);
+                        __half* from_ = v + int32_t(kept_z_15_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_15_to[0] + i_ * 2048, advanced(from_, z_15_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_15_to[0] + i_ * 2048, advanced(from_, kept_z_15_at0[i_]));
                     }
                     channel_z_15.producer_commit(count_z_15 + i - 4);
                 }
@@ -136,10 +136,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_15.slot(count_z_15 + n - 4);
-                    __half* from_ = v + int32_t(z_15_at1[0]);
+                    __half* from_ = v + int32_t(kept_z_15_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_15_to[0] + i_ * 2048, advanced(from_, z_15_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_15_to[0] + i_ * 2048, advanced(from_, kept_z_15_at0[i_]));
                 }
                 channel_z_15.producer_commit(count_z_15 + n - 4);
                 // cycle 128, stage 4: copy z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -147,10 +147,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_15.slot(count_z_15 + n - 3);
-                    __half* from_ = v + int32_t(z_15_at1[0]);
+                    __half* from_ = v + int32_t(kept_z_15_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_15_to[0] + i_ * 2048, advanced(from_, z_15_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_15_to[0] + i_ * 2048, advanced(from_, kept_z_15_at0[i_]));
                 }
                 channel_z_15.producer_commit(count_z_15 + n - 3);
                 // cycle 128, stage 4: copy z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -158,10 +158,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_15.slot(count_z_15 + n - 2);
-                    __half* from_ = v + int32_t(z_15_at1[0]);
+                    __half* from_ = v + int32_t(kept_z_15_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_15_to[0] + i_ * 2048, advanced(from_, z_15_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_15_to[0] + i_ * 2048, advanced(from_, kept_z_15_at0[i_]));
                 }
                 channel_z_15.producer_commit(count_z_15 + n - 2);
                 // cycle 128, stage 4: copy z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -169,10 +169,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_15.slot(count_z_15 + n - 1);
-                    __half* from_ = v + int32_t(z_15_at1[0]);
+                    __half* from_ = v + int32_t(kept_z_15_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_15_to[0] + i_ * 2048, advanced(from_, z_15_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_15_to[0] + i_ * 2048, advanced(from_, kept_z_15_at0[i_]));
                 }
                 channel_z_15.producer_commit(count_z_15 + n - 1);
             } else {
@@ -193,10 +193,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_15.slot(count_z_15 + i);
-                        __half* from_ = v + int32_t(z_15_at1[0]);
+                        __half* from_ = v + int32_t(kept_z_15_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_15_to[0] + i_ * 2048, advanced(from_, z_15_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_15_to[0] + i_ * 2048, advanced(from_, kept_z_15_at0[i_]));
                     }
                     channel_z_15.producer_commit(count_z_15 + i);
                 }

@@ -50,59 +50,59 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         {
             // surrounded/for.0: 2 stages, an iteration every 640 cycles
             const int32_t n = trips_0;
-            uint32_t x_20_to[1];
-            uint32_t x_20_at0[8];
-            uint32_t x_20_at1[1];
-            uint32_t x_20_inside = 0;
+            uint32_t kept_x_20_to[1];
+            uint32_t kept_x_20_at0[8];
+            uint32_t kept_x_20_at1[1];
+            uint32_t kept_x_20_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                x_20_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_x_20_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_20_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
-                x_20_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_20_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
+                kept_x_20_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_20_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_20_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
             }
-            keep(x_20_to);
-            keep(x_20_at0);
-            keep(x_20_at1);
-            keep(x_20_inside);
-            uint32_t p_33_to[1];
-            uint32_t p_33_at0[4];
-            uint32_t p_33_at1[1];
+            keep(kept_x_20_to);
+            keep(kept_x_20_at0);
+            keep(kept_x_20_at1);
+            keep(kept_x_20_inside);
+            uint32_t kept_p_33_to[1];
+            uint32_t kept_p_33_at0[4];
+            uint32_t kept_p_33_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                p_33_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_p_33_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) p_33_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * K);
-                p_33_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_p_33_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * K);
+                kept_p_33_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(p_33_to);
-            keep(p_33_at0);
-            keep(p_33_at1);
+            keep(kept_p_33_to);
+            keep(kept_p_33_at0);
+            keep(kept_p_33_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
                 channel_x_20_p_33.producer_acquire(count_x_20_p_33);
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33);
-                    __half* from_ = a + int32_t(x_20_at1[0]);
+                    __half* from_ = a + int32_t(kept_x_20_at1[0]);
                     keep(from_);
-                    if (x_20_inside == 255u) {
+                    if (kept_x_20_inside == 255u) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, kept_x_20_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]), (x_20_inside >> i_ & 1));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, kept_x_20_at0[i_]), (kept_x_20_inside >> i_ & 1));
                     }
                 }
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33) + 16384;
-                    __half* from_ = b + int32_t(p_33_at1[0]);
+                    __half* from_ = b + int32_t(kept_p_33_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + p_33_to[0] + i_ * 2048, advanced(from_, p_33_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_p_33_to[0] + i_ * 2048, advanced(from_, kept_p_33_at0[i_]));
                 }
                 channel_x_20_p_33.producer_commit(count_x_20_p_33);
                 for (int32_t i = 1; i < n; ++i) {
@@ -111,23 +111,23 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33 + i);
-                        __half* from_ = a + int32_t(x_20_at1[0]);
+                        __half* from_ = a + int32_t(kept_x_20_at1[0]);
                         keep(from_);
-                        if (x_20_inside == 255u) {
+                        if (kept_x_20_inside == 255u) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, kept_x_20_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_20_to[0] + i_ * 2048, advanced(from_, x_20_at0[i_]), (x_20_inside >> i_ & 1));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, kept_x_20_at0[i_]), (kept_x_20_inside >> i_ & 1));
                         }
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384;
-                        __half* from_ = b + int32_t(p_33_at1[0]);
+                        __half* from_ = b + int32_t(kept_p_33_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + p_33_to[0] + i_ * 2048, advanced(from_, p_33_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_p_33_to[0] + i_ * 2048, advanced(from_, kept_p_33_at0[i_]));
                     }
                     channel_x_20_p_33.producer_commit(count_x_20_p_33 + i);
                 }
@@ -170,29 +170,29 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         {
             // surrounded/for.2: 2 stages, an iteration every 256 cycles
             const int32_t n = trips_2;
-            uint32_t z_46_to[1];
-            uint32_t z_46_at0[4];
-            uint32_t z_46_at1[1];
+            uint32_t kept_z_46_to[1];
+            uint32_t kept_z_46_at0[4];
+            uint32_t kept_z_46_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                z_46_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_z_46_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) z_46_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * 64);
-                z_46_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_z_46_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * 64);
+                kept_z_46_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(z_46_to);
-            keep(z_46_at0);
-            keep(z_46_at1);
+            keep(kept_z_46_to);
+            keep(kept_z_46_at0);
+            keep(kept_z_46_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
                 channel_z_46.producer_acquire(count_z_46);
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_46.slot(count_z_46);
-                    __half* from_ = v + int32_t(z_46_at1[0]);
+                    __half* from_ = v + int32_t(kept_z_46_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_46_to[0] + i_ * 2048, advanced(from_, z_46_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, kept_z_46_at0[i_]));
                 }
                 channel_z_46.producer_commit(count_z_46);
                 for (int32_t i = 1; i < n; ++i) {
@@ -201,10 +201,10 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_46.slot(count_z_46 + i);
-                        __half* from_ = v + int32_t(z_46_at1[0]);
+                        __half* from_ = v + int32_t(kept_z_46_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_46_to[0] + i_ * 2048, advanced(from_, z_46_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, kept_z_46_at0[i_]));
                     }
                     channel_z_46.producer_commit(count_z_46 + i);
                 }

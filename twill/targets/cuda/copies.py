@@ -332,7 +332,7 @@ def hoisted(
     room -= len(found.starts)
     if address is None or room < 0:
         return None
-    name = scope.name(op.result)
+    name = f"kept_{scope.program.name(op.result.id)}_"
     declared = [f"uint32_t {name}to[{len(found.starts)}];"]
     computed = [f"{name}to[{turn}] = {start};" for turn, start in enumerate(found.starts)]
     kept, used = list[str](), len(found.starts)
