@@ -150,6 +150,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.rewrite.early_return import structured
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.literal_layouts import literal_layouts
+    from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.validate import validate
 
@@ -165,7 +166,8 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.descriptors import device_descriptors
 
         module = device_descriptors(module)
-    module = replace(literal_layouts(from_iteration(in_loops(structured(module)))), constants=constants)
+    module = in_loops(predicated(structured(module)))
+    module = replace(literal_layouts(from_iteration(module)), constants=constants)
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():
         validate(module, function)

@@ -405,6 +405,50 @@ def queries(
     tl.store(o + m[:, None] * DIM + d[None, :], acc)
 
 
+@triton.jit
+def guarded(
+    a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T over the blocks of K with an even flag; a's last block is loaded with a mask, the others without."""
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n = row + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        if k + BLOCK_K > K:
+            x = tl.load(a + m[:, None] * K + (k + n)[None, :], (k + n < K)[None, :], other=0.0)
+        else:
+            x = tl.load(a + m[:, None] * K + (k + n)[None, :])
+        if k >= 0:
+            y = b_desc.load([col, k])
+            if tl.load(flags + k // BLOCK_K) % 2 == 0:
+                acc = tl.dot(x, y.T, acc)
+    c_desc.store([row, col], acc.to(tl.float16))
+
+
+@triton.jit
+def skipping(
+    q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Attention without a maximum over the blocks with an even flag: what is loaded and computed for a block is in a branch."""
+    q_desc = tl.make_tensor_descriptor(q, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = q_desc.load([0, 0])
+    total = tl.full([BLOCK_K], 1.0, tl.float32)
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        if tl.load(flags + i // BLOCK_K) % 2 == 0:
+            s = tl.dot(x, k_desc.load([i, 0]).T)
+            z = tl.load(v + (i + rows)[:, None] * DIM + columns[None, :])
+            p = tl.exp2(s * 0.125)
+            total = total * 0.5 + tl.sum(p, 1)
+            acc = tl.dot(p.to(tl.float16), z, acc * 0.5)
+    o_desc.store([0, 0], (acc / total[:, None]).to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -426,6 +470,8 @@ TWILL = {
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
     "straight": STATE,
+    "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
+    "skipping": {**STATE, "flags": "*i32:16"},
     "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
@@ -476,5 +522,7 @@ VARIANTS = {
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
     "queries": ("queries", {}),
+    "guarded": ("guarded", {}),
+    "skipping": ("skipping", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -18,6 +18,7 @@ from twill.ir.loop import (
     Encoding,
     MemDesc,
     NvmmaShared,
+    Op,
     Pointer,
     Scalar,
     Tensor,
@@ -129,8 +130,23 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
         case _ if maker is not None and maker.name == LOAD and isinstance(maker.operands[0].type, TensorDesc):
             return maker.operands[0].type.encoding
         case _:
-            buffers = [user.result.type for user in code.users.get(value.id, ()) if user.name == ALLOC]
-            return next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
+            users = code.users.get(value.id, ())
+            buffers = [user.result.type for user in users if user.name == ALLOC]
+            found = next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
+            return found or next(
+                (_encoding(code, user.result) for user in users if _operand(code, user)), None
+            )
+
+
+def _operand(code: Code, op: Op) -> bool:
+    """A change of layout whose result an MMA reads as it is."""
+    tile = op.results[0].type if role(op) == "layout" else None
+    users = code.users.get(op.results[0].id, ()) if op.results else ()
+    return (
+        isinstance(tile, Tensor)
+        and isinstance(tile.encoding, DotOperand)
+        and any(user.name == DOT for user in users)
+    )
 
 
 def _transposed(code: Code, value: Value) -> bool:
@@ -206,6 +222,13 @@ def _slots_needed(scheduled: Scheduled, node: str) -> int:
     return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
 
 
+def _slots_until(scheduled: Scheduled, task: Task, readers: Iterable[tuple[Task, Leaf]]) -> int:
+    """Slots of a value that the problem does not count, a scalar: one for each iteration whose readers have
+    not begun when it is filled again."""
+    ends = (reader.start + scheduled.problem.operation(reader.id).issue for reader, _ in readers)
+    return max(-(-(end - task.start) // scheduled.solution.interval) for end in ends)
+
+
 def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
     shared = staged(code, scheduled.graph)
     for task in tasks:
@@ -223,7 +246,7 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                     code.ops[task.ops[-1]],
                 )
             groups = tuple(sorted({reader.group for reader, _ in readers}))
-            depth = _slots_needed(scheduled, task.id)
+            depth = max(_slots_needed(scheduled, task.id), _slots_until(scheduled, task, readers))
             yield ChannelPlan(
                 code.names[value.id],
                 task.group,

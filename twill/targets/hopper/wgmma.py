@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.program import Compute, InitializeCarried, MmaIssue, Program, Register, Slot, walk
-from twill.ops.table import named
+from twill.ops.table import named, role
 from twill.ops.values import element
 from twill.targets.cuda.elements import refuse, variable
 from twill.targets.cuda.expressions import plus
@@ -143,7 +143,10 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
             scope.values[read.value] = scope.operand(read, read.location)
     for index in it.ops[:-1]:
         op = emitter.program.op(index)
-        if not isinstance(op.result.type, Tensor):
+        seen = scope.values.get(op.operands[0].id) if role(op) == "layout" else None
+        if isinstance(seen, Shared):
+            scope.values[op.result.id] = seen
+        elif not isinstance(op.result.type, Tensor):
             execute(scope, op)
     dot = emitter.program.op(it.ops[-1])
     a, b = scope.values.get(dot.operands[0].id), scope.form(dot.operands[1])

@@ -1,0 +1,360 @@
+"""Branches with loads or MMAs as straight-line code (if-conversion).
+
+A scheduler places the operations of a loop one by one, so a branch that loads tiles or runs MMAs is taken
+apart: both sides are executed, their loads and stores under the branch's condition, and each result is
+selected by it. Takes a module; gives the same without such branches. A condition that is the same in every
+execution leaves one side. A tile that both sides load is loaded once, with the pointers and the mask of the
+side that is taken. An MMA that would update a value which the other side passes on adds to zeros first, since
+it updates its accumulator in place. Lines stay where they are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twill.extract.dependence.loops import LOOPS, loops
+from twill.extract.ranges import Ranges
+from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
+from twill.extract.rewrite.type_text import type_text, zero_text
+from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor, Type, Value
+from twill.ops.row import Role
+from twill.ops.table import is_mma, lookup, named, repeatable, role
+
+_NAME = r"%[\w$.-]+"
+_LOCATION = re.compile(r"[ \t]*loc\((?:[^()]|\([^()]*\))*\)")
+_MMAS: frozenset[Role] = frozenset({"wgmma", "dot"})
+_MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "pointer_store"})
+_PLAIN: frozenset[Role] = frozenset({"alloc", "buffer_transpose", "constant"})
+
+
+def predicated(module: Module) -> Module:
+    """The module itself where no loop has such a branch."""
+    for number in range(sum(role(op) == "if" for function in module.functions for op in function.walk())):
+        found = next(_branches(module), None)
+        if found is None:
+            break
+        module = edited(module, _edits(module, *found, number))
+    return module
+
+
+# --- which branches ---------------------------------------------------------------------------------------
+
+
+def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
+    """Branches that can be taken apart, inner ones first: with MMAs, or with accesses to memory in a loop to
+    be scheduled."""
+    scheduled = [loop for loop in loops(module) if loop.innermost and loop.tensor_ops]
+    for function in module.functions:
+        inside = {op.index for loop in scheduled if loop.function is function for op in loop.op.inner()}
+        for op in function.walk():
+            if role(op) != "if" or any(role(inner) in (*LOOPS, "if") for inner in op.inner()):
+                continue
+            mma = any(is_mma(inner) for inner in op.inner())
+            memory = any(role(inner) in _MEMORY for inner in op.inner())
+            if (mma or (memory and op.index in inside)) and _convertible(module, op):
+                yield function, op
+
+
+def _convertible(module: Module, op: Op) -> bool:
+    bodies = [_body(region.blocks[0]) for region in op.regions if region.blocks]
+    plain = all(_executable(module, inner) for body in bodies for inner in body)
+    return plain and all(type_text(module, value.type) is not None for value in op.results)
+
+
+def _executable(module: Module, op: Op) -> bool:
+    """It may be executed where the condition does not hold, or under it."""
+    row = lookup(op.name)
+    if row is None or not all(_known(module, value) for value in op.results):
+        return False
+    if role(op) == "wgmma":
+        return zero_text(module, op.result.type) is not None
+    return repeatable(row, op) or role(op) in (*_MMAS, *_MEMORY, *_PLAIN)
+
+
+def _known(module: Module, value: Value) -> bool:
+    """Masks are made for tiles whose layouts have names."""
+    return not isinstance(value.type, Tensor) or type_text(module, value.type) is not None
+
+
+def _body(block: Block) -> tuple[Op, ...]:
+    return block.ops[:-1] if block.ops and role(block.ops[-1]) == "yield" else block.ops
+
+
+# --- the sides of a branch --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """One side of a branch."""
+
+    op: Op
+    region: int
+    condition: str
+    """The branch's condition."""
+    renamed: Mapping[str, str]
+    """New names of its values, which those of the other side may repeat."""
+
+    @property
+    def body(self) -> tuple[Op, ...]:
+        blocks = self.op.regions[self.region].blocks if self.region < len(self.op.regions) else ()
+        return _body(blocks[0]) if blocks else ()
+
+    @property
+    def yielded(self) -> tuple[Value, ...]:
+        blocks = self.op.regions[self.region].blocks if self.region < len(self.op.regions) else ()
+        return blocks[0].ops[-1].operands if blocks and self.op.results else ()
+
+    def name(self, value: Value) -> str:
+        return self.rename(value.name)
+
+    def rename(self, text: str) -> str:
+        return re.sub(_NAME, lambda found: self.renamed.get(found.group(), found.group()), text)
+
+    def maker(self, value: Value) -> Op | None:
+        return next((op for op in self.body if any(made is value for made in op.results)), None)
+
+
+def _side(op: Op, region: int, condition: str, number: int) -> _Side:
+    bare = _Side(op, region, condition, {})
+    own = {value.name.partition("#")[0] for inner in bare.body for value in inner.results}
+    word = ("then", "else")[region]
+    return replace(bare, renamed={name: f"{name}_{word}{number}" for name in sorted(own)})
+
+
+@dataclass(slots=True)
+class _Writer:
+    """The text that takes a branch's place: each operation on its line."""
+
+    module: Module
+    prefix: str
+    line: int
+    text: str = ""
+    count: int = 0
+    made: dict[tuple[int, str], str] = field(default_factory=dict[tuple[int, str], str])
+    """Whether a side is taken, by side and type."""
+
+    def op(self, text: str) -> str:
+        """Append an operation; the name of its result."""
+        name, self.count = f"{self.prefix}{self.count}", self.count + 1
+        self.text += f"{name} = {text} {UNKNOWN} "
+        return name
+
+    def original(self, op: Op, text: str) -> None:
+        """Append an operation of the branch with its location."""
+        self.advance(op.location.line)
+        located = _LOCATION.match(self.module.text, op.span.end)
+        self.text += f"{text} {located.group().strip() if located else UNKNOWN} "
+        self.line += text.count("\n")
+
+    def advance(self, line: int) -> None:
+        self.text += "\n" * max(0, line - self.line)
+        self.line = max(line, self.line)
+
+    def taken(self, side: _Side, type: Type) -> str:
+        """Whether a side is taken, for each element of a tile of `type`, or as a scalar."""
+        key = side.region, _truths(self.module, type)
+        if key not in self.made:
+            self.made[key] = self._taken(side, type)
+        return self.made[key]
+
+    def _taken(self, side: _Side, type: Type) -> str:
+        if isinstance(type, Tensor):
+            scalar = self.taken(side, Scalar("i1"))
+            return self.op(f"{named('splat')} {scalar} : i1 -> {_truths(self.module, type)}")
+        if side.region == 0:
+            return side.condition
+        return self.op(f"arith.xori {side.condition}, {self.op(constant('true', 'i1'))} : i1")
+
+    def both(self, word: str, one: str, other: str, type: Type) -> str:
+        return self.op(f"arith.{word} {one}, {other} : {_truths(self.module, type)}")
+
+    def select(self, side: _Side, one: str, other: str, type: Type) -> str:
+        kinds = [type_text(self.module, type)]
+        if isinstance(type, Tensor):
+            kinds.insert(0, _truths(self.module, type))
+        return self.op(
+            f"arith.select {self.taken(side, type)}, {one}, {other} : {', '.join(filter(None, kinds))}"
+        )
+
+
+def _truths(module: Module, type: Type) -> str:
+    """The type of a mask for a tile."""
+    truth = replace(type, dtype=Scalar("i1")) if isinstance(type, Tensor) else Scalar("i1")
+    text = type_text(module, truth)
+    assert text is not None
+    return text
+
+
+# --- the text of a branch ---------------------------------------------------------------------------------
+
+
+def _edits(module: Module, function: Function, op: Op, number: int) -> Iterator[Edit]:
+    known, condition = Ranges(function).truth(op.operands[0]), op.operands[0].name
+    located = _LOCATION.match(module.text, op.span.end)
+    end = located.end() if located else op.span.end
+    out = _Writer(module, f"%twill_if{number}_", op.location.line)
+    if known is not None:
+        side = _side(op, 0 if known else 1, condition, number)
+        for inner in side.body:
+            out.original(inner, side.rename(text_of(module, inner)))
+        results = [side.name(value) for value in side.yielded]
+    else:
+        results = _both_sides(
+            out, function, (_side(op, 0, condition, number), _side(op, 1, condition, number))
+        )
+    out.advance(op.location.line + module.text.count("\n", op.span.start, end))
+    yield Edit(op.span.start, end, out.text)
+    yield from _read_instead(module, function, op, results)
+
+
+def _read_instead(module: Module, function: Function, op: Op, results: Sequence[str]) -> Iterator[Edit]:
+    """Readers of a branch's results read what was selected."""
+    given = {value.id: (value.name, new) for value, new in zip(op.results, results, strict=True)}
+    for user in function.walk():
+        read = dict(given[value.id] for value in user.operands if value.id in given)
+        first = next(user.inner(), None)
+        begin, end = user.span.start, user.span.end if first is None else first.span.start
+        for found in re.finditer(rf"{_NAME}(?:#\d+)?", module.text[begin:end]) if read else ():
+            if found.group() in read:
+                yield Edit(begin + found.start(), begin + found.end(), read[found.group()])
+
+
+def _both_sides(out: _Writer, function: Function, sides: tuple[_Side, _Side]) -> list[str]:
+    """Both sides, one after the other, and the names of the selected results."""
+    one, two = sides
+    pairs = list(zip(one.yielded, two.yielded, strict=True))
+    loads = [_merged(function, sides, pair) for pair in pairs]
+    wanted = _wanted(sides, pairs, loads)
+    for side, other in (sides, sides[::-1]):
+        passed = {value.id for value in other.yielded}
+        for inner in side.body:
+            if inner.index in wanted:
+                _under_condition(out, side, inner, passed)
+    return [
+        _selected(out, sides, pair) if load is None else _loaded_once(out, sides, *load)
+        for pair, load in zip(pairs, loads, strict=True)
+    ]
+
+
+def _wanted(
+    sides: tuple[_Side, _Side],
+    pairs: Sequence[tuple[Value, Value]],
+    loads: Sequence[tuple[Op, Op] | None],
+) -> set[int]:
+    """The operations of both sides, by index, that results and stores need; loads that become one aside."""
+    todo = [op for side in sides for op in side.body if role(op) == "pointer_store"]
+    values = list[Value]()
+    for pair, load in zip(pairs, loads, strict=True):
+        values += pair if load is None else (*load[0].operands, *load[1].operands)
+    found = set[int]()
+    makers = {value.id: op for side in sides for op in side.body for value in op.results}
+    while todo or values:
+        op = todo.pop() if todo else makers.get(values.pop().id)
+        if op is not None and op.index not in found:
+            found.add(op.index)
+            values += [value for one in (op, *op.inner()) for value in one.operands]
+    return found
+
+
+def _selected(out: _Writer, sides: tuple[_Side, _Side], pair: tuple[Value, Value]) -> str:
+    one, two = (side.name(value) for side, value in zip(sides, pair, strict=True))
+    return one if one == two else out.select(sides[0], one, two, pair[0].type)
+
+
+def _under_condition(out: _Writer, side: _Side, op: Op, passed: set[int]) -> None:
+    """An operation of a side so that it does no harm where the other is taken."""
+    text, operands = side.rename(text_of(out.module, op)), [side.name(value) for value in op.operands]
+    if role(op) in ("pointer_load", "pointer_store"):
+        at, mask = _mask(op), out.taken(side, op.operands[0].type)
+        if len(operands) > at:
+            mask = out.both("andi", operands[at], mask, op.operands[0].type)
+        text = _with_operands(text, [*operands[:at], mask, *operands[at + 1 :]])
+    elif role(op) in _MMAS and op.operands[2].id in passed:
+        _apart(out, side, op, text)
+        return
+    out.original(op, text)
+
+
+def _mask(op: Op) -> int:
+    """Which operand of a load or store through pointers is its mask, if it has one."""
+    return 1 if role(op) == "pointer_load" else 2
+
+
+def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
+    """An MMA that adds to zeros, and the sum of that and its accumulator."""
+    kind, zero = type_text(out.module, op.result.type), zero_text(out.module, op.result.type)
+    zeros = out.op(f"{named('constant')} {zero}")
+    result, part = side.name(op.result), f"{side.name(op.result)}_part"
+    operands = [side.name(value) for value in op.operands]
+    text = _with_operands(text, [*operands[:2], zeros, *operands[3:]])
+    out.original(op, text.replace(result, part, 1))
+    out.text += f"{result} = arith.addf {operands[2]}, {part} : {kind} {UNKNOWN} "
+
+
+def _with_operands(text: str, operands: Sequence[str]) -> str:
+    """An operation with other operands behind its name."""
+    head = rf"^((?:{_NAME}\s*=\s*)?[\w.]+\s+)"
+    listed = rf"{_NAME}(?:#\d+)?(?:\s*,\s*{_NAME}(?:#\d+)?)*"
+    return re.sub(head + listed, lambda found: found.group(1) + ", ".join(operands), text, count=1)
+
+
+# --- tiles that both sides load ---------------------------------------------------------------------------
+
+
+def _merged(
+    function: Function, sides: tuple[_Side, _Side], pair: tuple[Value, Value]
+) -> tuple[Op, Op] | None:
+    """The loads of a result that each side loads through pointers, and uses for nothing else; None where they
+    can not be one."""
+    one, two = (side.maker(value) for side, value in zip(sides, pair, strict=True))
+    if one is None or two is None or {role(one), role(two)} != {"pointer_load"}:
+        return None
+    stored = any(role(op) == "pointer_store" for side in sides for op in side.body)
+    users = [op for op in function.walk() for value in op.operands if value in (one.result, two.result)]
+    others = [load.operands[2] for load in (one, two) if len(load.operands) > 2]
+    alike = one.attributes == two.attributes and (len(others) < 2 or _same(sides, others[0], others[1]))
+    return (one, two) if alike and not stored and len(users) == 2 else None
+
+
+def _same(sides: tuple[_Side, _Side], one: Value, two: Value) -> bool:
+    """Both sides compute the same value."""
+    a, b = sides[0].maker(one), sides[1].maker(two)
+    if one is two or a is None or b is None:
+        return one is two
+    row = lookup(a.name)
+    pure = row is not None and repeatable(row, a) and not a.regions and role(a) not in _MEMORY
+    alike = (a.name, a.attributes, one.type, one.position) == (b.name, b.attributes, two.type, two.position)
+    operands = zip(a.operands, b.operands, strict=False)
+    return (
+        pure
+        and alike
+        and len(a.operands) == len(b.operands)
+        and all(_same(sides, *pair) for pair in operands)
+    )
+
+
+def _loaded_once(out: _Writer, sides: tuple[_Side, _Side], one: Op, two: Op) -> str:
+    """The load of the side that is taken."""
+    first, second = (side.name(load.operands[0]) for side, load in zip(sides, (one, two), strict=True))
+    if not _same(sides, one.operands[0], two.operands[0]):
+        first = out.select(sides[0], first, second, one.operands[0].type)
+    others = [
+        side.name(op.operands[2]) for side, op in zip(sides, (one, two), strict=True) if len(op.operands) > 2
+    ]
+    mask = _either_mask(out, sides, (one, two))
+    operands = [first] if mask is None else [first, mask, *others[:1]]
+    text = sides[0].rename(text_of(out.module, one))
+    out.original(one, _with_operands(text, operands))
+    return sides[0].name(one.result)
+
+
+def _either_mask(out: _Writer, sides: tuple[_Side, _Side], loads: tuple[Op, Op]) -> str | None:
+    """The mask of the side that is taken; None where neither has one."""
+    kind, taken = loads[0].operands[0].type, list[str]()
+    if all(len(load.operands) == 1 for load in loads):
+        return None
+    for side, load in zip(sides, loads, strict=True):
+        holds = out.taken(side, kind)
+        own = side.name(load.operands[1]) if len(load.operands) > 1 else None
+        taken.append(holds if own is None else out.both("andi", own, holds, kind))
+    return out.both("ori", taken[0], taken[1], kind)
