@@ -15,8 +15,9 @@ the stages in between.
 
 from importlib import import_module
 from os import environ
-from typing import TYPE_CHECKING
 
+# Type checkers know the name. Importing `typing` takes most of the time until the command handles Ctrl-C.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from twill import triton
     from twill.api import annotate, compile, draw_graph, draw_timeline, report_page, schedule, summary  # noqa: A004 (as users say it)

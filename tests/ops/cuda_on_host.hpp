@@ -126,7 +126,7 @@ inline float __log10f(float a) { return std::log10(a); }
 inline float __sinf(float a) { return std::sin(a); }
 inline float __cosf(float a) { return std::cos(a); }
 inline float __tanf(float a) { return std::tan(a); }
-inline float __powf(float a, float b) { return std::pow(a, b); }
+inline float __powf(float a, float b) { return std::exp2(b * std::log2(a)); }
 inline float exp2_approx(float a) { return std::exp2(a); }
 inline float log2_approx(float a) { return std::log2(a); }
 inline float divide(float a, float b) { return a / b; }

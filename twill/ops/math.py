@@ -196,6 +196,12 @@ INTEGERS = (
 
 # --- libdevice ---------------------------------------------------------------------------------------------
 
+
+def _fast_power(a: Array, b: Array) -> Array:
+    """NaN where a is negative (CUDA Programming Guide, intrinsic functions)."""
+    return np.exp2(b * np.log2(a))
+
+
 _FAST: Mapping[str, tuple[str, Function]] = {
     "__nv_fast_expf": ("__expf", np.exp),
     "__nv_fast_exp10f": ("__exp10f", _FLOATS["exp10"]),
@@ -205,7 +211,7 @@ _FAST: Mapping[str, tuple[str, Function]] = {
     "__nv_fast_sinf": ("__sinf", np.sin),
     "__nv_fast_cosf": ("__cosf", np.cos),
     "__nv_fast_tanf": ("__tanf", np.tan),
-    "__nv_fast_powf": ("__powf", np.power),
+    "__nv_fast_powf": ("__powf", _fast_power),
     "__nv_fast_fdividef": ("__fdividef", np.divide),
     "__nv_fdiv_rn": ("__fdiv_rn", np.divide),
     "__nv_fsqrt_rn": ("__fsqrt_rn", np.sqrt),

@@ -75,11 +75,13 @@ def mul32(a: Array, b: Array, mode: str) -> Array:
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c of float64; the last bit may differ from one rounding where three terms meet."""
-    p, low = two_product(a, b)
-    s, lost = two_sum(p, c)
-    found = s + (low + lost)
-    return np.where(np.isfinite(found), found, a * b + c)
+    """a * b + c of float64 with one rounding (Boldo and Melquiond, 2008)."""
+    high, low = two_product(a, b)
+    t, t_lost = two_sum(c, low)
+    v, v_lost = two_sum(high, t)
+    found = v + odd(*two_sum(t_lost, v_lost))
+    plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
+    return np.where(np.isfinite(found), found, plain)
 
 
 LEAST = np.float32(2.0**-126)

@@ -145,12 +145,16 @@ def _values(a: Array, dtype: str) -> Array:
             return a.astype(np.float64)
 
 
-def _real_to_integer(dtype: str, mode: str, ftz: bool) -> Callable[[Array], Array]:
+def _real_to_integer(dtype: str, source: str, mode: str) -> Callable[[Array], Array]:
+    """What is too large becomes the largest value. NaN becomes 0, or the sign bit alone
+    from f64 and to 64 bits (PTX ISA, cvt)."""
     low, high = _range(dtype)
+    bits = int(dtype[1:])
+    nan = (low or 1 << bits - 1) if source == "f64" or bits == 64 else 0
 
     def run(values: Array) -> Array:
         near = _TO_INTEGER[mode](values)
-        limited = np.where(np.isnan(near), 0, np.clip(near, low, high))
+        limited = np.where(np.isnan(near), float(nan), np.clip(near, low, high))
         if high < 1 << 53:
             return limited.astype(np.int64)
         top = near >= float(high)
@@ -224,7 +228,7 @@ def _from_real(
         finite = "satfinite" in one.modifiers
         return lambda a: _tf32(values(a), mode, finite, "relu" in one.modifiers)
     if to not in _FLOATS:
-        make = _real_to_integer(to, whole or "rni", ftz)
+        make = _real_to_integer(to, by, whole or "rni")
         return lambda a: make(values(a))
     make = _to_real(to, mode)
     relu = "relu" in one.modifiers

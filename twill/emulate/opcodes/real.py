@@ -247,6 +247,14 @@ def extreme(least: bool, nan: bool, xorsign: bool, magnitude: bool) -> Pure:
     return run
 
 
+def _least(a: Array, b: Array) -> Array:
+    return np.where((a == 0) & (b == 0), -(-a - b), np.fmin(a, b))
+
+
+def _most(a: Array, b: Array) -> Array:
+    return np.where((a == 0) & (b == 0), a + b, np.fmax(a, b))
+
+
 @step("min", "max")
 def _extreme(one: Instruction, decoder: Decoder) -> Step:
     dtype, modifiers = type_of(one), one.modifiers
@@ -258,7 +266,7 @@ def _extreme(one: Instruction, decoder: Decoder) -> Step:
         and len(one.operands) == 3
     )
     if plain:
-        fn: Pure = np.fmin if one.name == "min" else np.fmax
+        fn: Pure = _least if one.name == "min" else _most
     else:
         fn = extreme(one.name == "min", "NaN" in modifiers, "xorsign" in modifiers, "abs" in modifiers)
     return apply(one, decoder, (shaped(fn, one, dtype), dtype, (dtype,) * (len(one.operands) - 1)))
