@@ -141,10 +141,10 @@ def _tolerance(case: Case, name: str) -> int:
 
 
 def _position(values: Array, name: str) -> Array:
-    """Which number of its type it is, counted from zero."""
+    """Which number of its type it is, counted from zero. Python integers hold all 64 bits."""
     bits = bits_of(values, name)
     below_sign = np.asarray(2 ** (8 * bits.dtype.itemsize - 1) - 1, bits.dtype)
-    return np.where(np.signbit(values), -1.0, 1.0) * np.bitwise_and(bits, below_sign)
+    return np.where(np.signbit(values), -1, 1) * np.bitwise_and(bits, below_sign).astype(object)
 
 
 def test_every_row_with_cuda_is_tried() -> None:
