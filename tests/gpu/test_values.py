@@ -4,7 +4,7 @@ time."""
 
 import pytest
 
-from tests.gpu.kernels import lineup
+from tests.gpu.kernels import kernel, lineup
 from twill.bench.run import values
 
 pytestmark = pytest.mark.gpu("sm_90")
@@ -55,3 +55,17 @@ def test_a_thousand_launches_give_the_same_bits(name: str, shape: dict[str, int]
     torch.cuda.synchronize()
     for output, expected in first.items():
         assert torch.equal(case.arguments[output], expected)
+
+
+def test_arrays_of_more_than_two_to_the_31_elements() -> None:
+    import torch
+
+    rows, columns, depth = 2112 * 128, 256, 8192
+    assert rows * depth > 2**31
+    a = torch.randn(rows, depth, device="cuda", dtype=torch.float16)
+    b = torch.randn(columns, depth, device="cuda", dtype=torch.float16)
+    c = torch.full((rows, columns), float("nan"), device="cuda", dtype=torch.float16)
+    kernel("gemm")[(rows // 128,)](a, b, c, rows, columns, depth)
+    for at in (0, rows // 2, rows - 512):
+        expected = a[at : at + 512].float() @ b.float().T
+        assert torch.allclose(c[at : at + 512].float(), expected, rtol=2e-3, atol=0.5)
