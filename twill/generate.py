@@ -67,7 +67,7 @@ def generate(
 ) -> Generated:
     """Schedule the loops, lower them to warp programs, and print these."""
     from twill.loop_nest import program
-    from twill.targets import target
+    from twill.targets import EXACT_LAYOUTS, target
     from twill.warp.dump import dumped
     from twill.warp.validate import validate
 
@@ -89,7 +89,7 @@ def generate(
         if options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    found = cases(replace(inputs, own_descriptors=True))
+    found = cases(replace(inputs, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
     validate(made, loops[0].machine.limits)

@@ -36,6 +36,8 @@ class Inputs:
     """Generate a persistent kernel: each thread block loops over programs of the grid."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
+    exact_layouts: tuple[str, ...] = ()
+    """Architectures on which every tile is held exactly as TTGIR lays it out."""
     loops: tuple[str, ...] = ()
     """Names or suffixes of names; empty for every innermost loop with tensor core work."""
     switched_off: tuple[str, ...] = ()
@@ -166,8 +168,9 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.descriptors import device_descriptors
 
         module = device_descriptors(module)
-    module = in_loops(predicated(structured(module)))
-    module = replace(literal_layouts(from_iteration(module)), constants=constants)
+    plain = from_iteration(in_loops(predicated(structured(module))))
+    exact = literal_layouts(plain, everywhere=machine.arch in inputs.exact_layouts)
+    module = replace(exact, constants=constants)
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():
         validate(module, function)

@@ -46,18 +46,17 @@ def test_bad_questions(arguments: list[str], complaint: str, capsys: pytest.Capt
     assert complaint in capsys.readouterr().err
 
 
-def test_what_is_not_for_hopper_is_refused_before_it_is_solved(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_what_the_tensor_core_can_not_do_is_refused_before_it_is_solved(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def solve(*_: object) -> None:
         pytest.fail("it is solved")
 
     monkeypatch.setattr(pipeline, "solve", solve)
-    assert run(["simulate", GEMM.replace("sm90", "sm100")]) == 2
-    assert (
-        "gemm.sm100.ttgir is for sm100; warp programs are made for sm90 (Hopper) alone"
-        in capsys.readouterr().err
-    )
+    text = Path(GEMM.replace("sm90", "sm100")).read_text().replace("blockM = 128", "blockM = 64")
+    (tmp_path / "half.ttgir").write_text(text)
+    assert run(["simulate", str(tmp_path / "half.ttgir")]) == 2
+    assert "of another number of rows than 128 in a thread block" in capsys.readouterr().err
 
 
 def test_what_can_not_be_printed_as_cuda_is_not_simulated(

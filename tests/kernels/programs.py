@@ -3,7 +3,7 @@ that no test has to search)."""
 
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,8 +11,9 @@ from twill.files import load, read_schedule
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
-from twill.launch.build import RUNTIME
-from twill.targets.hopper import TARGET, source
+from twill.launch.build import RUNTIME, gencode
+from twill.targets import EXACT_LAYOUTS, target
+from twill.targets.hopper import TARGET
 from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
@@ -40,6 +41,8 @@ EXAMPLES = (
     "fa_bwd",
     "fa_bwd_subtiled",
 )
+BLACKWELL = tuple(f"{kernel}.sm100" for kernel in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd"))
+"""Examples compiled for Blackwell."""
 _HERE = Path(__file__).parent
 
 
@@ -47,11 +50,13 @@ _HERE = Path(__file__).parent
 def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
-    folder = "examples/ttgir" if kernel in EXAMPLES else "tests/kernels/ttgir"
-    found = cases(Inputs(f"{folder}/{kernel}.sm90.ttgir", arch="sm90"))
+    name, arch = kernel.removesuffix(".sm100"), architecture(kernel)
+    folder = "examples/ttgir" if name in EXAMPLES else "tests/kernels/ttgir"
+    found = cases(Inputs(f"{folder}/{name}.{arch}.ttgir", arch=arch, exact_layouts=EXACT_LAYOUTS))
     scheduled = list[Scheduled]()
     for i, case in enumerate(found):
-        path = str(_HERE / "schedules" / f"{kernel}.for.{i}.json")
+        schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")
+        path = str(schedules / f"{name}.for.{i}.json")
         result = read_schedule(load(path), path).result
         assert case.loop
         assert case.graph
@@ -63,9 +68,17 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     return module, tuple(scheduled)
 
 
+def architecture(kernel: str) -> str:
+    return "sm100" if kernel.endswith(".sm100") else "sm90"
+
+
 @cache
 def program(kernel: str) -> Program:
-    return lower(*loops(kernel), TARGET)
+    return lower(*loops(kernel), target(architecture(kernel)))
+
+
+def cuda(kernel: str) -> str:
+    return target(architecture(kernel)).source(program(kernel))
 
 
 def changed(kernel: str, options: Options) -> Program:
@@ -74,28 +87,31 @@ def changed(kernel: str, options: Options) -> Program:
 
 
 def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
-    """What nvcc says to one file with the CUDA of all these kernels, optimized to a level."""
-    return assemble(joined(kernels), folder, level)
+    """What nvcc says to one file with the CUDA of all these kernels, of one architecture, optimized to a
+    level."""
+    kernels = tuple(kernels)
+    return assemble(joined(kernels), folder, level, architecture(kernels[0]))
 
 
-def joined(kernels: Iterable[str]) -> str:
+def joined(kernels: Sequence[str]) -> str:
     """One file with the CUDA of all these kernels: names are made distinct, KERNEL_kernel and
     KERNEL_launch, and what every file begins with is written once."""
     instructions, texts = set[str](), list[str]()
     for kernel in kernels:
-        lines = source(program(kernel)).splitlines()
+        lines = cuda(kernel).splitlines()
         name = program(kernel).function.name
         instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
-        texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel}_\1", kept))
-    head = ["#include <cuda_runtime.h>", '#include "twill.cuh"', *sorted(instructions)]
+        texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept))
+    headers = ["twill.cuh", *(["tcgen05.cuh"] if {"sm100"} == set(map(architecture, kernels)) else [])]
+    head = ["#include <cuda_runtime.h>", *(f'#include "{one}"' for one in headers), *sorted(instructions)]
     return "\n".join([*head, *texts])
 
 
-def assemble(text: str, folder: Path, level: int = 1) -> str:
+def assemble(text: str, folder: Path, level: int = 1, arch: str = "sm90") -> str:
     """What nvcc says to a CUDA file."""
     (folder / "all.cu").write_text(text)
-    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{RUNTIME}", "-Xptxas", f"-v,-O{level}", "-cubin"]
+    command = ["nvcc", "-std=c++17", gencode(arch), f"-I{RUNTIME}", "-Xptxas", f"-v,-O{level}", "-cubin"]
     done = subprocess.run([*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr

@@ -4,10 +4,11 @@ from typing import get_args
 
 import pytest
 
-from tests.kernels.programs import EXAMPLES, program
-from twill.ir.effects import OrderSignal, SlotPhase, StagingBuffer, at, effects, registers
+from tests.kernels.programs import BLACKWELL, EXAMPLES, program
+from twill.ir.effects import OrderSignal, SlotPhase, StagingBuffer, SyncPoint, at, effects, registers
 from twill.ir.program import (
     At,
+    BarrierPhase,
     Iteration,
     MmaIssue,
     ProducerLoad,
@@ -21,7 +22,7 @@ from twill.ir.program import (
 )
 
 
-@pytest.mark.parametrize("kernel", EXAMPLES)
+@pytest.mark.parametrize("kernel", [*EXAMPLES, *BLACKWELL])
 def test_effects_name_what_the_program_has(kernel: str) -> None:
     made = program(kernel)
     channels, orders = {one.id for one in made.channels}, {one.id for one in made.orders}
@@ -39,13 +40,17 @@ def test_effects_name_what_the_program_has(kernel: str) -> None:
                         assert order in orders
                     case StagingBuffer(buffer):
                         assert buffer in buffers
+                    case BarrierPhase(barrier):
+                        assert barrier in {one.id for one in made.dependences}
+                    case SyncPoint():
+                        assert group.id in made.synchronized
 
 
 def test_every_kind_of_statement_occurs_in_the_examples() -> None:
     """So the test above covers all of them."""
     seen = {
         type(statement)
-        for kernel in EXAMPLES
+        for kernel in (*EXAMPLES, *BLACKWELL)
         for group in program(kernel).groups
         for statement in walk(group.body)
     }

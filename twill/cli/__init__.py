@@ -25,7 +25,7 @@ COMMANDS = {
     "sweep": "Schedule and rank a grid of configurations.",
     "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
-    "codegen": "Generate CUDA C++ for Hopper.",
+    "codegen": "Generate CUDA C++ for Hopper or Blackwell.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
     "emulate": "Execute PTX on the CPU: values, hazards, races, deadlocks.",
     "bench": "Measure a generated kernel on a Hopper GPU.",

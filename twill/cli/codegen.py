@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twill.generate import Generated
 
 
-@click.command(cls=Command, short_help="Generate CUDA C++ for Hopper.")
+@click.command(cls=Command, short_help="Generate CUDA C++ for Hopper or Blackwell.")
 @click.argument("spec")
 @input_options
 @what_if_options
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def codegen(
     spec: str, out: Path, build: bool | None, check: bool, dump: Path | None, **options: Option
 ) -> None:
-    """Schedule the loops of SPEC and generate a kernel for sm_90a.
+    """Schedule the loops of SPEC and generate a kernel for sm_90a or sm_100a.
 
     Writes kernel.cu with a C launcher, kernel.json (the launch signature that `twill.load_kernel(DIR)`
     reads), warps.txt (the program of each warp group), trace.json (their simulated timeline), the schedules,

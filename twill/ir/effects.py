@@ -12,6 +12,9 @@ from typing import TypeAlias, assert_never
 from twill.ir.program import (
     Advance,
     At,
+    BarrierArrive,
+    BarrierPhase,
+    BarrierWait,
     CommitGroup,
     Compute,
     ConsumerRelease,
@@ -39,6 +42,7 @@ from twill.ir.program import (
     Statement,
     StoreTile,
     StoreWait,
+    TensorMemorySync,
 )
 
 
@@ -56,7 +60,12 @@ class StagingBuffer:
     buffer: str
 
 
-Resource: TypeAlias = SlotPhase | OrderSignal | StagingBuffer
+@dataclass(frozen=True, slots=True)
+class SyncPoint:
+    """Where all groups that use tensor memory synchronize."""
+
+
+Resource: TypeAlias = SlotPhase | OrderSignal | StagingBuffer | BarrierPhase | SyncPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +91,8 @@ class Effects:
 def effects(statement: Statement) -> Effects:
     """The effects of one statement."""
     match statement:
-        case Compute(reads=reads, writes=writes):
-            return Effects(_locations(reads), tuple(write.register for write in writes))
+        case Compute(reads=reads, writes=writes, stores=stores):
+            return Effects(_locations(reads), (*(write.register for write in writes), *stores))
         case InitializeCarried(source=source, register=register):
             return Effects((source,) if source else (), (register,))
         case Move(variable=variable, age=age):
@@ -113,6 +122,9 @@ _Synchronizing: TypeAlias = (
     | ConsumerRelease
     | OrderBarrierWait
     | OrderBarrierArrive
+    | BarrierArrive
+    | BarrierWait
+    | TensorMemorySync
     | StoreTile
     | StoreWait
 )
@@ -135,6 +147,13 @@ def _synchronizing(statement: _Synchronizing) -> Effects:
             return Effects(acquires=(OrderSignal(order),))
         case OrderBarrierArrive(order=order):
             return Effects(releases=(OrderSignal(order),))
+        case BarrierArrive(barrier=barrier, at=at):
+            return Effects(releases=(BarrierPhase(barrier, at.iteration),))
+        case BarrierWait(barrier=barrier, awaited=awaited):
+            return Effects(acquires=(BarrierPhase(barrier, awaited),))
+        case TensorMemorySync(half=half):
+            waits, arrives = half != "arrive", half != "wait"
+            return Effects(acquires=(SyncPoint(),) * waits, releases=(SyncPoint(),) * arrives)
         case StoreTile(reads=reads, buffer=buffer):
             staging = (StagingBuffer(buffer),)
             return Effects(_locations(reads), acquires=staging, releases=staging, asynchronous=True)
@@ -148,8 +167,8 @@ def _arrivals(completion: MmaCompletion) -> tuple[Resource, ...]:
     match completion:
         case CommitGroup():
             return ()
-        case MbarrierArrival(slots):
-            return slots
+        case MbarrierArrival(slots, barriers):
+            return (*slots, *barriers)
 
 
 def _fill(channel: str, at: At) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:

@@ -160,6 +160,9 @@ class Compute:
     deferred: bool = False
     """Each thread keeps the reduction of its own elements; what is computed from it is deferred too, until a
     `FinalizeReduction`."""
+    stores: tuple[TensorMemory, ...] = ()
+    """Tiles of tensor memory that it writes. Those that it reads or writes are bound by `reads`; what it has
+    read and written is complete with the statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +228,20 @@ class CommitGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class BarrierPhase:
+    """The phase of a `DependenceBarrier` that an iteration's arrival completes."""
+
+    barrier: str
+    iteration: Iteration
+
+
+@dataclass(frozen=True, slots=True)
 class MbarrierArrival:
-    """The completion of an MMA arrives on barriers of these slots (tcgen05.commit): on the full barrier of a
-    channel that it fills, on the empty barriers of those that it reads."""
+    """The completion of an MMA, and of all earlier ones of its group, arrives on mbarriers (tcgen05.commit):
+    on the empty barriers of slots that it was the last to read, and on dependence barriers."""
 
     slots: tuple[SlotPhase, ...]
+    barriers: tuple[BarrierPhase, ...] = ()
 
 
 MmaCompletion: TypeAlias = CommitGroup | MbarrierArrival
@@ -361,6 +373,40 @@ class OrderBarrierArrive:
     at: At = At()
 
 
+# --- statements: tensor memory -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierArrive:
+    """Every warp of the group has read and written what the iteration of `at` has to do with: one arrival of
+    each on the dependence barrier."""
+
+    barrier: str
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierWait:
+    """Wait for the arrivals of iteration `awaited` on a dependence barrier. Does nothing where there is no
+    such iteration."""
+
+    barrier: str
+    awaited: Iteration
+    at: At = At()
+    issuer: bool = False
+    """Only the warp that issues the group's MMAs waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemorySync:
+    """All groups that use tensor memory synchronize; whatever any of them has done to it before is complete:
+    MMAs, loads, stores."""
+
+    at: At = At()
+    half: Literal["both", "arrive", "wait"] = "both"
+    """A simulator has two halves: a group arrives, and waits for the others."""
+
+
 # --- statements: results ----------------------------------------------------------------------------------
 
 
@@ -416,9 +462,12 @@ class Pipelined:
     """Empty where s - 1 <= 1: nothing is to be done for N = 0."""
     bounds: tuple[Read, ...] = ()
     """Where lower bound, upper bound and step are, for those that are no arguments or constants."""
-    zeroed: tuple[InitializeCarried, ...] = ()
-    """Zeros for accumulators that MMAs write without reading (`not_first`): executed where N = 0, needless
-    otherwise."""
+    zeroed: tuple["Statement", ...] = ()
+    """Initial values of accumulators that MMAs write without reading (`not_first`): executed where N = 0,
+    needless otherwise."""
+    predicated: bool = False
+    """`short` is the steady state once more, executed for i = 0 .. N + s - 2: statements for iterations that
+    there are not do nothing, moves are always executed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +506,9 @@ Statement: TypeAlias = (
     | Advance
     | OrderBarrierWait
     | OrderBarrierArrive
+    | BarrierArrive
+    | BarrierWait
+    | TensorMemorySync
     | StoreTile
     | StoreWait
     | Pipelined
@@ -509,12 +561,44 @@ class Channel:
     """Of slot 0 in shared memory, bytes."""
     stride: int
     """Bytes from slot to slot."""
+    by_mma: tuple[int, ...] = ()
+    """Groups whose MMAs read a slot, where their completion releases it (`MbarrierArrival`): one arrival of
+    each on the empty barrier."""
+    by_threads: tuple[int, ...] | None = None
+    """Groups that execute ConsumerRelease; None: all `consumers`."""
+
+    @property
+    def releasing(self) -> tuple[int, ...]:
+        """Groups that execute ConsumerRelease."""
+        return self.consumers if self.by_threads is None else self.by_threads
 
     @property
     def local(self) -> bool:
-        """Whether the threads of one group fill the slots and that group alone reads them: a group barrier
-        can then stand for the full and empty barriers."""
-        return self.filled_by == "threads" and self.consumers == (self.producer,)
+        """Whether the threads of one group fill the slots and that group alone reads them, but for MMAs that
+        arrive on the empty barriers: a group barrier can then stand for the full and empty barriers."""
+        return self.filled_by == "threads" and self.consumers == (self.producer,) and not self.by_mma
+
+
+@dataclass(frozen=True, slots=True)
+class DependenceBarrier:
+    """`depth` mbarriers that order accesses to tensor memory: a later one waits until an earlier one is
+    complete. One phase per iteration of a pipelined loop.
+
+    The sequence number of an iteration is the group's counter of the barrier plus the iteration; mbarrier =
+    sequence number mod depth, phase = (sequence number div depth) mod 2. Iteration n + depth arrives only
+    after the wait for iteration n is over.
+    """
+
+    id: str
+    signaller: int
+    """Group id."""
+    waiter: int
+    """Group id; may be the signaller."""
+    by: Literal["mma", "threads"]
+    """What arrives: the completion of an MMA (once), or all warps of the signaller."""
+    depth: int
+    reason: str = ""
+    """Which accesses it orders, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,6 +640,11 @@ class TensorTile:
     buffers: int = 1
 
 
+DRAINS = 128
+"""Bytes of shared memory behind the barriers, for kernels with tensor memory: its address, and one mbarrier
+for each group that waits for all of its MMAs."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
     """The thread block's shared memory; offsets from a 1024-byte aligned base."""
@@ -564,7 +653,7 @@ class SharedMemory:
     """Everything, barriers included."""
     barriers: int
     """Offset of the barriers: for each channel, in order, `depth` full ones, then `depth` empty ones, 8 bytes
-    each."""
+    each; then those of each `DependenceBarrier`."""
     limit: int
     """What the machine grants."""
 
@@ -641,6 +730,9 @@ class Program:
     launch: Launch
     tensor_memory: tuple[TensorTile, ...] = ()
     """Empty on machines without."""
+    dependences: tuple[DependenceBarrier, ...] = ()
+    synchronized: tuple[int, ...] = ()
+    """Ids of the groups that execute TensorMemorySync."""
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     warnings: tuple[str, ...] = ()

@@ -25,17 +25,23 @@ FLAGS = (
     "-std=c++17",
     "-O3",
     "-lineinfo",
-    "-gencode=arch=compute_90a,code=sm_90a",
     "-Xptxas",
     "-v",
     "-Xcompiler",
     "-fPIC",
     "-shared",
 )
-ARCHITECTURES = ("sm90",)
+ARCHITECTURES = ("sm90", "sm100")
 """What can be generated and built."""
 OLDEST = (12, 4)
 """Version of nvcc."""
+
+
+def gencode(arch: str) -> str:
+    """The flag of nvcc for one architecture: the accelerated target, which has wgmma or tcgen05."""
+    number = arch.removeprefix("sm")
+    return f"-gencode=arch=compute_{number}a,code=sm_{number}a"
+
 
 SOURCE, LIBRARY, MANIFEST, LOG = "kernel.cu", "kernel.so", "kernel.json", "ptxas.txt"
 """What is in the folder of a built kernel."""
@@ -64,7 +70,9 @@ def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
     nvcc()
     made = folder / f".{LIBRARY}.{os.getpid()}"
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
-    command = ["nvcc", *FLAGS, *flags, mark, f"-I{RUNTIME}", "-o", str(made), str(folder / SOURCE)]
+    arch = read((folder / MANIFEST).read_text(), str(folder / MANIFEST)).arch
+    command = ["nvcc", *FLAGS, gencode(arch), *flags, mark, f"-I{RUNTIME}", "-o", str(made)]
+    command.append(str(folder / SOURCE))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         made.unlink(missing_ok=True)

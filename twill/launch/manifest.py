@@ -84,6 +84,8 @@ class Manifest:
     constants: tuple[Constant, ...] = ()
     checked: Checked | None = NOT_SAID
     """What was run to check it before it was written; None where nothing was (`--no-check`)."""
+    arch: str = "sm90"
+    """The architecture that it is built for."""
 
 
 def manifest(
@@ -112,7 +114,8 @@ def manifest(
         for one in loops
     )
     registers = max(group.registers for group in program.groups)
-    shape = (program.launch.threads, registers, arguments, predicted, persistent, constants, checked)
+    arch = loops[0].machine.arch
+    shape = (program.launch.threads, registers, arguments, predicted, persistent, constants, checked, arch)
     return Manifest(identifier(function.name), program.module.file, *shape)
 
 

@@ -11,7 +11,7 @@ from twill.ops import rules
 from twill.ops.arith import larger, smaller
 from twill.ops.meaning import as_unsigned, of_op
 from twill.ops.row import Access, Environment, Meaning, Operands, Role, Row, Rule, Syntax, Values
-from twill.ops.values import Array, Descriptor, Operand, element, rounded, shape_of
+from twill.ops.values import Array, Descriptor, Operand, TensorBuffer, element, rounded, shape_of
 
 # --- order of operands -------------------------------------------------------------------------------------
 
@@ -138,6 +138,35 @@ def _one_by_one(
                 pointers, offsets[place], rounded(np.asarray(kept), element(op.operands[1].type)), None
             )
     return before
+
+
+# --- tensor memory ----------------------------------------------------------------------------------------
+
+
+def _with_token(op: Op, *results: Operand) -> Values:
+    """The results of an operation, and the token where it has one."""
+    return (*results, *[None] * (len(op.results) - len(results)))
+
+
+def _tensor_alloc(op: Op, operands: Sequence[Operand]) -> Values:
+    return _with_token(op, TensorBuffer(np.array(operands[0]) if operands else None))
+
+
+def _tensor_store(op: Op, operands: Sequence[Operand]) -> Values:
+    buffer, *_, value, predicate = operands
+    if predicate:
+        buffer.contents = np.array(np.broadcast_to(value, shape_of(op.operands[0].type)))
+    return _with_token(op)
+
+
+def _tensor_load(op: Op, operands: Sequence[Operand]) -> Values:
+    if operands[0].contents is None:
+        raise TwillError("tensor memory is read before it is written", op.location)
+    return _with_token(op, np.array(operands[0].contents))
+
+
+def _all_results(function: Callable[[Op, Sequence[Operand]], Values]) -> Meaning:
+    return lambda op, operands, environment: function(op, operands)
 
 
 # --- rows -------------------------------------------------------------------------------------------------
@@ -289,16 +318,33 @@ BUFFERS = (
         counts=(1, 2, 1),
         rule=rules.unchanged,
     ),
-    _row("ttng.tmem_alloc", "tensor_store", "put", "alloc"),
+    _row(
+        "ttng.tmem_alloc",
+        "tensor_store",
+        "put",
+        "alloc",
+        _all_results(_tensor_alloc),
+        role="tensor_memory_alloc",
+    ),
     _row(
         "ttng.tmem_store",
         "tensor_store",
         "put",
         "store_buffer",
+        _all_results(_tensor_store),
+        role="tensor_memory_store",
         syntax=Syntax(operands=3, order=value_behind_buffer, token=True),
     ),
     _row("ttng.tmem_copy", "tensor_store", "put", "store_buffer"),
-    _row("ttng.tmem_load", "tensor_load", "get", "load_buffer", syntax=Syntax(operands=1)),
+    _row(
+        "ttng.tmem_load",
+        "tensor_load",
+        "get",
+        "load_buffer",
+        _all_results(_tensor_load),
+        role="tensor_memory_load",
+        syntax=Syntax(operands=1),
+    ),
 )
 
 ROWS = (*GLOBAL, *BUFFERS)

@@ -80,6 +80,13 @@ class Descriptor:
         return flat, np.broadcast_to(inside, self.block)
 
 
+@dataclass(slots=True)
+class TensorBuffer:
+    """A buffer in tensor memory, which operations change; None before it is first written."""
+
+    contents: Array | None = None
+
+
 def shape_of(type: Type) -> tuple[int, ...]:
     """Of a tile; () for everything else."""
     return type.shape if isinstance(type, Tensor | MemDesc | TensorDesc) else ()
@@ -88,7 +95,7 @@ def shape_of(type: Type) -> tuple[int, ...]:
 def element(type: Type) -> str:
     """The element type's name; `ptr` for pointers."""
     match type:
-        case Tensor(_, dtype):
+        case Tensor(_, dtype) | MemDesc(_, dtype):
             return element(dtype)
         case Scalar(name):
             return name

@@ -6,10 +6,10 @@ work on these alone.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.ir.effects import at
-from twill.ir.program import Advance, For, If, Iteration, Pipelined, Statement
+from twill.ir.program import Advance, For, If, Iteration, Move, Pipelined, Statement, TensorMemorySync
 from twill.ir.program import walk as every
 
 Trips = Callable[[Pipelined | For], int]
@@ -94,6 +94,9 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
                 walk.counters[channel] = walk.counters.get(channel, 0) + (
                     1 if loop is None else walk.counts[loop]
                 )
+            case TensorMemorySync():
+                yield replace(here, statement=replace(statement, half="arrive"))
+                yield replace(here, statement=replace(statement, half="wait"))
             case _:
                 yield here
 
@@ -107,10 +110,29 @@ def _pipelined(walk: _Walk, loop: Pipelined, here: Action) -> Iterator[Action]:
     if total == 0:
         yield from _list(walk, loop.zeroed, inside(0))
     if total < loop.stages - 1:
-        for i in range(total):
-            yield from _list(walk, loop.short, inside(i))
+        yield from (
+            _predicated(walk, loop, total, inside)
+            if loop.predicated
+            else _one_by_one(walk, loop, total, inside)
+        )
         return
     yield from _list(walk, loop.prologue, inside(0))
     for i in range(loop.stages - 1, total):
         yield from _list(walk, loop.steady, inside(i))
     yield from _list(walk, loop.epilogue, inside(total))
+
+
+def _one_by_one(
+    walk: _Walk, loop: Pipelined, total: int, inside: Callable[[int], Action]
+) -> Iterator[Action]:
+    for i in range(total):
+        yield from _list(walk, loop.short, inside(i))
+
+
+def _predicated(
+    walk: _Walk, loop: Pipelined, total: int, inside: Callable[[int], Action]
+) -> Iterator[Action]:
+    for i in range(total + loop.stages - 1):
+        for action in _list(walk, loop.short, inside(i)):
+            if isinstance(action.statement, Move) or 0 <= action.number < total:
+                yield action

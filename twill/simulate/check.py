@@ -19,6 +19,7 @@ from twill.ir.program import Pipelined, Program, walk
 from twill.simulate.compare import FLOAT, Compared, compare, scalars
 from twill.simulate.explore import explore, same
 from twill.simulate.protocol import HazardError
+from twill.simulate.races import races
 from twill.simulate.trips import trips
 
 COUNTS = (0, 1, 2, 3, 4)
@@ -53,6 +54,8 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
     for count in COUNTS:
         report(f"checking how the groups wait, {count} iterations")
         states += explore(program, same(count), STATES).states
+        if program.tensor_memory:
+            races(program, same(count))
     runs = tuple(_runs(program, report))
     return Checked(COUNTS, states, runs)
 

@@ -12,10 +12,14 @@ from typing import assert_never
 
 import numpy as np
 
+from twill.ir.loop import Op, Token, Value
 from twill.ir.program import (
     SLICES,
     Accumulator,
     Advance,
+    At,
+    BarrierArrive,
+    BarrierWait,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -23,6 +27,7 @@ from twill.ir.program import (
     For,
     If,
     InitializeCarried,
+    MbarrierArrival,
     MmaIssue,
     MmaWait,
     Move,
@@ -39,13 +44,14 @@ from twill.ir.program import (
     StoreTile,
     StoreWait,
     TensorMemory,
+    TensorMemorySync,
     TileLoad,
     WarpProgram,
     walk,
 )
 from twill.ops.mma import product
 from twill.ops.table import role
-from twill.ops.values import Operand, element, rounded, shape_of
+from twill.ops.values import Operand, TensorBuffer, element, rounded, shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
@@ -71,7 +77,13 @@ class _Block:
     memory: Memory
     grid: Mapping[str, int]
     slots: Slots = field(default_factory=Slots)
-    tensor_memory: dict[Cell, Operand] = field(default_factory=dict[Cell, Operand])
+    tensor_memory: dict[Cell, TensorBuffer] = field(default_factory=dict[Cell, TensorBuffer])
+    arrivals: dict[tuple[str, int], list[tuple[int, int]]] = field(
+        default_factory=dict[tuple[str, int], list[tuple[int, int]]]
+    )
+    """The group, and the number of its MMAs, whose completion arrives on a barrier, by barrier or channel and
+    sequence number."""
+    groups: "dict[int, _Group]" = field(default_factory=dict[int, "_Group"])
 
 
 @dataclass(slots=True)
@@ -84,6 +96,8 @@ class _Group:
     in_flight: list[tuple[Action, MmaIssue]] = field(default_factory=list[tuple[Action, MmaIssue]])
     hidden: dict[Cell, Operand] = field(default_factory=dict[Cell, Operand])
     """Accumulators of MMAs in flight, as they were."""
+    issued: int = 0
+    """MMAs so far."""
 
 
 def run(
@@ -98,7 +112,8 @@ def run(
     ops = {op.index: op for op in program.function.walk()}
     block = _Block(program, lambda: Scope(ops, arguments, memory, grid), memory, grid)
     protocol = Protocol.of(program)
-    groups = {warps.id: _Group(block, warps) for warps in program.groups}
+    groups = block.groups
+    groups |= {warps.id: _Group(block, warps) for warps in program.groups}
     streams = {key: _stream(group) for key, group in groups.items()}
     pending = {key: next(stream, None) for key, stream in streams.items()}
     order = [*(key for key in prefer if key in groups), *(key for key in groups if key not in prefer)]
@@ -116,7 +131,7 @@ def run(
 def _next(protocol: Protocol, state: State, pending: Mapping[int, Action | None], order: list[int]) -> int:
     for key in order:
         action = pending[key]
-        if action is not None and (not protocol.concerns(action) or protocol.ready(state, action)):
+        if action is not None and (not protocol.concerns(action) or protocol.ready(state, key, action)):
             return key
     waits = "; ".join(f"group {key} at {describe(action)}" for key, action in pending.items() if action)
     raise HazardError(f"deadlock: {waits}")
@@ -154,9 +169,11 @@ def _act(group: _Group, action: Action) -> None:
         case Move(variable=variable, age=age):
             group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
         case ProducerLoad() as fill:
+            _acquire(group, action, fill.channel, fill.at)
             _producer_load(group, action, fill)
         case ProducerStore(channel=channel, ops=ops, reads=reads, values=kept, at=at):
             slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
+            _acquire(group, action, channel, at)
             values = _computed(group, action, ops, reads)
             group.block.slots.update({(channel, slot, i): values[value] for i, value in enumerate(kept)})
         case ConsumerWait(channel=channel, at=at):
@@ -170,12 +187,18 @@ def _act(group: _Group, action: Action) -> None:
         case MmaWait(pending=pending):
             while len(group.in_flight) > pending:
                 _complete(group, *group.in_flight.pop(0))
+        case BarrierWait(barrier=barrier, awaited=awaited):
+            _completed(group, barrier, action.sequence(barrier, awaited))
+        case TensorMemorySync():
+            while group.in_flight:
+                _complete(group, *group.in_flight.pop(0))
         case (
             FinalizeReduction()
             | SchedulingFence()
             | ConsumerRelease()
             | OrderBarrierWait()
             | OrderBarrierArrive()
+            | BarrierArrive()
             | StoreWait()
         ):
             pass
@@ -183,6 +206,20 @@ def _act(group: _Group, action: Action) -> None:
             raise AssertionError(f"{type(structure).__name__} is unfolded, not executed")
         case _:
             assert_never(action.statement)
+
+
+def _acquire(group: _Group, action: Action, channel: str, at: At) -> None:
+    """MMAs that read what a slot held are complete before it is filled again."""
+    depth = group.block.program.channel(channel).depth
+    _completed(group, channel, action.sequence(channel, at.iteration) - depth)
+
+
+def _completed(group: _Group, name: str, number: int) -> None:
+    """Compute the MMAs that a wait is for, which come no later than now."""
+    for other, count in group.block.arrivals.get((name, number), ()):
+        signaller = group.block.groups[other]
+        while signaller.in_flight and signaller.issued - len(signaller.in_flight) < count:
+            _complete(signaller, *signaller.in_flight.pop(0))
 
 
 def _scope(group: _Group, action: Action | None, reads: Iterable[Read]) -> Scope:
@@ -224,16 +261,13 @@ def _bound(group: _Group, index: int, value: int) -> Register | None:
 
 
 def _found(group: _Group, action: Action | None, location: OperandLocation) -> Operand:
-    if isinstance(location, Register | TensorMemory):
-        cells, cell = _cell(group, action, location)
-        if cells.get(cell) is None:
-            name = (
-                f"{location.variable} (age {location.age})"
-                if isinstance(location, Register)
-                else location.tile
-            )
+    if isinstance(location, TensorMemory):
+        return _buffer(group, action, location)
+    if isinstance(location, Register):
+        if group.registers.get(location) is None:
+            name = f"{location.variable} (age {location.age})"
             raise HazardError(f"group {group.warps.id} reads {name} before it is assigned")
-        return cells[cell]
+        return group.registers[location]
     assert action is not None
     slot = (
         action.sequence(location.channel, location.iteration)
@@ -242,13 +276,31 @@ def _found(group: _Group, action: Action | None, location: OperandLocation) -> O
     return _value(group, location.channel, slot, location.tensor)
 
 
-def _cell(group: _Group, action: Action | None, location: Accumulator) -> tuple[dict[Cell, Operand], Cell]:
-    """Where the contents of registers and tensor memory are kept."""
+def _cell(group: _Group, action: Action | None, location: Accumulator) -> Cell:
+    """A register, or a tile of tensor memory with the number of its buffer."""
     if isinstance(location, Register):
-        return group.registers, location
+        return location
     tile = next(tile for tile in group.block.program.tensor_memory if tile.id == location.tile)
     number = action.iteration(location.iteration) if action else 0
-    return group.block.tensor_memory, (tile.id, number % tile.buffers)
+    return tile.id, number % tile.buffers
+
+
+def _buffer(group: _Group, action: Action | None, location: TensorMemory) -> TensorBuffer:
+    return group.block.tensor_memory.setdefault(_cell(group, action, location), TensorBuffer())
+
+
+def _contents(group: _Group, action: Action, location: Accumulator) -> Operand:
+    """What an accumulator holds; None before it is assigned."""
+    if isinstance(location, Register):
+        return group.registers.get(location)
+    return _buffer(group, action, location).contents
+
+
+def _set_contents(group: _Group, action: Action, location: Accumulator, made: Operand) -> None:
+    if isinstance(location, Register):
+        group.registers[location] = made
+    else:
+        _buffer(group, action, location).contents = made
 
 
 def _value(group: _Group, channel: str, slot: int, tensor: int) -> Operand:
@@ -261,7 +313,12 @@ def _value(group: _Group, channel: str, slot: int, tensor: int) -> Operand:
 def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Iterable[Read]) -> Scope:
     values = _scope(group, action, reads)
     for index in ops:
-        execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
+        op = group.block.program.op(index)
+        values.update((v.id, None) for v in op.operands if isinstance(v.type, Token))
+        if role(op) == "tensor_memory_alloc":
+            values[op.results[0].id].contents = np.array(values[op.operands[0].id])
+        else:
+            execute(op, values, group.block.memory, group.block.grid)
     return values
 
 
@@ -318,12 +375,24 @@ def _arrive(group: _Group, channel: str, slot: int) -> None:
 
 
 def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
-    cells, cell = _cell(group, action, issue.accumulator)
+    cell, dot = _cell(group, action, issue.accumulator), group.block.program.op(issue.ops[-1])
     if not _updated(group, cell):
-        group.hidden[cell] = cells.get(cell)
-    shape = shape_of(group.block.program.op(issue.ops[-1]).result.type)
-    cells[cell] = np.full(shape, np.nan, np.float32)
+        group.hidden[cell] = _contents(group, action, issue.accumulator)
+    shape = shape_of(_accumulated(dot, issue).type)
+    _set_contents(group, action, issue.accumulator, np.full(shape, np.nan, np.float32))
     group.in_flight.append((action, issue))
+    group.issued += 1
+    if isinstance(issue.completion, MbarrierArrival):
+        slots = [(slot.channel, slot.iteration) for slot in issue.completion.slots]
+        phases = [(phase.barrier, phase.iteration) for phase in issue.completion.barriers]
+        for name, iteration in (*slots, *phases):
+            number = action.sequence(name, iteration)
+            group.block.arrivals.setdefault((name, number), []).append((group.warps.id, group.issued))
+
+
+def _accumulated(dot: Op, issue: MmaIssue) -> Value:
+    """The accumulator: a buffer, or the result."""
+    return dot.operands[2] if isinstance(issue.accumulator, TensorMemory) else dot.result
 
 
 def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
@@ -332,19 +401,20 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     values = _scope(group, action, [read for read in issue.reads if read.location != issue.accumulator])
     for index in issue.ops[:-1]:
         execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
-    a, b = (np.asarray(values[operand.id]) for operand in dot.operands[:2])
+    found = (values[operand.id] for operand in dot.operands[:2])
+    a, b = (np.asarray(one.contents if isinstance(one, TensorBuffer) else one) for one in found)
     fresh = issue.begin == 0 and (
         issue.accumulate == "never" or (issue.accumulate == "not_first" and action.number == 0)
     )
     part = product(a[:, issue.begin : issue.end], b[issue.begin : issue.end])
-    cells, cell = _cell(group, action, issue.accumulator)
+    cell = _cell(group, action, issue.accumulator)
     old = np.zeros_like(part) if fresh else group.hidden[cell]
-    kind = element(dot.result.type)
+    kind = element(_accumulated(dot, issue).type)
     group.hidden[cell] = part + np.nan if old is None else rounded(part + np.asarray(old, part.dtype), kind)
     if not _updated(group, cell):
-        cells[cell] = group.hidden[cell]
+        _set_contents(group, action, issue.accumulator, group.hidden[cell])
 
 
 def _updated(group: _Group, cell: Cell) -> bool:
     """Whether an MMA in flight updates an accumulator."""
-    return any(_cell(group, action, issue.accumulator)[1] == cell for action, issue in group.in_flight)
+    return any(_cell(group, action, issue.accumulator) == cell for action, issue in group.in_flight)

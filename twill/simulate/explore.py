@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from random import Random
 
-from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, effects
-from twill.ir.program import For, Pipelined, Program
+from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, SyncPoint, effects
+from twill.ir.program import BarrierPhase, For, Pipelined, Program
 from twill.simulate.actions import Action, unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State
@@ -72,7 +72,7 @@ def _ready(
 ) -> list[int]:
     """The groups that can go on. Raises HazardError where none can and some should."""
     unfinished = [i for i, (_, actions) in enumerate(groups) if done[i] < len(actions)]
-    ready = [i for i in unfinished if protocol.ready(state, groups[i][1][done[i]])]
+    ready = [i for i in unfinished if protocol.ready(state, groups[i][0], groups[i][1][done[i]])]
     if unfinished and not ready:
         waits = "; ".join(f"group {groups[i][0]} at {describe(groups[i][1][done[i]])}" for i in unfinished)
         raise HazardError(f"deadlock: {waits}")
@@ -94,6 +94,10 @@ def _name(resource: Resource) -> str:
             return order
         case StagingBuffer(buffer):
             return buffer
+        case BarrierPhase(barrier):
+            return barrier
+        case SyncPoint():
+            return "tensor memory"
 
 
 def adversaries(program: Program, counts: Counts, rounds: int = 20, seed: int = 0) -> int:

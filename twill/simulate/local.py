@@ -14,6 +14,7 @@ from twill.ir.program import (
     ConsumerRelease,
     ConsumerWait,
     FinalizeReduction,
+    MbarrierArrival,
     MmaIssue,
     MmaWait,
     Move,
@@ -58,11 +59,18 @@ class _Group:
     """Registers in which each thread has a reduction of its own elements, not finalized yet."""
     parts: dict[str, int] = field(default_factory=dict[str, int])
     """How far each MMA under way has been issued."""
+    both: frozenset[str] = frozenset()
+    """Channels whose slots threads and MMAs of the group release."""
+    committed: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Slots that the completion of an MMA releases."""
+    released: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Slots that threads have released."""
 
 
 def check(program: Program, group: int, actions: Iterable[Action]) -> None:
     """Raises HazardError at the first action that breaks a rule of its group."""
-    state = _Group()
+    both = (one.id for one in program.channels if group in one.by_mma and group in one.releasing)
+    state = _Group(both=frozenset(both))
     for action in actions:
         _action(program, group, state, action)
     if state.in_flight:
@@ -80,6 +88,8 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
     match action.statement:
         case MmaWait(pending=pending):
             state.in_flight = state.in_flight[max(0, len(state.in_flight) - pending) :]
+        case MmaIssue(completion=MbarrierArrival()) as issue:
+            _operands_there(group, state, action, issue)
         case MmaIssue() as issue:
             _issue(program, group, state, action, issue)
         case ConsumerWait(channel=channel, at=when):
@@ -213,6 +223,24 @@ def _issue(program: Program, group: int, state: _Group, action: Action, issue: M
     state.assigned.add(accumulator)
 
 
+def _operands_there(group: int, state: _Group, action: Action, issue: MmaIssue) -> None:
+    """An MMA that arrives on mbarriers: its slots are acquired, and their release is its completion. Tensor
+    memory is judged elsewhere (`races`)."""
+    _read(group, state, action, issue.node, [read.location for read in issue.reads])
+    assert isinstance(issue.completion, MbarrierArrival)
+    for slot in issue.completion.slots:
+        number = action.sequence(slot.channel, slot.iteration)
+        state.committed.add((slot.channel, number))
+        _acquired_no_more(state, slot.channel, number)
+
+
+def _acquired_no_more(state: _Group, channel: str, number: int) -> None:
+    """A slot that threads and MMAs of a group read is acquired until both have released it."""
+    kinds = {(channel, number) in state.committed, (channel, number) in state.released}
+    if channel not in state.both or kinds == {True}:
+        state.acquired.pop((channel, number), None)
+
+
 def _consumer_release(program: Program, group: int, state: _Group, channel: str, number: int) -> None:
     for flight in state.in_flight:
         if ("slot", channel, number) in flight.reads:
@@ -224,7 +252,8 @@ def _consumer_release(program: Program, group: int, state: _Group, channel: str,
             raise HazardError(
                 f"group {group} releases {channel} while a store reads {buffer.id}, which lies in it"
             )
-    state.acquired.pop((channel, number), None)
+    state.released.add((channel, number))
+    _acquired_no_more(state, channel, number)
 
 
 def _stage(program: Program, group: int, state: _Group, name: str) -> None:

@@ -6,20 +6,27 @@ passes when it should not is found out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
 from twill.ir.effects import at, effects
 from twill.ir.program import (
+    BarrierArrive,
+    BarrierWait,
     Channel,
     ConsumerRelease,
     ConsumerWait,
+    DependenceBarrier,
+    Iteration,
+    MbarrierArrival,
+    MmaIssue,
     OrderBarrier,
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
     Program,
+    TensorMemorySync,
 )
 from twill.simulate.actions import Action
 
@@ -33,8 +40,8 @@ class HazardError(TwillError):
 
 
 SlotStates = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
-"""For each slot: completed phases of its full barrier; groups that arrived on its empty barrier; completed
-phases of the empty barrier; groups that read what it holds."""
+"""For each slot: completed phases of its full barrier; who arrived on its empty barrier (`_arrivals`);
+completed phases of the empty barrier; groups that read what it holds."""
 
 _FRESH = (0, frozenset[int](), 0, frozenset[int]())
 
@@ -48,6 +55,10 @@ class State:
     """Sequence number that each slot of each channel holds; -1 before it is first filled."""
     signals: tuple[bool, ...]
     """Which ordering barriers have a signal that is not consumed yet."""
+    arrived: tuple[int, ...] = ()
+    """How many iterations have arrived on each dependence barrier."""
+    met: frozenset[int] = frozenset()
+    """Groups that have arrived at a `TensorMemorySync` and wait for the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,26 +67,35 @@ class Protocol:
 
     channels: Mapping[str, tuple[int, Channel]]
     orders: Mapping[str, tuple[int, OrderBarrier]]
+    dependences: Mapping[str, tuple[int, DependenceBarrier]]
+    synchronized: frozenset[int]
 
     @staticmethod
     def of(program: Program) -> "Protocol":
         channels = {channel.id: (i, channel) for i, channel in enumerate(program.channels)}
-        return Protocol(channels, {order.id: (i, order) for i, order in enumerate(program.orders)})
+        orders = {order.id: (i, order) for i, order in enumerate(program.orders)}
+        dependences = {one.id: (i, one) for i, one in enumerate(program.dependences)}
+        return Protocol(channels, orders, dependences, frozenset(program.synchronized))
 
     def initial(self) -> State:
         channels = [channel for _, channel in self.channels.values()]
         slots = tuple((_FRESH,) * channel.depth for channel in channels)
         holds = tuple((-1,) * channel.depth for channel in channels)
-        return State(slots, holds, tuple(order.signalled for _, order in self.orders.values()))
+        signals = tuple(order.signalled for _, order in self.orders.values())
+        return State(slots, holds, signals, (0,) * len(self.dependences))
 
     def concerns(self, action: Action) -> bool:
         """Whether an action waits for, or changes, what groups share."""
-        return effects(action.statement).shared and not (
-            isinstance(action.statement, ConsumerRelease) and action.number < 0
-        )
+        match action.statement:
+            case ConsumerRelease():
+                return action.number >= 0
+            case BarrierWait(awaited=awaited):
+                return 0 <= action.iteration(awaited) < max(1, action.total)
+            case statement:
+                return effects(statement).shared
 
-    def ready(self, state: State, action: Action) -> bool:
-        """Whether an action need not wait."""
+    def ready(self, state: State, group: int, action: Action) -> bool:
+        """Whether an action of a group need not wait."""
         match action.statement:
             case ProducerLoad(channel=name) | ProducerStore(channel=name):
                 number, slot, slots, channel = self._slot(state, name, action)
@@ -85,6 +105,14 @@ class Protocol:
                 return slots[slot][0] % 2 != number // channel.depth % 2
             case OrderBarrierWait(order=name):
                 return state.signals[self.orders[name][0]]
+            case BarrierWait(barrier=name, awaited=awaited):
+                position, barrier = self.dependences[name]
+                number = action.sequence(name, awaited)
+                slot = number % barrier.depth
+                completed = -(-(state.arrived[position] - slot) // barrier.depth)
+                return completed % 2 != number // barrier.depth % 2
+            case TensorMemorySync(half="wait"):
+                return group not in state.met
             case _:
                 return True
 
@@ -103,8 +131,40 @@ class Protocol:
                 if state.signals[self.orders[name][0]]:
                     raise HazardError(f"group {group} signals {name} twice before it is consumed")
                 return self._signal(state, name, True)
+            case MmaIssue(completion=MbarrierArrival(slots, phases)):
+                for slot in slots:
+                    number = action.sequence(slot.channel, slot.iteration)
+                    state = self._released(state, group, slot.channel, number, ~group)
+                for phase in phases:
+                    state = self._arrive(state, phase.barrier, action, phase.iteration)
+                return state
+            case BarrierArrive(barrier=name, at=when):
+                return self._arrive(state, name, action, when.iteration)
+            case BarrierWait(barrier=name, awaited=awaited):
+                return self._checked_wait(state, name, action.sequence(name, awaited))
+            case TensorMemorySync(half="arrive"):
+                met = state.met | {group}
+                return replace(state, met=frozenset[int]() if met == self.synchronized else met)
             case _:
                 return state
+
+    def _arrive(self, state: State, name: str, action: Action, iteration: Iteration) -> State:
+        position, _ = self.dependences[name]
+        number, arrived = action.sequence(name, iteration), state.arrived[position]
+        if number != arrived:
+            raise HazardError(f"iteration {number} arrives on {name}, but {arrived} is next")
+        return replace(
+            state, arrived=(*state.arrived[:position], arrived + 1, *state.arrived[position + 1 :])
+        )
+
+    def _checked_wait(self, state: State, name: str, number: int) -> State:
+        position, barrier = self.dependences[name]
+        arrived = state.arrived[position]
+        if not number < arrived <= number + barrier.depth:
+            raise HazardError(
+                f"the wait for iteration {number} of {name} is over when {arrived} iterations have arrived"
+            )
+        return state
 
     def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, SlotStates, Channel]:
         position, channel = self.channels[name]
@@ -116,9 +176,8 @@ class Protocol:
         position = self.channels[name][0]
         held = state.holds[position][slot]
         full, arrived, empty, readers = slots[slot]
-        unread = (
-            sorted(set(channel.consumers) - arrived) if held >= 0 and empty * channel.depth <= held else []
-        )
+        late = _arrivals(channel) - arrived if held >= 0 and empty * channel.depth <= held else ()
+        unread = {max(one, ~one) for one in late}
         if unread or readers:
             who = ", ".join(map(str, sorted({*unread, *readers})))
             raise HazardError(
@@ -142,22 +201,32 @@ class Protocol:
                 " write"
             )
         full, arrived, empty, readers = slots[slot]
-        if group in readers or group in arrived or group not in channel.consumers:
+        if group in readers or arrived & {group, ~group} or group not in channel.consumers:
             raise HazardError(
                 f"group {group} acquires tile {number} of {name} twice, or is no consumer of it"
             )
         return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
 
     def _consumer_release(self, state: State, group: int, name: str, action: Action) -> State:
-        number, slot, slots, channel = self._slot(state, name, action)
-        position = self.channels[name][0]
-        full, arrived, empty, readers = slots[slot]
+        return self._released(
+            state, group, name, action.sequence(name, at(action.statement).iteration), group
+        )
+
+    def _released(self, state: State, group: int, name: str, number: int, arrival: int) -> State:
+        """By threads of a group, or by its MMAs."""
+        position, channel = self.channels[name]
+        slot = number % channel.depth
+        full, arrived, empty, readers = state.slots[position][slot]
         if group not in readers or state.holds[position][slot] != number:
             raise HazardError(f"group {group} releases tile {number} of {name} without having acquired it")
-        arrived = arrived | {group}
-        if arrived == frozenset(channel.consumers):
+        if arrival in arrived or arrival not in _arrivals(channel):
+            raise HazardError(f"group {group} releases tile {number} of {name} twice")
+        arrived = arrived | {arrival}
+        if _arrivals(channel) & {group, ~group} <= arrived:
+            readers = readers - {group}
+        if arrived == _arrivals(channel):
             arrived, empty = frozenset[int](), empty + 1
-        return self._changed(state, position, slot, (full, arrived, empty, readers - {group}), number)
+        return self._changed(state, position, slot, (full, arrived, empty, readers), number)
 
     def _changed(
         self,
@@ -170,10 +239,13 @@ class Protocol:
         slots, holds = list(state.slots), list(state.holds)
         slots[position] = (*slots[position][:slot], changed, *slots[position][slot + 1 :])
         holds[position] = (*holds[position][:slot], held, *holds[position][slot + 1 :])
-        return State(tuple(slots), tuple(holds), state.signals)
+        return replace(state, slots=tuple(slots), holds=tuple(holds))
 
     def _signal(self, state: State, name: str, value: bool) -> State:
         position = self.orders[name][0]
-        return State(
-            state.slots, state.holds, (*state.signals[:position], value, *state.signals[position + 1 :])
-        )
+        return replace(state, signals=(*state.signals[:position], value, *state.signals[position + 1 :]))
+
+
+def _arrivals(channel: Channel) -> frozenset[int]:
+    """Who arrives on an empty barrier: g for the threads of group g, ~g for its MMAs."""
+    return frozenset((*channel.releasing, *(~group for group in channel.by_mma)))

@@ -19,9 +19,12 @@ from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
 from twill.ir.program import (
     SLICES,
+    BarrierArrive,
+    BarrierWait,
     Compute,
     ConsumerRelease,
     ConsumerWait,
+    MbarrierArrival,
     MmaIssue,
     MmaWait,
     OrderBarrierArrive,
@@ -37,7 +40,7 @@ from twill.ops.values import shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError, Protocol, State
-from twill.warp.dataflow import DOT, LOAD
+from twill.warp.dataflow import LOAD, MMAS
 from twill.warp.tasks import Scheduled
 
 STEP = 32.0
@@ -67,7 +70,9 @@ class Costs:
     @staticmethod
     def of(machine: Machine) -> "Costs":
         """What a machine file says; 0 for what it lacks."""
-        mma, load, handover = machine.cost(DOT), machine.cost(LOAD), machine.handover
+        costs = (machine.cost(name) for name in sorted(MMAS))
+        mma, load = next((cost for cost in costs if cost), None), machine.cost(LOAD)
+        handover = machine.handover
         launch, ahead = (mma.issue, mma.queue or 0) if mma else (0, 0)
         return Costs(
             handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead
@@ -141,7 +146,7 @@ class _Model:
 
     @staticmethod
     def of(program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces) -> "_Model":
-        mmas = [op for op in program.function.walk() if op.name == DOT]
+        mmas = [op for op in program.function.walk() if op.name in MMAS]
         return _Model(
             Protocol.of(program),
             {one.loop.op.index: one.problem for one in loops},
@@ -178,6 +183,8 @@ class _Barriers:
     full: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     empty: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     signalled: dict[str, float] = field(default_factory=dict[str, float])
+    arrived: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """By dependence barrier and sequence number."""
 
 
 @dataclass(slots=True)
@@ -227,7 +234,7 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
         if (
             not clock.passed[group.id, group.done]
             and clock.model.protocol.concerns(action)
-            and not clock.model.protocol.ready(clock.state, action)
+            and not clock.model.protocol.ready(clock.state, group.id, action)
         ):
             parked.add(i)
             continue
@@ -249,7 +256,7 @@ def _pass(clock: _Clock, group: _Group, action: Action) -> None:
     clock.passed[group.id, group.done] += 1
     deciding = (
         before == 0
-        if isinstance(action.statement, ConsumerWait | OrderBarrierWait)
+        if isinstance(action.statement, ConsumerWait | OrderBarrierWait | BarrierWait)
         else before == group.members - 1
     )
     if deciding and clock.model.protocol.concerns(action):
@@ -282,12 +289,18 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             _note(clock, group, action, f"consumer_wait {name}", came, at.cycle)
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
-            clock.barriers.empty[slot] = max(group.now, clock.barriers.empty.get(slot, 0.0))
+            _arrive(clock.barriers.empty, slot, group.now)
         case OrderBarrierWait(order=name, at=at):
             group.now = max(group.now, clock.barriers.signalled.get(name, -costs.order) + costs.order)
             _note(clock, group, action, f"wait {name}", came, at.cycle)
         case OrderBarrierArrive(order=name):
             clock.barriers.signalled[name] = group.now
+        case BarrierArrive(barrier=name, at=at):
+            _arrive(clock.barriers.arrived, (name, action.sequence(name, at.iteration)), group.now)
+        case BarrierWait(barrier=name, awaited=awaited, at=at) if clock.model.protocol.concerns(action):
+            done = clock.barriers.arrived[name, action.sequence(name, awaited)]
+            group.now = max(group.now + costs.poll, done + costs.barrier)
+            _note(clock, group, action, f"wait {name}", came, at.cycle)
         case Compute(node=node) if action.loop is not None:
             return _work(clock, group, action, node)
         case StoreTile(ops=ops) if action.loop is not None:
@@ -297,6 +310,11 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
         case _:
             pass
     return True
+
+
+def _arrive(arrived: dict[tuple[str, int], float], phase: tuple[str, int], time: float) -> None:
+    """A phase is complete when the last arrival is in."""
+    arrived[phase] = max(time, arrived.get(phase, 0.0))
 
 
 def _note(clock: _Clock, group: _Group, action: Action, name: str, came: float, cycle: int | None) -> None:
@@ -456,7 +474,15 @@ def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) ->
     for unit in units:
         _take(clock, action, unit, statement.node, begin, begin + taken * part, iteration)
     clock.units.mmas.append((begin, begin + taken * part))
-    group.in_flight.append(begin + taken * part + op.latency * scale - taken)
+    done = begin + taken * part + op.latency * scale - taken
+    if isinstance(statement.completion, MbarrierArrival):
+        for slot in statement.completion.slots:
+            _arrive(clock.barriers.empty, (slot.channel, action.sequence(slot.channel, slot.iteration)), done)
+        for phase in statement.completion.barriers:
+            number = action.sequence(phase.barrier, phase.iteration)
+            _arrive(clock.barriers.arrived, (phase.barrier, number), done)
+    else:
+        group.in_flight.append(done)
     group.now = max(ready + clock.model.costs.launch, begin + taken * part - clock.model.costs.ahead)
     clock.events.append(
         Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop)

@@ -3,6 +3,9 @@
 from twill.diagnostics import TwillError
 from twill.warp.target import Target
 
+EXACT_LAYOUTS = ("sm100",)
+"""Architectures whose threads hold every tile exactly as TTGIR lays it out: as tensor memory is read."""
+
 
 def target(arch: str) -> Target:
     """The target of a machine's architecture. Raises TwillError for one that nothing is generated for."""
@@ -12,8 +15,8 @@ def target(arch: str) -> Target:
 
             return TARGET
         case "sm100":
-            from twill.targets import blackwell
+            from twill.targets.blackwell import TARGET
 
-            return blackwell.target()
+            return TARGET
         case _:
-            raise TwillError(f"no kernel can be generated for {arch}", help="architectures: sm90")
+            raise TwillError(f"no kernel can be generated for {arch}", help="architectures: sm90, sm100")

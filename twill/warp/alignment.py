@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.ir.graph import Graph
-from twill.ir.loop import Carried, Loop, Op, Value
+from twill.ir.loop import Carried, Loop, Op, Token, Value
 from twill.ops.table import role
 from twill.warp.dataflow import EFFECTS, Code, captured
 from twill.warp.non_loop_code import closed
@@ -76,7 +76,7 @@ def _carried(loops: Sequence[tuple[Loop, Graph]]) -> Iterator[tuple[Node, Carrie
     for loop, graph in loops:
         nodes = {index: node.id for node in graph.nodes for index in node.ops}
         for one in loop.carried:
-            if one.yielded.producer in nodes:
+            if one.yielded.producer in nodes and not isinstance(one.arg.type, Token):
                 yield (loop.path, nodes[one.yielded.producer]), one
 
 

@@ -28,7 +28,7 @@ from twill.ir.loop import (
 )
 from twill.ir.program import Filling, SlotTensor
 from twill.ops.table import role
-from twill.warp.dataflow import ALLOC, DOT, LOAD, Code
+from twill.warp.dataflow import ALLOC, LOAD, MMAS, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
 LOADED = frozenset[Filling]({"tma", "cp_async"})
@@ -58,11 +58,15 @@ class ChannelPlan:
     """For each use (a loop, or a load outside of loops): the value of every tensor."""
     once: bool = False
     """Filled outside of pipelined loops: one slot, not more."""
+    by_mma: tuple[int, ...] = ()
+    """Groups whose MMAs read a slot in a loop."""
+    by_threads: tuple[int, ...] | None = None
+    """Groups whose threads do; None: all consumers release slots by threads."""
 
     @property
     def local(self) -> bool:
         """As `ir.program.Channel.local`."""
-        return self.filled_by == "threads" and self.consumers == (self.producer,)
+        return self.filled_by == "threads" and self.consumers == (self.producer,) and not self.by_mma
 
     @property
     def stride(self) -> int:
@@ -183,9 +187,25 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
         depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
         name = "_".join(code.names[value.id] for value in values)
         filled_by = "cp_async" if values[0].producer in code.copies else "tma"
+        releasing = _releasing(code, [reader for value in values for reader in _readers(tasks, value)])
         yield ChannelPlan(
-            name, first.group, consumers, tensors(code, values), filled_by, depth, (tuple(values),)
+            name,
+            first.group,
+            consumers,
+            tensors(code, values),
+            filled_by,
+            depth,
+            (tuple(values),),
+            False,
+            *releasing,
         )
+
+
+def _releasing(code: Code, readers: Iterable[tuple[Task, Leaf]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The groups whose MMAs are among some readers, and those whose other operations are."""
+    found = [(task.group, code.ops[task.ops[-1]].name in MMAS) for task, _ in readers]
+    by_mma, by_threads = ({group for group, mma in found if mma == wanted} for wanted in (True, False))
+    return tuple(sorted(by_mma)), tuple(sorted(by_threads))
 
 
 def _load_facts(
@@ -194,7 +214,7 @@ def _load_facts(
     """The tile, the groups that read it, the MMAs that read it."""
     value = next(code.ops[index].result for index in load.ops if code.loads(code.ops[index]))
     readers = _readers(tasks, value)
-    mmas = frozenset(task.id for task, _ in readers if code.ops[task.ops[-1]].name == DOT)
+    mmas = frozenset(task.id for task, _ in readers if code.ops[task.ops[-1]].name in MMAS)
     return value, frozenset(task.group for task, _ in readers), mmas
 
 
@@ -255,6 +275,8 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                 "threads",
                 depth,
                 ((value,),),
+                False,
+                *_releasing(code, readers),
             )
 
 
@@ -297,6 +319,8 @@ def _kind(channel: ChannelPlan) -> tuple[object, ...]:
         channel.consumers,
         channel.filled_by,
         channel.once,
+        channel.by_mma,
+        channel.by_threads,
         tuple((t.shape, t.dtype, t.encoding) for t in channel.tensors),
     )
 

@@ -9,12 +9,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Block, Function, Loop, Module, Op, Scalar, Tensor, Type, Value
+from twill.ir.loop import (
+    Block,
+    Carried,
+    Function,
+    Loop,
+    MemDesc,
+    Module,
+    Op,
+    Scalar,
+    Tensor,
+    Token,
+    Type,
+    Value,
+)
 from twill.ir.names import value_names
 from twill.ops.row import Role
 from twill.ops.table import lookup, named, names, repeatable, role
 
 LOAD, ALLOC, DOT = (named(role) for role in ("tma_load", "alloc", "wgmma"))
+MMAS = frozenset(names("wgmma", "tensor_memory_mma"))
+"""MMAs that are issued asynchronously: into registers, into tensor memory."""
+TENSOR_MEMORY = frozenset(names("tensor_memory_alloc", "tensor_memory_store", "tensor_memory_load"))
+"""Operations by which threads read and write tensor memory."""
 STORES = frozenset(names("tma_store", "tma_reduce"))
 EFFECTS = STORES | frozenset(names("pointer_store", "atomic"))
 """Operations that write global memory: executed exactly once."""
@@ -111,8 +128,45 @@ def _tile(value: Value) -> bool:
     return bool(getattr(value.type, "shape", ()))
 
 
+def in_tensor_memory(type: Type) -> bool:
+    """A buffer in tensor memory."""
+    return isinstance(type, MemDesc) and type.space == "tmem"
+
+
+def _computed(op: Op) -> tuple[Value, ...]:
+    """The operands that are computed or loaded: neither tokens nor buffers of tensor memory, nor the flags of
+    operations on these, which are part of the statement."""
+    match role(op):
+        case "tensor_memory_mma":
+            values = op.operands[:2]
+        case "tensor_memory_store":
+            values = op.operands[-2:-1]
+        case "tensor_memory_load":
+            values = ()
+        case _:
+            values = op.operands
+    return tuple(v for v in values if not isinstance(v.type, Token) and not in_tensor_memory(v.type))
+
+
+def kept_carried(code: Code, loop: Loop) -> tuple[Carried, ...]:
+    """What a loop carries in registers: neither tokens nor flags that only say whether an MMA adds."""
+    return tuple(
+        carried
+        for carried in loop.carried
+        if not isinstance(carried.arg.type, Token) and not _only_flag(code, carried.arg)
+    )
+
+
+def _only_flag(code: Code, value: Value) -> bool:
+    users = code.users.get(value.id, ())
+    return bool(users) and all(
+        role(user) == "tensor_memory_mma" and value.id not in {v.id for v in user.operands[:-2]}
+        for user in users
+    )
+
+
 def captured(op: Op) -> tuple[Value, ...]:
-    """Its operands, and the values that its regions use from outside."""
+    """Its operands that are computed or loaded, and the values that its regions use from outside."""
     inside = {result.id for inner in op.inner() for result in inner.results}
     inside |= {arg.id for region in op.regions for block in region.blocks for arg in block.args}
     inside |= {
@@ -122,7 +176,7 @@ def captured(op: Op) -> tuple[Value, ...]:
         for block in region.blocks
         for arg in block.args
     }
-    used = [*op.operands, *(operand for inner in op.inner() for operand in inner.operands)]
+    used = [*_computed(op), *(operand for inner in op.inner() for operand in _computed(inner))]
     return tuple({value.id: value for value in used if value.id not in inside}.values())
 
 

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.ir.effects import effects, registers
-from twill.ir.program import ONCE, Compute, For, If, MmaIssue, Register, Statement, walk
+from twill.ir.program import (
+    ONCE,
+    Compute,
+    For,
+    If,
+    MmaIssue,
+    Register,
+    Statement,
+    TensorMemory,
+    walk,
+)
 from twill.warp.dataflow import Code, captured, pure
 
 Statements = tuple[Statement, ...]
@@ -42,7 +52,9 @@ def _one(code: Code, statement: Statement, read: frozenset[str]) -> Sequence[Sta
             writes = tuple(write for write in statement.writes if write.register.variable in read)
             ops = _needed(code, statement.ops, {write.value for write in writes})
             bound = {value.id for index in ops for value in captured(code.ops[index])}
-            reads = tuple(one for one in statement.reads if one.value in bound)
+            reads = tuple(
+                one for one in statement.reads if one.value in bound or isinstance(one.location, TensorMemory)
+            )
             return [replace(statement, ops=ops, reads=reads, writes=writes)] if ops else []
         case For(body=body):
             return [replace(statement, body=_list(code, body, read))]

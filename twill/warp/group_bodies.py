@@ -5,7 +5,7 @@ statements of the group, following the structure of the function.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Block, Loop, Op, Value
@@ -29,14 +29,16 @@ from twill.ir.program import (
     Statement,
     StoreTile,
     StoreWait,
+    TensorMemorySync,
     TileLoad,
     Write,
+    inner,
     walk,
 )
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, loaded, zero
-from twill.warp.non_loop_code import NonLoopCode
+from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, kept_carried, loaded, zero
+from twill.warp.non_loop_code import NonLoopCode, writes_tensor_memory
 from twill.warp.steady_state import Kernel
 
 
@@ -53,6 +55,12 @@ class Body:
     """Buffers that lie in the slots of a channel, by its id."""
     finalizers: Mapping[int, int]
     """The reduction to finalize after a loop, by the id of the loop's result."""
+    synchronized: tuple[int, ...] = ()
+    """Groups that use tensor memory: they synchronize after each loop."""
+    entered: frozenset[int] = frozenset()
+    """Loops before which they synchronize too."""
+    initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Stores that matter only where a loop has no iteration, with that loop."""
 
     @property
     def code(self) -> Code:
@@ -144,6 +152,8 @@ def _arithmetic(body: Body, op: Op) -> bool:
         return False
     if op.name == ALLOC and (loaded(body.code, op.result) or op.result.id in body.code.resident):
         return False
+    if role(op) == "tensor_memory_alloc" or writes_tensor_memory(op):
+        return False
     if role(op) == "layout" and all(user.name in STORES for user in body.code.users.get(op.result.id, ())):
         return False
     return any(value.id in body.needs for value in op.results)
@@ -170,7 +180,8 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
         Write(value.id, Register(body.kernel.names[value.id])) for value in kept if body.kept(value)
     )
     reads = tuple(Read(value.id, body.location(value)) for value in read)
-    yield Compute(f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}", ops, reads, writes)
+    name = f"{run[-1].name.split('.')[-1]}.{run[-1].results[0].name.lstrip('%')}"
+    yield Compute(name, ops, (*reads, *body.kernel.bound(ops, ONCE)), writes)
 
 
 def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
@@ -180,7 +191,9 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
         yield from _load(body, op)
     elif op.name == ALLOC:
         yield from _stage(body, op)
-    elif op.name in EFFECTS and body.non_loop.owner[op.index] == body.group:
+    elif op.index in body.initial_stores:
+        return
+    elif body.non_loop.owner.get(op.index) == body.group:
         yield _effect(body, op)
     elif role(op) == "for":
         yield For(
@@ -233,7 +246,8 @@ def _effect(body: Body, op: Op) -> Statement:
     reads = tuple(Read(value.id, body.location(value)) for value in leaves)
     if op.name in STORES:
         return StoreTile(ops, reads, *body.kernel.buffers[op.index])
-    return Compute(op.name.split(".")[-1], ops, reads)
+    bound, stored = body.kernel.bound(ops, ONCE), body.kernel.stored(ops, ONCE)
+    return Compute(op.name.split(".")[-1], ops, (*reads, *bound), stores=stored)
 
 
 def _converted(body: Body, op: Op) -> Iterable[Op]:
@@ -246,8 +260,11 @@ def _converted(body: Body, op: Op) -> Iterable[Op]:
 
 def _loop(body: Body, op: Op) -> Iterable[Statement]:
     loop, pipelined = body.loops[op.index]
-    unread = {copy.register.variable for copy in pipelined.zeroed}
-    for carried in loop.carried:
+    synchronizes = body.group in body.synchronized
+    if synchronizes and op.index in body.entered:
+        yield TensorMemorySync()
+    unread = {one.register.variable for one in pipelined.zeroed if isinstance(one, InitializeCarried)}
+    for carried in kept_carried(body.code, loop):
         register = Register(body.kernel.names[carried.arg.id])
         same = body.kernel.names[carried.init.id] == register.variable
         if (
@@ -260,7 +277,16 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
             yield InitializeCarried(
                 carried.init.id, None if constant else body.location(carried.init), register
             )
-    yield pipelined
+    zeroed = tuple(
+        _effect(body, body.code.ops[store])
+        for store, inside in body.initial_stores.items()
+        if inside == op.index and body.non_loop.owner[store] == body.group
+    )
+    pipelined = replace(pipelined, zeroed=(*pipelined.zeroed, *zeroed))
+    if any(inner(pipelined)) or zeroed:
+        yield pipelined
+    if synchronizes:
+        yield TensorMemorySync()
     for carried in loop.carried:
         if carried.result.id in body.finalizers and body.non_loop.holders[carried.result.id] == body.group:
             yield FinalizeReduction(
@@ -272,6 +298,9 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
             v.id in values for use in channel.sources for v in use
         ):
             yield Advance(channel.id, op.index)
+    for barrier in body.kernel.dependences[op.index].barriers if op.index in body.kernel.dependences else ():
+        if body.group in (barrier.signaller, barrier.waiter):
+            yield Advance(barrier.id, op.index)
 
 
 def _ends(body: Body, block: Block) -> Iterable[Statement]:

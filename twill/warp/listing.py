@@ -11,6 +11,9 @@ from twill.ir.effects import at
 from twill.ir.program import (
     SLICES,
     Advance,
+    BarrierArrive,
+    BarrierWait,
+    CommitGroup,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -19,6 +22,7 @@ from twill.ir.program import (
     If,
     InitializeCarried,
     Iteration,
+    MbarrierArrival,
     MmaIssue,
     MmaWait,
     Move,
@@ -37,6 +41,7 @@ from twill.ir.program import (
     StoreTile,
     StoreWait,
     TensorMemory,
+    TensorMemorySync,
     inner,
 )
 
@@ -94,18 +99,16 @@ def iteration(it: Iteration) -> str:
 def _what(statement: Statement) -> str:
     """Names and locations of a simple statement."""
     match statement:
-        case Compute(node=node, reads=reads, writes=writes, begin=begin, end=end):
+        case Compute(node=node, reads=reads, writes=writes, stores=stores, begin=begin, end=end):
             slices = "" if end - begin == SLICES else f" slices {begin}..{end}"
-            return (
-                f"{node}{slices} {_sources(reads)} ->"
-                f" {' '.join(_location(write.register) for write in writes)}"
-            )
+            written = (*(write.register for write in writes), *stores)
+            return f"{node}{slices} {_sources(reads)} -> {' '.join(map(_location, written))}"
         case MmaIssue(
             node=node, reads=reads, begin=begin, end=end, accumulate=accumulate, accumulator=accumulator
         ):
             return (
                 f"{node} k {begin}..{end} accumulate {accumulate} {_sources(reads)} ->"
-                f" {_location(accumulator)}"
+                f" {_location(accumulator)}{_arrivals(statement)}"
             )
         case SchedulingFence(registers):
             return " ".join(map(_location, registers))
@@ -130,10 +133,27 @@ def _what(statement: Statement) -> str:
             | StoreWait(buffer=name)
         ):
             return name
-        case Pipelined() | For() | If():
+        case BarrierArrive(barrier=name):
+            return name
+        case BarrierWait(barrier=name, awaited=awaited):
+            return f"{name}[{iteration(awaited)}]"
+        case Pipelined() | For() | If() | TensorMemorySync():
             return ""
         case _:
             assert_never(statement)
+
+
+def _arrivals(issue: MmaIssue) -> str:
+    """The barriers that an MMA arrives on."""
+    match issue.completion:
+        case CommitGroup():
+            return ""
+        case MbarrierArrival(slots, barriers):
+            names = [
+                *(f"{slot.state} {slot.channel}[{iteration(slot.iteration)}]" for slot in slots),
+                *(f"{phase.barrier}[{iteration(phase.iteration)}]" for phase in barriers),
+            ]
+            return f", arrives on {', '.join(names)}" if names else ""
 
 
 def _sources(reads: Iterable[Read]) -> str:

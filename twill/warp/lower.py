@@ -10,11 +10,20 @@ can not be lowered.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twill.ir.loop import Module
-from twill.ir.program import Descriptor, Launch, OrderBarrier, Program, WarpProgram
+from twill.ir.loop import Module, Op, Token
+from twill.ir.program import (
+    DRAINS,
+    DependenceBarrier,
+    Descriptor,
+    Launch,
+    OrderBarrier,
+    Program,
+    SharedMemory,
+    WarpProgram,
+)
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
-from twill.warp import pipelined_loops, thread_block
+from twill.warp import pipelined_loops, tensor_memory, thread_block
 from twill.warp.alignment import aligned, ties
 from twill.warp.channels import distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
@@ -35,6 +44,10 @@ from twill.warp.tasks import Scheduled, Task, tasks
 COPYING = 56
 """Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
 way (estimate)."""
+
+
+EPILOGUE = 64
+"""Registers of a thread of a group that only works outside of loops, at least; it gets what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,12 @@ class Plan:
     deferred: tuple[DeferredReductions, ...]
     """For each loop."""
     launch: Launch
+    synchronized: tuple[int, ...] = ()
+    """Groups that use tensor memory."""
+    entered: frozenset[int] = frozenset()
+    """Loops before which these synchronize."""
+    initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Stores to tensor memory that matter only where a loop has no iteration, with that loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,10 +138,13 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     loops = aligned(code, loops, ties(code, [(one.loop, one.graph) for one in loops], names))
     granted = _granted(loops)
     code = with_resident(code, loops, granted)
-    parts = _loops(code, loops)
+    parts = _loops(code, loops, target)
+    granted, epilogue = _with_epilogue(module, target, granted, _loader(parts))
     inside = [(part.scheduled, part.tasks) for part in parts]
-    non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts))
+    non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts), epilogue)
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
+    if target.completion == "commit group":
+        channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
     stored = {
         task.ops[-1]: task.group
         for part in parts
@@ -136,14 +158,92 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     )
     kernel = Kernel(code, target, memory.plans, names, memory.stores, options.settings)
     launch = thread_block.launch(granted, loops[0])
-    return Plan(module, kernel, parts, granted, non_loop, memory, deferred_reductions(code, inside), launch)
+    deferred = deferred_reductions(code, inside)
+    plan = Plan(module, kernel, parts, granted, non_loop, memory, deferred, launch)
+    return _with_tensor_memory(plan) if target.accumulators == "tensor memory" else plan
 
 
-def _loops(code: Code, loops: Sequence[Scheduled]) -> tuple[_Loop, ...]:
+def _with_epilogue(
+    module: Module, target: Target, granted: tuple[Granted, ...], loader: int
+) -> tuple[tuple[Granted, ...], int]:
+    """The groups, and the one that stores what no group holds: the first that does not load. Where results
+    lie in tensor memory it must hold tiles: it is as wide as the layouts say, and a group of its own if there
+    is none."""
+    computing = [group for group in granted if group.id != loader] or list(granted)
+    if target.accumulators == "registers":
+        return granted, computing[0].id
+    wide = [group for group in computing if group.warps == module.num_warps]
+    if wide:
+        return granted, wide[0].id
+    own = Granted(1 + max(group.id for group in granted), module.num_warps, EPILOGUE)
+    return (*granted, own), own.id
+
+
+def _with_tensor_memory(plan: Plan) -> Plan:
+    """The plan with the tiles in tensor memory, and the barriers that order accesses to them."""
+    code, found = plan.kernel.code, dict[int, tensor_memory.Dependences]()
+    inside = [(part.scheduled, part.tasks) for part in plan.loops]
+    tiles, places = tensor_memory.tiles(code, inside)
+    plan = replace(plan, kernel=replace(plan.kernel, tiles=tiles))
+    for part, own, placed in zip(plan.loops, plan.deferred, places, strict=True):
+        drafts = _groups(plan, part, own)
+        spans = {task: span for draft in drafts for task, span in pipelined_loops.spans(draft.group).items()}
+        order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part))
+        first = sum(len(one.barriers) for one in found.values())
+        found[part.scheduled.loop.op.index] = tensor_memory.dependences(order, placed, first)
+    kernel = replace(plan.kernel, dependences=found)
+    outside = tensor_memory.outside(code, [part.scheduled.loop for part in plan.loops])
+    initial = tensor_memory.initial_stores(code, inside)
+    left = [op for op in outside if op.index not in initial]
+    entered = tensor_memory.entered(code, [part.scheduled.loop for part in plan.loops], left)
+    return replace(
+        plan,
+        kernel=kernel,
+        synchronized=_synchronized(plan, outside),
+        entered=entered,
+        initial_stores=initial,
+    )
+
+
+def _handed(part: _Loop) -> tuple[tuple[str, str, int], ...]:
+    """The tiles that go from group to group through channels."""
+    return tuple(
+        (task.id, reader.id, leaf.distance)
+        for task in part.tasks
+        for value in task.writes
+        for reader in part.tasks
+        for leaf in reader.leaves
+        if leaf.source.id == value.id and reader.group != task.group and leaf.distance is not None
+    )
+
+
+def _synchronized(plan: Plan, outside: Sequence[Op]) -> tuple[int, ...]:
+    """The groups that use tensor memory."""
+    code = plan.kernel.code
+    inside = {
+        task.group
+        for part in plan.loops
+        for task in part.tasks
+        if any(tensor_memory.accesses(code, code.ops[index]) for index in task.ops)
+    }
+    owners = {plan.non_loop.owner[op.index] for op in outside if op.index in plan.non_loop.owner}
+    readers = {
+        group
+        for op in outside
+        for group, values in plan.non_loop.needs.items()
+        if any(value.id in values for value in op.results if not isinstance(value.type, Token))
+        and op.index not in plan.non_loop.owner
+    }
+    return tuple(sorted(inside | owners | readers))
+
+
+def _loops(code: Code, loops: Sequence[Scheduled], target: Target) -> tuple[_Loop, ...]:
+    """With the hand-offs of the tensor core where its MMAs are waited for in the order of their issue."""
     found = list[_Loop]()
     for one in loops:
         made = tasks(code, one)
-        passed = hand_offs(one, tuple(task for task in made if is_mma(code, task)))
+        mmas = tuple(task for task in made if is_mma(code, task))
+        passed = hand_offs(one, mmas) if target.completion == "commit group" else ()
         begin = sum(len(other.hand_offs) for other in found)
         found.append(
             _Loop(one, made, tuple((f"hand_off{begin + i}", hand_off) for i, hand_off in enumerate(passed)))
@@ -238,6 +338,9 @@ def _assembled(draft: Draft) -> Draft:
             },
             plan.memory.overlaid,
             finalizers,
+            plan.synchronized,
+            plan.entered,
+            plan.initial_stores,
         )
         for i, group in enumerate(plan.granted)
     ]
@@ -245,6 +348,7 @@ def _assembled(draft: Draft) -> Draft:
         _warp_program(plan, group, body) for group, body in zip(plan.granted, bodies, strict=True)
     )
     code, memory = plan.kernel.code, plan.memory
+    barriers = tuple(one for found in plan.kernel.dependences.values() for one in found.barriers)
     made = Program(
         module=plan.module,
         function=code.function,
@@ -253,12 +357,29 @@ def _assembled(draft: Draft) -> Draft:
         orders=_orders(draft),
         buffers=memory.buffers,
         descriptors=_descriptors(code),
-        shared=memory.memory,
+        shared=_with_barriers(memory.memory, barriers) if plan.kernel.tiles else memory.memory,
         launch=plan.launch,
-        notes=tuple(_notes(plan.loops, memory)),
+        tensor_memory=tuple(plan.kernel.tiles.values()),
+        dependences=barriers,
+        synchronized=plan.synchronized,
+        notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers)),
         warnings=tuple(_slow_loads(code, plan.loops)),
     )
     return replace(draft, program=made)
+
+
+def _with_barriers(memory: SharedMemory, barriers: Sequence[DependenceBarrier]) -> SharedMemory:
+    """Shared memory with the barriers of tensor memory."""
+    return replace(memory, bytes=memory.bytes + 8 * sum(one.depth for one in barriers) + DRAINS)
+
+
+def _tensor_notes(plan: Plan, barriers: Sequence[DependenceBarrier]) -> Iterable[str]:
+    for tile in sorted(plan.kernel.tiles.values(), key=lambda tile: (tile.column, tile.id)):
+        last = tile.column + tile.columns * tile.buffers - 1
+        several = f", {tile.buffers} buffers" if tile.buffers > 1 else ""
+        yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}"
+    for one in barriers:
+        yield f"{one.id}: {one.reason}, {one.depth} mbarriers, group {one.signaller} to {one.waiter}"
 
 
 def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:

@@ -15,7 +15,20 @@ from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp import resident
 from twill.warp.channels import ChannelPlan, tensors
-from twill.warp.dataflow import EFFECTS, IMPLICIT, LOAD, NOTHING, Code, blocks, captured, loaded, pure, zero
+from twill.warp.dataflow import (
+    EFFECTS,
+    IMPLICIT,
+    LOAD,
+    NOTHING,
+    TENSOR_MEMORY,
+    Code,
+    blocks,
+    captured,
+    kept_carried,
+    loaded,
+    pure,
+    zero,
+)
 from twill.warp.tasks import Scheduled, Task
 
 
@@ -36,10 +49,14 @@ class NonLoopCode:
 
 
 def plan_non_loop_code(
-    code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], groups: Sequence[int], loader: int
+    code: Code,
+    loops: Sequence[tuple[Scheduled, tuple[Task, ...]]],
+    groups: Sequence[int],
+    loader: int,
+    epilogue: int,
 ) -> NonLoopCode:
-    """Raises TwillError where what is stored is spread over several groups, or something can not be
-    generated."""
+    """`epilogue` is the group that stores what no group holds. Raises TwillError where what is stored is
+    spread over several groups, or something can not be generated."""
     scheduled = {one.loop.op.index for one, _ in loops}
     inside = {op.index for one, _ in loops for op in one.loop.op.inner()}
     around = {one.loop.op.index: one.loop for one, _ in loops}
@@ -47,8 +64,8 @@ def plan_non_loop_code(
     plain = [op for op in code.ops.values() if op.index not in inside | scheduled]
     for refusal in refusals(code, plain, around):
         raise refusal
-    computing = [group for group in groups if group != loader] or [loader]
-    owner = {op.index: _owner(code, op, holders, computing[0]) for op in plain if op.name in EFFECTS}
+    writing = (op for op in plain if op.name in EFFECTS or writes_tensor_memory(op))
+    owner = {op.index: _owner(code, op, holders, epilogue) for op in writing}
     needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
     for refusal in _foreign(code, needs, holders):
         raise refusal
@@ -89,7 +106,13 @@ def refusals(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> Ite
             )
         elif role(op) == "for" and op.results:
             yield code.refuse("values carried round an outer loop can not be generated yet", op)
-        structure = role(op) in _STRUCTURE or op.name in {LOAD, *IMPLICIT, *EFFECTS, *NOTHING}
+        structure = role(op) in _STRUCTURE or op.name in {
+            LOAD,
+            *IMPLICIT,
+            *EFFECTS,
+            *NOTHING,
+            *TENSOR_MEMORY,
+        }
         if not (structure or pure(op)):
             yield code.refuse(f"{op.name} can not be generated", op)
         if role(op) == "atomic" and any(result.id in code.users for result in op.results):
@@ -102,7 +125,7 @@ def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) ->
     found = dict[int, int]()
     for one, tasks in loops:
         writers = {value.id: task.group for task in tasks for value in task.writes}
-        for carried in one.loop.carried:
+        for carried in kept_carried(code, one.loop):
             if carried.yielded.id not in writers:
                 raise code.refuse(
                     f"{carried.yielded.name} is carried to the next iteration without being computed in the"
@@ -127,8 +150,13 @@ def closed(code: Code, values: Iterable[Value], holders: Container[int]) -> froz
     return frozenset(seen)
 
 
+def writes_tensor_memory(op: Op) -> bool:
+    """Threads fill a buffer of tensor memory."""
+    return role(op) == "tensor_memory_store" or (role(op) == "tensor_memory_alloc" and bool(op.operands))
+
+
 def _owner(code: Code, op: Op, holders: Mapping[int, int], otherwise: int) -> int:
-    held = {holders[value] for value in closed(code, op.operands, holders) if value in holders}
+    held = {holders[value] for value in closed(code, captured(op), holders) if value in holders}
     if len(held) > 1:
         raise code.refuse(
             f"{op.name} needs results that groups {', '.join(map(str, sorted(held)))} hold",
@@ -152,12 +180,12 @@ def _needs(
         roots += one.loop.op.operands[:3]
         roots += [
             carry.init
-            for carry in one.loop.carried
+            for carry in kept_carried(code, one.loop)
             if holders[carry.result.id] == group and not zero(code, carry.init)
         ]
     for op in plain:
         if owner.get(op.index) == group:
-            roots += op.operands
+            roots += captured(op)
         if role(op) == "for":
             roots += op.operands[:3]
         if role(op) == "if" and any(

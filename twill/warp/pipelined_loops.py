@@ -29,6 +29,7 @@ from twill.warp.steady_state import (
 from twill.warp.steps import Parts, Step
 from twill.warp.target import Statements
 from twill.warp.tasks import Task
+from twill.warp.tensor_memory import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class LoopStatements:
     steady: Statements
     epilogue: Statements
     short: Statements
-    """One iteration on its own, for fewer iterations than stages; empty where a loop has at most two
-    stages."""
+    """For fewer iterations than stages: one iteration on its own, or the steady state under predicates
+    (`Pipelined.predicated`); empty where a loop has at most two stages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +101,11 @@ def awaited(draft: LoopDraft) -> LoopDraft:
     """Statements, with waits for MMAs as the target has them."""
     assert draft.parts is not None
     prologue, steady, epilogue = draft.group.kernel.target.legalization.waits(draft.group.code, draft.parts)
-    short = _short(draft.group) if draft.parts.stages > 2 else ()
+    if draft.group.kernel.by_mbarrier:
+        short = tuple(step.statement for step in draft.parts.steady)
+    else:
+        short = _short(draft.group)
+    short = short if draft.parts.stages > 2 else ()
     return replace(draft, statements=LoopStatements(prologue, steady, epilogue, short))
 
 
@@ -119,7 +124,14 @@ def pipelined(draft: LoopDraft) -> Pipelined:
     loop, interval = group.scheduled.loop, round(group.scheduled.solution.interval * group.scale)
     text = (made.prologue, made.steady, made.epilogue, made.short)
     return Pipelined(
-        loop.op.index, loop.path, draft.parts.stages, interval, *text, bounds(group), zeroed(group)
+        loop.op.index,
+        loop.path,
+        draft.parts.stages,
+        interval,
+        *text,
+        bounds(group),
+        zeroed(group),
+        predicated=group.kernel.by_mbarrier,
     )
 
 
@@ -140,6 +152,17 @@ def _shifted(group: Group) -> Group:
         if not group.kernel.target.legalization.crossing(group.code, parts):
             return found
     return group
+
+
+def spans(group: Group) -> dict[str, Span]:
+    """Where each task of the group begins and ends in its interval."""
+    found = dict[str, Span]()
+    for position, event in enumerate(sliced(in_schedule_order(LoopDraft(group))).events):
+        if event.task is not None:
+            point = (group.when(event.time)[0], position)
+            old = found.get(event.task.id, Span(point, point))
+            found[event.task.id] = Span(min(old.begin, point), max(old.end, point))
+    return found
 
 
 def _sequence(group: Group) -> tuple[Event, ...]:

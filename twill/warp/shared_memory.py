@@ -59,6 +59,15 @@ def _tile(op: Op) -> Tensor:
     return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
+def _held(code: Code, op: Op) -> Tensor:
+    """The tile that a store writes, as it lies in registers: changes of its layout move nothing."""
+    value = next(value for value in op.operands if isinstance(value.type, Tensor))
+    while (maker := code.maker(value)) is not None and role(maker) == "layout":
+        value = maker.operands[0]
+    assert isinstance(value.type, Tensor)
+    return value.type
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
     """What needs shared memory, and how much there is."""
@@ -132,7 +141,7 @@ def _own(requests: Sequence[_StagingRequest], parts: int, scratch: Mapping[int, 
 def _request(demand: Demand, op: Op) -> _StagingRequest:
     looped = op.index in demand.stores
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
-    plain = _StagingRequest(op, group, demand.tiles.across(_tile(op)), looped)
+    plain = _StagingRequest(op, group, demand.tiles.across(_held(demand.code, op)), looped)
     for plan in () if looped else demand.plans:
         if (
             plan.consumers == (group,)
@@ -188,6 +197,8 @@ def _laid_out(
                 plan.filled_by,
                 offset,
                 plan.stride,
+                plan.by_mma,
+                plan.by_threads,
             )
         )
         offset += plan.stride * plan.depth

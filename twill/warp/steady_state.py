@@ -5,8 +5,8 @@ of iterations that have begun), the steady state and the epilogue (those of iter
 without waits for MMAs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from twill.ir.loop import Carried, NvidiaMma, Tensor, Value
 from twill.ir.problem import Time
@@ -15,11 +15,15 @@ from twill.ir.program import (
     SLICES,
     Accumulate,
     At,
+    BarrierArrive,
+    BarrierPhase,
+    BarrierWait,
     Compute,
     ConsumerRelease,
     ConsumerWait,
     InitializeCarried,
     Iteration,
+    MbarrierArrival,
     MmaIssue,
     Move,
     OperandLocation,
@@ -30,16 +34,20 @@ from twill.ir.program import (
     Read,
     Register,
     Slot,
+    SlotPhase,
     StoreTile,
+    TensorMemory,
+    TensorTile,
     TileLoad,
     Write,
 )
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.dataflow import DOT, STORES, Code, invariant, zero
+from twill.warp.dataflow import DOT, MMAS, STORES, Code, invariant, zero
 from twill.warp.ordering import HandOff
 from twill.warp.steps import Step
 from twill.warp.target import Target
 from twill.warp.tasks import Leaf, Scheduled, Task, root
+from twill.warp.tensor_memory import Awaited, Dependences, accesses, flagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,29 @@ class Kernel:
     buffers: Mapping[int, tuple[str, int]]
     """Staging buffer and parts, by the index of a store."""
     settings: Settings
+    tiles: Mapping[int, TensorTile] = field(default_factory=dict[int, TensorTile])
+    """In tensor memory, by the value id of the buffer."""
+    dependences: Mapping[int, Dependences] = field(default_factory=dict[int, Dependences])
+    """Barriers of each loop, by its operation."""
+
+    @property
+    def by_mbarrier(self) -> bool:
+        """MMAs arrive on mbarriers when they are complete."""
+        return self.target.completion == "mbarrier"
+
+    def bound(self, ops: Iterable[int], iteration: Iteration) -> tuple[Read, ...]:
+        """The buffers of tensor memory that some operations work on."""
+        return tuple(
+            Read(buffer, TensorMemory(self.tiles[buffer].id, iteration))
+            for buffer in sorted(
+                {a.buffer for index in ops for a in accesses(self.code, self.code.ops[index])}
+            )
+        )
+
+    def stored(self, ops: Iterable[int], iteration: Iteration) -> tuple[TensorMemory, ...]:
+        """Those that they write."""
+        written = {a.buffer for index in ops for a in accesses(self.code, self.code.ops[index]) if a.writes}
+        return tuple(TensorMemory(self.tiles[buffer].id, iteration) for buffer in sorted(written))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +124,10 @@ class Group:
     @property
     def own(self) -> tuple[Task, ...]:
         return tuple(task for task in self.tasks if task.group == self.id)
+
+    @property
+    def dependences(self) -> Dependences:
+        return self.kernel.dependences.get(self.scheduled.loop.op.index, Dependences())
 
     @property
     def scale(self) -> float:
@@ -201,7 +236,7 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
 
 
 def is_mma(code: Code, task: Task) -> bool:
-    return code.ops[task.ops[-1]].name == DOT
+    return code.ops[task.ops[-1]].name in MMAS
 
 
 def filled(group: Group, task: Task) -> ChannelPlan | None:
@@ -245,6 +280,8 @@ def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
     """The parts of an MMA with their times: cut where another operation of the group waits for an earlier MMA
     meanwhile."""
     k, step = depth_of(group, task)
+    if group.kernel.by_mbarrier:
+        return [(task.start, (0, k))]
     problem = group.scheduled.problem
     operation, unit = problem.operation(task.id), problem.unit(problem.operation(task.id))
     taken = max((r.cycles for r in operation.reservations if r.unit == unit), default=0)
@@ -298,6 +335,8 @@ def releases(group: Group) -> list[Event]:
     }
     found: dict[str, Event] = {}
     for index, task in enumerate(group.tasks):
+        if group.kernel.by_mbarrier and is_mma(group.code, task):
+            continue
         for leaf in task.leaves if task.group == group.id else ():
             location = group.channel(leaf)
             if location is None or leaf.distance is None:
@@ -368,7 +407,9 @@ def _statements(interval: _Interval, i: int, at: At) -> Iterable[Step]:
         if not event.span[0]:
             accumulator = Register(group.names[group.code.ops[event.task.ops[-1]].result.id])
             yield Step(InitializeCarried(copied.id, source, accumulator, at), at.stage)
+    yield from _awaited(group, event, at)
     yield _step(group, event, at, locations)
+    yield from _arrived(group, event, at)
     yield from _after(group, event, at)
 
 
@@ -452,10 +493,11 @@ def _step(
     if event.channel is not None:
         value = next(value for use in event.channel.sources for value in use if value in task.writes)
         if event.computes:
+            bound = group.kernel.bound(task.ops, at.iteration)
             return Step(
-                ProducerStore(task.id, event.channel.id, task.ops, reads, (value.id,), at),
+                ProducerStore(task.id, event.channel.id, task.ops, (*reads, *bound), (value.id,), at),
                 at.stage,
-                sources=sources,
+                sources=(*sources, *[(read.value, None) for read in bound]),
             )
         read = Read(value.id, Register(group.names[value.id]))
         return Step(
@@ -463,6 +505,8 @@ def _step(
             at.stage,
             sources=((value.id, at.stage),),
         )
+    if event.span is not None and group.kernel.by_mbarrier:
+        return _into_tensor_memory(group, event.span, task, at, reads, sources)
     if event.span is not None:
         accumulator = Register(group.names[last.result.id])
         return Step(
@@ -474,11 +518,62 @@ def _step(
         buffer, parts = group.kernel.buffers[last.index]
         return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
+    bound, stored = group.kernel.bound(task.ops, at.iteration), group.kernel.stored(task.ops, at.iteration)
     return Step(
-        Compute(task.id, task.ops, reads, writes, at, *event.slices, task.id in group.deferred),
+        Compute(
+            task.id,
+            task.ops,
+            (*reads, *bound),
+            writes,
+            at,
+            *event.slices,
+            task.id in group.deferred,
+            stored,
+        ),
         at.stage,
-        sources=sources,
+        sources=(*sources, *[(read.value, None) for read in bound]),
     )
+
+
+def _into_tensor_memory(
+    group: Group,
+    span: tuple[int, int],
+    task: Task,
+    at: At,
+    reads: tuple[Read, ...],
+    sources: tuple[tuple[int, int | None], ...],
+) -> Step:
+    """An MMA whose completion arrives on mbarriers."""
+    bound = group.kernel.bound(task.ops, at.iteration)
+    (accumulator,) = group.kernel.stored(task.ops, at.iteration)
+    slots = tuple(
+        SlotPhase(channel, Iteration("newest", at.stage), "empty") for channel in _released_by(group, task)
+    )
+    arrivals = tuple(BarrierPhase(name, at.iteration) for name in group.dependences.arrivals.get(task.id, ()))
+    return Step(
+        MmaIssue(
+            task.id,
+            task.ops,
+            (*reads, *bound),
+            accumulator,
+            flagged(group.code, group.scheduled.loop, root(group.code, task.node)),
+            *span,
+            at,
+            MbarrierArrival(slots, arrivals),
+        ),
+        at.stage,
+        sources=(*sources, *[(read.value, None) for read in bound]),
+    )
+
+
+def _released_by(group: Group, task: Task) -> list[str]:
+    """The channels of which an MMA is the last of its group to read a slot."""
+    last = dict[str, Task]()
+    for other in sorted(group.own, key=lambda other: other.start):
+        for leaf in other.leaves if is_mma(group.code, other) else ():
+            if leaf.distance is not None and (found := group.channel(leaf)):
+                last[found[0].id] = other
+    return sorted(channel for channel, other in last.items() if other is task)
 
 
 def _load(group: Group, channel: ChannelPlan, at: At) -> Step:
@@ -507,7 +602,7 @@ def overwritten(group: Group, task: Task) -> Carried | None:
     the loop reads what the iteration before left there. None where there is none."""
     dot = root(group.code, task.node)
     for carried in group.scheduled.loop.carried:
-        accumulator = is_mma(group.code, task) and carried.arg.id == dot.operands[2].id
+        accumulator = dot.name == DOT and carried.arg.id == dot.operands[2].id
         if accumulator and zero(group.code, carried.init) and group.code.users[carried.arg.id] == (dot,):
             return carried
     return None
@@ -515,12 +610,34 @@ def overwritten(group: Group, task: Task) -> Carried | None:
 
 def _copied(group: Group, task: Task) -> Value | None:
     """What an MMA adds to, where that is the same in every iteration."""
-    if not is_mma(group.code, task):
+    dot = root(group.code, task.node)
+    if dot.name != DOT:
         return None
-    value = root(group.code, task.node).operands[2]
+    value = dot.operands[2]
     return (
         value if not zero(group.code, value) and invariant(group.code, group.scheduled.loop, value) else None
     )
+
+
+def _awaited(group: Group, event: Event, at: At) -> Iterable[Step]:
+    """Waits for the accesses to tensor memory that come before those of an event."""
+    if event.task is None or not event.computes or event.slices[0]:
+        return
+    for wait in sorted(group.dependences.waits.get(event.task.id, ()), key=_name):
+        awaited = Iteration("newest", at.stage + wait.distance)
+        yield Step(BarrierWait(wait.barrier, awaited, at, wait.issuer), at.stage)
+
+
+def _name(wait: Awaited) -> str:
+    return wait.barrier
+
+
+def _arrived(group: Group, event: Event, at: At) -> Iterable[Step]:
+    """Arrivals of the threads that have read or written tensor memory."""
+    if event.task is None or not event.computes or event.slices[1] < SLICES or event.span is not None:
+        return
+    for barrier in group.dependences.arrivals.get(event.task.id, ()):
+        yield Step(BarrierArrive(barrier, at), at.stage)
 
 
 def _before(group: Group, event: Event, at: At) -> Iterable[Step]:
@@ -550,24 +667,31 @@ def _after(group: Group, event: Event, at: At) -> Iterable[Step]:
 
 def prologue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
     """Intervals 0 to stages - 2: the steps of iterations that have begun."""
-    return tuple(
+    made = (
         _rebased(step, "first", t)
         for t in range(stages - 1)
         for step in sequence
         if step.always or step.stage <= t
     )
+    return tuple(step for step in made if not _pointless(step))
 
 
 def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
     """The intervals after the last iteration has begun: the steps of iterations that have not ended. Releases
     may come later than all."""
     last = max([stages - 1, *(step.stage for step in sequence)])
-    return tuple(
+    made = (
         _rebased(step, "last", t)
         for t in range(last)
         for step in sequence
         if (t < stages - 1 if step.always else step.stage > t)
     )
+    return tuple(step for step in made if not _pointless(step))
+
+
+def _pointless(step: Step) -> bool:
+    """A wait for the arrival of an iteration that there is not."""
+    return isinstance(step.statement, BarrierWait) and step.statement.awaited.offset < 0
 
 
 def _rebased(step: Step, base: str, t: int) -> Step:
@@ -582,10 +706,15 @@ def _rebased(step: Step, base: str, t: int) -> Step:
         match p:
             case Slot(channel, tensor, it):
                 return Slot(channel, tensor, iteration(it))
+            case TensorMemory(tile, it):
+                return TensorMemory(tile, iteration(it))
             case Register(variable, age) if base == "last" and back is not None:
                 return Register(variable, min(age, back - 1 - t))
             case _:
                 return p
+
+    def stored(tile: TensorMemory) -> TensorMemory:
+        return replace(tile, iteration=iteration(tile.iteration))
 
     statement = step.statement
     at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
@@ -594,5 +723,25 @@ def _rebased(step: Step, base: str, t: int) -> Step:
             Read(r.value, location(r.location, b))
             for r, (_, b) in zip(statement.reads, step.sources, strict=True)
         )
-        return replace(step, statement=replace(statement, at=at, reads=reads))
+        made = replace(statement, at=at, reads=reads)
+        if isinstance(made, MmaIssue):
+            made = _rebased_issue(made, iteration)
+        if isinstance(made, Compute):
+            made = replace(made, stores=tuple(map(stored, made.stores)))
+        return replace(step, statement=made)
+    if isinstance(statement, BarrierWait):
+        statement = replace(statement, awaited=iteration(statement.awaited))
     return replace(step, statement=replace(statement, at=at))  # pyright: ignore
+
+
+def _rebased_issue(issue: MmaIssue, iteration: Callable[[Iteration], Iteration]) -> MmaIssue:
+    """An MMA with what it writes, and arrives on, in another part of a loop."""
+    if isinstance(issue.accumulator, TensorMemory):
+        issue = replace(
+            issue, accumulator=replace(issue.accumulator, iteration=iteration(issue.accumulator.iteration))
+        )
+    if isinstance(issue.completion, MbarrierArrival):
+        slots = (replace(one, iteration=iteration(one.iteration)) for one in issue.completion.slots)
+        phases = (replace(one, iteration=iteration(one.iteration)) for one in issue.completion.barriers)
+        issue = replace(issue, completion=MbarrierArrival(tuple(slots), tuple(phases)))
+    return issue

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.ir.graph import Graph, Node
-from twill.ir.loop import Loop, Op, Value
+from twill.ir.loop import Loop, Op, Token, Value
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.warp.dataflow import (
     ALLOC,
-    DOT,
     EFFECTS,
     IMPLICIT,
     LOAD,
+    MMAS,
     NOTHING,
+    TENSOR_MEMORY,
     Code,
     addressing,
     cheap,
@@ -101,7 +102,7 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
             value
             for index in node.ops
             for value in code.ops[index].results
-            if value.id in read and loaded(code, value) is None
+            if value.id in read and loaded(code, value) is None and not isinstance(value.type, Token)
         ]
         start, group = scheduled.start(node.id), scheduled.group(node.id)
         return Task(node, group, start, ops, _leaves(code, scheduled.loop, leaves), tuple(own))
@@ -123,7 +124,7 @@ def refusals(code: Code, graph: Graph) -> Iterator[TwillError]:
     """Operations of a loop that can not be generated, however it is scheduled."""
     for node in graph.nodes:
         for op in _executed(code, node):
-            if not (pure(op) or op.name in EFFECTS | {LOAD, DOT}):
+            if not (pure(op) or op.name in EFFECTS | MMAS | TENSOR_MEMORY | {LOAD}):
                 yield code.refuse(f"{op.name} in a loop can not be generated", op)
 
 

@@ -8,7 +8,7 @@ operations, reductions and broadcasts keep to one layout and its slices, so a la
 nowhere. Lines stay where they are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.distribution import bases, root
@@ -19,8 +19,10 @@ from twill.ops.table import role
 _RELYING: tuple[Role, ...] = ("join", "split", "reshape", "transpose")
 
 
-def literal_layouts(module: Module) -> Module:
-    """The module itself where no tile needs it."""
+def literal_layouts(module: Module, *, everywhere: bool = False) -> Module:
+    """The module itself where no tile needs it. `everywhere`: all tiles are held exactly as laid out."""
+    if everywhere:
+        return _exact(module, [n for n, one in module.encodings.items() if isinstance(one, Blocked | Linear)])
     wanted = {
         root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)
     }
@@ -29,6 +31,10 @@ def literal_layouts(module: Module) -> Module:
         for name, encoding in module.encodings.items()
         if isinstance(encoding, Blocked | Linear) and encoding in wanted
     ]
+    return _exact(module, named)
+
+
+def _exact(module: Module, named: Sequence[str]) -> Module:
     return edited(module, [_edit(module, name) for name in named]) if named else module
 
 

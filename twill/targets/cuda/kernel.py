@@ -5,15 +5,18 @@ Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. R
 operation and its line, for what can not be generated.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
 from twill.ir.program import (
+    DRAINS,
     Channel,
+    DependenceBarrier,
     Filling,
+    MmaIssue,
     Pipelined,
     Program,
     Register,
@@ -31,7 +34,16 @@ from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import declaration
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.statements import STORES_READ, Emitter, MmaPrinter, indented, line_bytes, trips
+from twill.targets.cuda.statements import (
+    DRAIN,
+    STORES_READ,
+    TENSOR_MEMORY_SYNC,
+    Emitter,
+    MmaPrinter,
+    indented,
+    line_bytes,
+    trips,
+)
 from twill.warp.channels import bits
 
 MAP_TYPES = {
@@ -80,6 +92,7 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "#include <cuda_runtime.h>",
         "",
         '#include "twill.cuh"',
+        *(['#include "tcgen05.cuh"'] if program.tensor_memory else []),
         "",
         *tensor_core.instructions(program),
         "using namespace twill;",
@@ -130,25 +143,92 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
             f" {plus('memory', at)}}};"
         )
         at += 16 * channel.depth
+    lines += [
+        f"const DependenceBarrier<{one.depth}> {one.id}{{{plus('memory', place)}}};"
+        for one, place in _dependence_places(program, at)
+    ]
     roles = [
         line
         for warp in range(0, program.launch.threads // 32, 4)
         for line in _warpgroup(program, tensor_core, warp)
     ]
     lines += _named_barriers(program, "\n".join(roles))
+    drains = _drains(program)
+    lines += [f"const uint32_t {name} = {plus('memory', place)};" for name, place in drains.items()]
     lines += ["if (threadIdx.x == 0) {", *indented(_inits(program))]
+    lines += indented(_init_dependence(program, one) for one in program.dependences)
+    lines += [f"    mbarrier_init({name}, 1);" for name in drains]
     lines += [
         "    mbarrier_init_fence();",
         *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors),
         "}",
     ]
-    return [*lines, "__syncthreads();", "", *roles]
+    if not program.tensor_memory:
+        return [*lines, "__syncthreads();", "", *roles]
+    return [*lines, *_tensor_memory(program), "", *roles, *_tensor_memory_freed(program)]
+
+
+def _dependence_places(program: Program, first: int) -> Iterator[tuple[DependenceBarrier, int]]:
+    """The barriers of tensor memory, with their addresses in shared memory."""
+    for one in program.dependences:
+        yield one, first
+        first += 8 * one.depth
+
+
+def _init_dependence(program: Program, one: DependenceBarrier) -> str:
+    warps = {group.id: group.warps for group in program.groups}
+    return f"{one.id}.init({1 if one.by == 'mma' else warps[one.signaller]});"
+
+
+def _drains(program: Program) -> dict[str, int]:
+    """The mbarriers on which a group waits for all of its MMAs, with their addresses: behind the word that
+    holds the address of tensor memory."""
+    issuing = [
+        group.id
+        for group in program.groups
+        if program.tensor_memory and any(isinstance(one, MmaIssue) for one in walk(group.body))
+    ]
+    first = _tensor_memory_word(program) + 8
+    return {f"{DRAIN}{group}": first + 8 * i for i, group in enumerate(issuing)}
+
+
+def _tensor_memory_word(program: Program) -> int:
+    """Where the address of tensor memory is kept in shared memory."""
+    return program.shared.bytes - DRAINS
+
+
+def _tensor_memory_columns(program: Program) -> int:
+    """What is allocated: a power of two, 32 at least (PTX ISA, tcgen05.alloc)."""
+    end = max(tile.column + tile.columns * tile.buffers for tile in program.tensor_memory)
+    return max(32, 1 << (end - 1).bit_length())
+
+
+def _tensor_memory(program: Program) -> list[str]:
+    """One warp allocates; all learn the address."""
+    word = plus("memory", _tensor_memory_word(program))
+    return [
+        "if (warp_index() == 0) {",
+        f"    tensor_memory_allocate<{_tensor_memory_columns(program)}>({word});",
+        "    tensor_memory_relinquish();",
+        "}",
+        "tcgen05_fence_before();",
+        "__syncthreads();",
+        "tcgen05_fence_after();",
+        f"const uint32_t tensor_memory = shared_at<uint32_t>({word});",
+    ]
+
+
+def _tensor_memory_freed(program: Program) -> list[str]:
+    """Once no group uses it."""
+    free = f"tensor_memory_free<{_tensor_memory_columns(program)}>(tensor_memory);"
+    return ["tcgen05_fence_before();", "__syncthreads();", f"if (warp_index() == 0) {free}"]
 
 
 def _named_barriers(program: Program, roles: str) -> list[str]:
     """Numbers of the named barriers that the roles use: the ordering barriers', then one for each group."""
     orders = {order.id: order.barrier for order in program.orders}
     groups = {barrier_name(group.id): 1 + len(orders) + i for i, group in enumerate(program.groups)}
+    groups[TENSOR_MEMORY_SYNC] = 1 + len(orders) + len(groups)
     used = [f"{name} = {number}" for name, number in (orders | groups).items() if f"({name}," in roles]
     return [f"enum NamedBarrier : uint32_t {{ {', '.join(used)} }};"] if used else []
 
@@ -161,7 +241,9 @@ def _inits(program: Program) -> list[str]:
 def _init(program: Program, channel: Channel) -> str:
     warps = {group.id: group.warps for group in program.groups}
     full = 1 if channel.filled_by == "tma" else warps[channel.producer]
-    return f"{channel_name(channel.id)}.init({full}, {sum(warps[group] for group in channel.consumers)});"
+    released = sum(warps[group] for group in channel.releasing)
+    commits = f", {len(channel.by_mma)}" if channel.by_mma else ""
+    return f"{channel_name(channel.id)}.init({full}, {released}{commits});"
 
 
 def _warpgroup(program: Program, tensor_core: TensorCore, warp: int) -> list[str]:
@@ -193,6 +275,9 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
     ]
     used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
+    used += [one.id for one in program.dependences if group.id in (one.signaller, one.waiter)]
+    if f"{DRAIN}{group.id}" in _drains(program):
+        lines.append("uint32_t drained = 0;")
     lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [
         f"int32_t {trips(program, loop)} = 0;" for loop in loops
     ]

@@ -29,15 +29,15 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-descriptor_a descriptor_b dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p blocks status
-stream thread twill warp
+descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p blocks
+status stream tensor_memory thread twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
     r"(channel|count|kept|map|v)_.*|trips_\d+|hand_off\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
     r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
-    r"|(wgmma|tcgen05|tensor_memory)_.*"
+    r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|drain_\d+"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"
 )
 """Names that the generator derives from others, and those of the CUDA API."""
@@ -62,7 +62,8 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey ThreadCoordinates absolute
+Channel DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey
+ThreadCoordinates absolute
 advanced bitcast clobber count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
 descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx
 fence_async_shared keep ldmatrix_x4 load_elements load_shared log2_approx matrix_descriptor max_nan
@@ -70,9 +71,9 @@ max_nanf mbarrier_arrive mbarrier_arrive_expect mbarrier_init mbarrier_init_fenc
 mbarrier_wait min_nan min_nanf named_barrier_arrive named_barrier_sync opaque_false ordered_not_equal
 pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part registers_decrease registers_fence registers_increase
 resident_blocks saturate scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4
-store_pair store_shared store_words swizzle tensor_map tma_add tma_commit tma_load tma_prefetch
-tma_store tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2
-unpack_f16 warp_index wgmma_commit wgmma_fence wgmma_wait
+store_elements store_pair store_shared store_words swizzle tensor_map tile_elements tma_add tma_commit
+tma_load tma_prefetch tma_store tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3
+unpack_e5m2 unpack_f16 warp_index wgmma_commit wgmma_fence wgmma_wait
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

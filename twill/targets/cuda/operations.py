@@ -12,7 +12,7 @@ from twill.ir.program import SLICES, Channel, Program, SlotTensor
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
-from twill.targets.cuda import linear_tiles
+from twill.targets.cuda import linear_tiles, tensor_memory
 from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
 from twill.targets.cuda.elements import by_thread, cast, guard, number, once, plain, refuse, written
 from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_between
@@ -382,6 +382,39 @@ VIEWS = {
     "ttg.memdesc_trans": _transpose,
 }
 
+
+def _tensor_load(scope: Scope, op: Op) -> None:
+    result = op.results[0]
+    assert isinstance(result.type, Tensor)
+    name = scope.name(result)
+    if result.id not in scope.targets:
+        scope.lines.append(declaration(result.type, name))
+    address = scope.scalar(op.operands[0])
+    scope.lines += tensor_memory.load(op.operands[0].type, result.type, address, name)
+    scope.values[result.id] = held(name, result.type)
+
+
+def _tensor_store(scope: Scope, op: Op) -> None:
+    _into_tensor_memory(scope, op.operands[0], op.operands[-2])
+
+
+def _tensor_alloc(scope: Scope, op: Op) -> None:
+    _into_tensor_memory(scope, op.results[0], op.operands[0])
+
+
+def _into_tensor_memory(scope: Scope, buffer: Value, value: Value) -> None:
+    """A tile rounded in the same statement is rounded where its elements are packed."""
+    assert isinstance(value.type, Tensor)
+    maker, elements = _maker(scope, value), scope.elements(value)
+    if maker is not None and maker.name == "arith.truncf" and maker.operands[0].id in scope.values:
+        elements = scope.elements(maker.operands[0])
+    scope.lines += tensor_memory.store(buffer.type, value.type, scope.scalar(buffer), elements)
+
+
+def _maker(scope: Scope, value: Value) -> Op | None:
+    return scope.program.op(value.producer) if value.producer is not None else None
+
+
 _STATEMENTS = {
     "tt.reduce": _reduce,
     "tt.split": _split,
@@ -390,5 +423,8 @@ _STATEMENTS = {
     "ttg.convert_layout": _convert,
     "tt.atomic_rmw": _atomic,
     "scf.if": _if,
+    "ttng.tmem_load": _tensor_load,
+    "ttng.tmem_store": _tensor_store,
+    "ttng.tmem_alloc": _tensor_alloc,
 }
 """What computes by more than a formula for each element."""

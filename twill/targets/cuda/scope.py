@@ -18,6 +18,7 @@ from twill.targets.cuda.elements import (
     barrier_name,
     by_thread,
     constant_type,
+    iteration,
     number,
     plain,
     refuse,
@@ -26,7 +27,7 @@ from twill.targets.cuda.elements import (
     written,
 )
 from twill.targets.cuda.exchange import WHOLE, ColumnRange
-from twill.targets.cuda.expressions import bare, plus
+from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
@@ -35,6 +36,15 @@ from twill.targets.cuda.shared_tiles import Shared, loaded, shared
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
+
+
+def tensor_address(program: Program, location: TensorMemory) -> str:
+    """The address of a tile in tensor memory."""
+    tile = next(tile for tile in program.tensor_memory if tile.id == location.tile)
+    first = plus("tensor_memory", tile.column)
+    if tile.buffers == 1:
+        return first
+    return f"{first} + {atom(iteration(location.iteration))} % {tile.buffers} * {tile.columns}"
 
 
 @dataclass(slots=True)
@@ -64,11 +74,8 @@ class Scope:
                 return held(name, value.type) if isinstance(value.type, Tensor) else name
             case Slot() as slot:
                 return self._tile(read, value, slot)
-            case TensorMemory(tile):
-                raise TwillError(
-                    f"{tile} lies in tensor memory, which this target does not have",
-                    self.program.function.location,
-                )
+            case TensorMemory() as tile:
+                return tensor_address(self.program, tile)
 
     def operand(self, read: Read, slot: Slot) -> Shared:
         """A tile where it is in shared memory."""

@@ -151,6 +151,8 @@ def _element(tile: Shared, row: str, column: str) -> str:
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     """Write the columns of a tile in registers from `first` on, as many as the tile has. Pairs of 32 bits
     are written in the order that spares bank conflicts (stmatrix has none). Raises ValueError as `loaded`."""
+    if isinstance(source.layout, Spread):
+        return _rows_stored(source, source.layout, tile, first)
     whole = source.fragment
     part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
     if tile.bits == 16:
@@ -170,9 +172,32 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     return [UNROLL, loop, f"    store_shared({tile.address} + {address}, {', '.join(both)});"]
 
 
+def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[str]:
+    """Of a tile that has a row in each thread (`tensor_memory.row_groups`): as many registers from `first` on
+    as the tile has columns for each of its warpgroups, neighbours in one access."""
+    groups = form.shape[1] // form.registers
+    own = tile.columns // groups
+    many = 16 * 8 // tile.bits
+    if tile.transposed or own % many:
+        raise ValueError("is cut inside a line of the swizzle pattern")
+    row = form.point().coordinate(0)
+    column = f"(i_ * {many})" if groups == 1 else f"(i_ * {many} + thread.warp / 4 * {own})"
+    address = f"{tile.address} + {_element(tile, row, column)}"
+    index = f"{first} + i_ * {many}" if first else f"i_ * {many}"
+    write = f"store_elements<{many}>({address}, {source.name}, {index});"
+    return [UNROLL, f"for (int i_ = 0; i_ < {own // many}; ++i_) {write}"]
+
+
 def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
     one = point(form, "i_")
+    if isinstance(form, Spread) and isinstance(elements, Held):
+        many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
+        if many > 1:
+            first = form.point(f"(i_ * {many})")
+            address = f"{tile.address} + {_element(tile, first.coordinate(0), first.coordinate(1))}"
+            store = f"store_elements<{many}>({address}, {elements.name}, i_ * {many});"
+            return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
     if isinstance(one, LinearPoint):
         row, column = one.coordinate(0), one.coordinate(1)
     else:

@@ -6,12 +6,16 @@ cycle, its stage and the TTGIR line of its operation.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Protocol, assert_never
 
+from twill.ir.effects import at
 from twill.ir.loop import Op, Scalar, Tensor, TensorDesc
 from twill.ir.program import (
     Advance,
     At,
+    BarrierArrive,
+    BarrierWait,
     Buffer,
     Channel,
     Compute,
@@ -21,6 +25,7 @@ from twill.ir.program import (
     For,
     If,
     InitializeCarried,
+    Iteration,
     MmaIssue,
     MmaWait,
     Move,
@@ -36,17 +41,20 @@ from twill.ir.program import (
     Statement,
     StoreTile,
     StoreWait,
+    TensorMemorySync,
     TileLoad,
     WarpProgram,
     Write,
     walk,
 )
+from twill.ops.table import role
 from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import iteration, refuse, sequence, variable, written
-from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, literal, plus, times
-from twill.targets.cuda.fragments import layout, linear
+from twill.targets.cuda.fragments import holding, linear
+from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
@@ -54,8 +62,13 @@ from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import copied, shared, stored
+from twill.targets.cuda.tensor_memory import row_groups
 from twill.warp.thread_block import COPYING
 
+DRAIN = "drain_"
+"""The mbarrier, with the number of its group, on which all MMAs of a group arrive."""
+TENSOR_MEMORY_SYNC = "tensor_memory_sync"
+"""The named barrier of the groups that use tensor memory."""
 STORES_READ = "if (thread.leader) tma_wait_read<0>();"
 """The stores of a group have read shared memory; its leader started them."""
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}
@@ -93,6 +106,8 @@ class Emitter:
     """The smallest i of the part of a loop that is printed."""
     kept: dict[int, Hoisted] = field(default_factory=dict[int, Hoisted])
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
+    predicated: bool = False
+    """In that part iterations may not exist."""
 
     def scope(
         self,
@@ -146,6 +161,12 @@ class Emitter:
                 return [f"named_barrier_sync({order}, {self.threads(order)});"]
             case OrderBarrierArrive(order):
                 return [f"named_barrier_arrive({order}, {self.threads(order)});"]
+            case BarrierArrive(barrier, at):
+                return [f"{barrier}.arrive({sequence(barrier, at.iteration)});"]
+            case BarrierWait():
+                return self._dependence_wait(statement)
+            case TensorMemorySync():
+                return self._tensor_memory_sync()
             case StoreTile():
                 return self._store(statement)
             case StoreWait():
@@ -174,9 +195,15 @@ class Emitter:
         return [self.comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
 
     def _finalize(self, register: Register, op: Op) -> list[str]:
-        source = op.operands[0].type
+        source, scope = op.operands[0].type, self.scope()
         assert isinstance(source, Tensor)
-        return exchanged(op, variable(register), layout(source), "", "")
+        form, name, result = holding(source), variable(register), op.results[0].type
+        if isinstance(form, Spread):
+            assert isinstance(result, Tensor)
+            vector = holding(result)
+            assert isinstance(vector, Spread)
+            return shared_between(op, name, form, vector, scope.scratch, scope.group_barrier())
+        return exchanged(op, name, form, "", "")
 
     def _copy(self, it: InitializeCarried, value: int, read: Read | None, register: Register) -> list[str]:
         scope = self.scope([read] if read else [], at=it.at)
@@ -342,13 +369,53 @@ class Emitter:
             32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter)
         )
 
+    # --- tensor memory -------------------------------------------------------------------------------------
+
+    def _dependence_wait(self, it: BarrierWait) -> list[str]:
+        """For an iteration that there is."""
+        only = ["thread.warp == 0"] if it.issuer and self.group.warps > 1 else []
+        conditions = [*self._exists(it.awaited), *only]
+        text = f"{it.barrier}.wait({sequence(it.barrier, it.awaited)});"
+        return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
+
+    def _exists(self, when: Iteration) -> list[str]:
+        """The condition that there is an iteration, in a part of a loop where at least `least` have begun."""
+        if self.predicated:
+            return [f"uint32_t({iteration(when)}) < uint32_t(n)"]
+        match when.base:
+            case "once":
+                return []
+            case "newest":
+                return [f"i >= {when.offset}"] if when.offset > self.least else []
+            case "first" | "last":
+                return [f"n > {when.offset}"] if when.offset >= self.least else []
+
+    def _tensor_memory_sync(self) -> list[str]:
+        """The MMAs of this group are complete, then the groups synchronize."""
+        lines = list[str]()
+        if any(isinstance(one, MmaIssue) for one in walk(self.group.body)):
+            commit = f"if (elect_one()) tcgen05_commit({DRAIN}{self.group.id});"
+            waited = ["__syncwarp();", f"mbarrier_wait({DRAIN}{self.group.id}, drained % 2);"]
+            lines = [commit, *waited, "++drained;", "tcgen05_fence_after();"]
+            if self.group.warps > 1:
+                lines = ["if (thread.warp == 0) {", *indented(lines), "}"]
+        threads = sum(
+            32 * group.warps for group in self.program.groups if group.id in self.program.synchronized
+        )
+        sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
+        return [*lines, "tcgen05_fence_before();", sync, "tcgen05_fence_after();"]
+
     # --- results -------------------------------------------------------------------------------------------
 
     def _store(self, it: StoreTile) -> list[str]:
         op = self.program.op(it.ops[-1])
         scope = self.scope(it.reads, at=it.at)
         for index in it.ops[:-1]:
-            execute(scope, self.program.op(index))
+            before = self.program.op(index)
+            if role(before) == "layout":
+                scope.values[before.result.id] = scope.form(before.operands[0])
+            else:
+                execute(scope, before)
         value = next(value for value in op.operands if isinstance(value.type, Tensor))
         assert isinstance(value.type, Tensor)
         form = scope.elements(value)
@@ -373,9 +440,9 @@ class Emitter:
         """One part of a tile: registers to shared memory, then to global memory."""
         kind = op.operands[0].type
         assert isinstance(kind, TensorDesc)
-        columns, across = kind.shape[-1] // parts, words.fragment.across
-        piece = columns // across
         try:
+            columns, across = kind.shape[-1] // parts, _across(words)
+            piece = columns // across
             tile = shared(plus("memory", offset), (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
             filled = stored(words, tile, part * piece)
         except ValueError as problem:
@@ -423,10 +490,11 @@ class Emitter:
         whole += self.all(it.epilogue)
         self.mma.restart()
         least, self.least = self.least, 0
-        short = self.all(it.short)
+        short = self._predicated(it) if it.predicated else self.all(it.short)
         lines += [f"if (n >= {least}) {{", *indented(whole)] if least else whole
+        count = f"n + {least}" if it.predicated else "n"
         lines += (
-            ["} else {", *indented(["for (int32_t i = 0; i < n; ++i) {", *indented(short), "}"])]
+            ["} else {", *indented([f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"])]
             if short
             else []
         )
@@ -435,6 +503,18 @@ class Emitter:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
         none = "int64_t(0)" if op.operands[0].type in (Scalar("i64"), Scalar("index")) else "0"
         return [f"{name} = max({none}, {_span(lower, upper, step)});", "{", *indented(lines), "}"]
+
+    def _predicated(self, it: Pipelined) -> list[str]:
+        """The steady state, each statement only for iterations that there are."""
+        self.predicated, lines = True, list[str]()
+        for condition, statements in groupby(it.short, self._condition):
+            own = self.all(tuple(statements))
+            lines += [f"if ({condition}) {{", *indented(own), "}"] if condition else own
+        self.predicated = False
+        return lines
+
+    def _condition(self, statement: Statement) -> str:
+        return "" if isinstance(statement, Move) else self._exists(at(statement).iteration)[0]
 
     def _settle(self, steady: Sequence[Statement]) -> None:
         """What is in flight at the back edge of a loop, rather than when it is entered."""
@@ -487,6 +567,17 @@ def line_bytes(type: TensorDesc) -> int:
     """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of
     none."""
     return shared("", type.shape, type.dtype, type.encoding).width
+
+
+def _across(words: Held) -> int:
+    """Among how many groups of warps the columns of a tile are divided. Raises ValueError for a linear layout
+    other than a row in each thread."""
+    if isinstance(words.layout, Spread):
+        groups = row_groups(words.layout)
+        if groups is None:
+            raise ValueError("in a layout with other than a row in each thread can not be stored so")
+        return groups
+    return words.layout.across
 
 
 def _coordinates(corner: list[str], column: int) -> str:

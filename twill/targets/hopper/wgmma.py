@@ -15,6 +15,7 @@ from twill.ops.values import element
 from twill.targets.cuda.elements import refuse, variable
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
+from twill.targets.cuda.mma import accumulates, advance, major
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import BITS, packed
 from twill.targets.cuda.shared_tiles import Shared
@@ -106,8 +107,8 @@ class WgmmaPrinter:
         lines += [f"    registers_fence({into});"] if definite else []
         lines.append("    wgmma_fence();")
         for k in range(statement.begin, statement.end, step):
-            add = "1" if k else _accumulates(statement, emitter.least)
-            right = f"descriptor_advance(descriptor_b, {_advance(b, not b.transposed, k)})"
+            add = "1" if k else accumulates(statement, emitter.least)
+            right = f"descriptor_advance(descriptor_b, {advance(b, not b.transposed, k)})"
             for band in range(form.bands):
                 whole = form.bands == 1 and packed(dot.result.type) is None
                 part = into if whole else f"part<{band}, {form.bands}>({into})"
@@ -161,7 +162,7 @@ def _instruction_name(
     types = [value.type.dtype for value in dot.operands[:2] if isinstance(value.type, Tensor | MemDesc)]
     left, right = (one.name for one in types if isinstance(one, Scalar))
     step = 256 // WIDTHS[left]
-    majors = [*([_major(a.transposed)] if isinstance(a, Shared) else []), _major(not b.transposed)]
+    majors = [*([major(a.transposed)] if isinstance(a, Shared) else []), major(not b.transposed)]
     if step != 16 and "MN_MAJOR" in majors:
         raise refuse(
             program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
@@ -175,26 +176,10 @@ def _left(dot: Op, form: Fragment, a: Shared | str, band: int, k: int, step: int
     """A from element k of K on, of one band of rows."""
     if isinstance(a, Shared):
         down = band * form.down // 4 * _rows(a)
-        return f"descriptor_advance(descriptor_a, {_advance(a, a.transposed, k) + down})"
+        return f"descriptor_advance(descriptor_a, {advance(a, a.transposed, k) + down})"
     whole = dot.operands[0].type  # a buffer that is not used where its tile is kept in registers
     assert isinstance(whole, Tensor | MemDesc)
     return f"{a}[{band * (whole.shape[1] // step) + k // step}]"
-
-
-def _accumulates(it: MmaIssue, least: int) -> str:
-    """Whether an MMA adds to its accumulator, in a part of a loop that begins at iteration `least`."""
-    number = it.at.iteration
-    match it.accumulate, number.base:
-        case "always", _:
-            return "1"
-        case ("never", _) | ("not_first", "once"):
-            return "0"
-        case "not_first", "first":
-            return str(int(number.offset > 0))
-        case "not_first", "newest":
-            return "1" if number.offset < least else f"i != {number.offset}"
-        case "not_first", "last":
-            return "1" if number.offset + 1 < least else f"n != {number.offset + 1}"
 
 
 def _form(emitter: Emitter, dot: Op) -> Fragment:
@@ -247,10 +232,6 @@ def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:
     raise refuse(program, dot, "its left operand is in no register")
 
 
-def _major(outer: bool) -> str:
-    return "MN_MAJOR" if outer else "K_MAJOR"
-
-
 def _rows(a: Shared) -> int:
     """Bytes between the rows of A that two warpgroups have."""
     return a.rows * 64 * a.bits // 8 if a.transposed else 64 * a.width
@@ -258,11 +239,3 @@ def _rows(a: Shared) -> int:
 
 def _descriptor(tile: Shared, outer: bool, address: str) -> str:
     return f"matrix_descriptor<{tile.width}>({address}{f', {tile.box}' if outer else ''})"
-
-
-def _advance(tile: Shared, outer: bool, k: int) -> int:
-    """Bytes to element k of the contraction."""
-    if outer:
-        return k * tile.width
-    column, inside = divmod(k * tile.bits // 8, tile.width)
-    return column * tile.box + inside

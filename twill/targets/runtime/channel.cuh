@@ -42,12 +42,12 @@ struct Channel {
     __device__ __forceinline__ void consumer_release(uint32_t n) const { arrive(empty(n)); }
 
     /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
-    /// `consumers` warps have.
-    __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers) const {
+    /// `consumers` warps have, and MMAs `commits` times.
+    __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers, uint32_t commits = 0) const {
         constexpr uint32_t produced = By == Filling::cp_async || every ? 32 : 1, consumed = every ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
             mbarrier_init(full(i), producers * produced);
-            mbarrier_init(empty(i), consumers * consumed);
+            mbarrier_init(empty(i), consumers * consumed + commits);
         }
     }
 

@@ -120,6 +120,18 @@ __device__ __forceinline__ void load_elements(Element (&to)[Size], int first, ui
     for (int i = 0; i < Count; ++i) to[first + i] = found.element[i];
 }
 
+/// `Count` elements side by side, from[first], ..., to a shared-window address, a multiple of their bytes, in one access.
+template <int Count, class Element, int Size>
+__device__ __forceinline__ void store_elements(uint32_t address, const Element (&from)[Size], int first) {
+    struct alignas(Count * sizeof(Element)) Neighbours {
+        Element element[Count];
+    };
+    Neighbours stored;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) stored.element[i] = from[first + i];
+    shared_at<Neighbours>(address) = stored;
+}
+
 // ---- neighbours in a row between registers and shared memory -----------------------------------------------------
 
 __device__ __forceinline__ void store_shared(uint32_t address, uint16_t pair) {

@@ -173,7 +173,59 @@ __device__ __forceinline__ void tensor_memory_wait_load(Value (&value)[Count]) {
     }
 }
 
+/// `Count` elements of a tile from `First` on.
+template <int First, int Count, class Value, int Size>
+__device__ __forceinline__ Value (&tile_elements(Value (&tile)[Size]))[Count] {
+    static_assert(First + Count <= Size, "a part of the tile");
+    return reinterpret_cast<Value (&)[Count]>(tile[First]);
+}
+
+/// Loads columns from `address` on, 8 or more, a power of two, and waits for them.
+template <class Value, int Size>
+__device__ __forceinline__ void tensor_memory_load_tile(Value (&value)[Size], uint32_t address) {
+    constexpr int chunk = Size < 32 ? Size : 32;
+    tensor_memory_load(tile_elements<0, chunk>(value), address);
+    if constexpr (Size > 32) tensor_memory_load(tile_elements<32, chunk>(value), address + 32);
+    if constexpr (Size > 64) {
+        tensor_memory_load(tile_elements<64, chunk>(value), address + 64);
+        tensor_memory_load(tile_elements<96, chunk>(value), address + 96);
+    }
+    static_assert(Size <= 128 && Size >= 8 && (Size & (Size - 1)) == 0, "8 to 128 columns");
+    tensor_memory_wait_load(value);
+}
+
 /// Waits for this thread's tensor-memory stores (tcgen05.wait::st).
 __device__ __forceinline__ void tensor_memory_wait_store() { asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
+
+// ---- dependences ---------------------------------------------------------------------------------------------------
+
+/// `Depth` mbarriers that order accesses to tensor memory, one phase per iteration: number n arrives on barrier
+/// n % Depth with phase n / Depth % 2.
+template <uint32_t Depth>
+struct DependenceBarrier {
+    uint32_t barriers;
+
+    __device__ __forceinline__ uint32_t at(uint32_t n) const { return barriers + n % Depth * 8; }
+
+    /// One thread, once: a phase is complete after so many arrivals (of warps; 1 for MMAs).
+    __device__ __forceinline__ void init(uint32_t arrivals) const {
+        for (uint32_t i = 0; i < Depth; ++i) mbarrier_init(at(i), arrivals);
+    }
+
+    /// By all threads of a warp: its loads and stores, which are complete, come before what waits for number n.
+    __device__ __forceinline__ void arrive(uint32_t n) const {
+        tcgen05_fence_before();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(at(n));
+    }
+
+    /// By the thread that issues MMAs: those issued so far arrive when they are complete.
+    __device__ __forceinline__ void completed(uint32_t n) const { tcgen05_commit(at(n)); }
+
+    __device__ __forceinline__ void wait(uint32_t n) const {
+        mbarrier_wait(at(n), n / Depth % 2);
+        tcgen05_fence_after();
+    }
+};
 
 }  // namespace twill

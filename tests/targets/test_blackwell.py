@@ -1,0 +1,124 @@
+"""Kernels for Blackwell: their CUDA as a whole, what nvcc says to it, values, and the order of accesses to
+tensor memory."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.programs import BLACKWELL, assembled, cuda, program
+from tests.simulate.test_values import grid
+from twill.ir.program import (
+    BarrierArrive,
+    BarrierWait,
+    MbarrierArrival,
+    MmaIssue,
+    Pipelined,
+    Program,
+    Statement,
+    TensorMemorySync,
+    walk,
+)
+from twill.simulate.compare import compare
+from twill.simulate.explore import explore, same
+from twill.simulate.protocol import HazardError
+from twill.simulate.races import races
+
+GIVEN = {"M": 256, "N": 256, "K": 256, "heads": 1, "length": 640, "scale": 0.09}
+WITH_BARRIERS = [kernel for kernel in BLACKWELL if program(kernel).dependences]
+
+
+@pytest.mark.parametrize("kernel", BLACKWELL)
+def test_the_cuda_of_a_kernel(kernel: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{kernel}.cu", cuda(kernel))
+
+
+@pytest.mark.parametrize("kernel", BLACKWELL)
+@pytest.mark.parametrize("prefer", [(0, 1, 2), (2, 1, 0)])
+def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
+    made = program(kernel)
+    names = {arg.name.lstrip("%") for arg in made.function.args}
+    numbers = {name: value for name, value in GIVEN.items() if name in names}
+    found = compare(made, numbers, grid(0, 0, (1, 1)), prefer=prefer)
+    assert all(one.good for one in found), found
+    assert any(one.changed for one in found)
+
+
+@pytest.mark.parametrize("kernel", BLACKWELL)
+@pytest.mark.parametrize("trips", range(6))
+def test_no_interleaving_goes_wrong(kernel: str, trips: int) -> None:
+    assert explore(program(kernel), same(trips), 100_000)
+    assert races(program(kernel), same(trips)) > 0
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_they_build_without_warnings(tmp_path: Path) -> None:
+    said = assembled([kernel for kernel in BLACKWELL if not kernel.startswith("fa")], tmp_path, 3)
+    assert "warning" not in said
+    spilled = [
+        line
+        for line in said.splitlines()
+        if "spill" in line and "0 bytes stack frame, 0 bytes spill" not in line
+    ]
+    assert not spilled
+
+
+# --- every barrier is needed --------------------------------------------------------------------------------
+
+
+def without(made: Program, barrier: str) -> Program:
+    """The program without one dependence barrier."""
+
+    def kept(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(map(one, (s for s in statements if getattr(s, "barrier", None) != barrier)))
+
+    def one(statement: Statement) -> Statement:
+        match statement:
+            case Pipelined(prologue=prologue, steady=steady, epilogue=epilogue, short=short):
+                parts = (kept(prologue), kept(steady), kept(epilogue), kept(short))
+                return replace(
+                    statement, **dict(zip(("prologue", "steady", "epilogue", "short"), parts, strict=True))
+                )
+            case MmaIssue(completion=MbarrierArrival(slots, barriers)):
+                left = tuple(phase for phase in barriers if phase.barrier != barrier)
+                return replace(statement, completion=MbarrierArrival(slots, left))
+            case _:
+                return statement
+
+    return replace(made, groups=tuple(replace(group, body=kept(group.body)) for group in made.groups))
+
+
+@pytest.mark.parametrize("kernel", WITH_BARRIERS)
+def test_a_missing_barrier_is_found(kernel: str) -> None:
+    made = program(kernel)
+    for barrier in made.dependences:
+        with pytest.raises(HazardError, match="may not be complete"):
+            races(without(made, barrier.id), same(5))
+
+
+def test_groups_synchronize_around_loops() -> None:
+    for group in program("gemm_persistent.sm100").groups:
+        found = sum(isinstance(s, TensorMemorySync) for s in walk(group.body))
+        assert found == (2 if group.id in program("gemm_persistent.sm100").synchronized else 0)
+
+
+def test_waits_and_arrivals_of_the_same_barriers() -> None:
+    for kernel in WITH_BARRIERS:
+        made = program(kernel)
+        for barrier in made.dependences:
+            waits = {
+                g.id
+                for g in made.groups
+                for s in walk(g.body)
+                if isinstance(s, BarrierWait) and s.barrier == barrier.id
+            }
+            arrivals = {
+                g.id
+                for g in made.groups
+                for s in walk(g.body)
+                if isinstance(s, BarrierArrive) and s.barrier == barrier.id
+            }
+            assert waits == {barrier.waiter}
+            assert arrivals == ({barrier.signaller} if barrier.by == "threads" else set())

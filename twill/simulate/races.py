@@ -1,0 +1,208 @@
+"""Whether accesses to tensor memory are ordered by what the groups wait for, whatever the timing.
+
+Takes a program and trip counts; raises `HazardError` for two accesses to the same columns, one of them a
+write, of which neither happens before the other. Each group is three agents: its threads, the warp that
+issues its MMAs, and the tensor core working for it; a vector clock says what each agent knows to be complete
+of every other. One run suffices: which waits there are does not depend on the interleaving. Shares no code
+with the placement of barriers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twill.ir.program import (
+    At,
+    BarrierArrive,
+    BarrierWait,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    MbarrierArrival,
+    MmaIssue,
+    ProducerLoad,
+    ProducerStore,
+    Program,
+    Read,
+    TensorMemory,
+    TensorMemorySync,
+)
+from twill.simulate.actions import Action, unfold
+from twill.simulate.explore import Counts
+from twill.simulate.protocol import HazardError, Protocol
+
+WARPGROUP = 4
+"""Warps, of which each has its own lanes of tensor memory."""
+
+Agent = tuple[str, int]
+"""("threads", "issuer" or "mma", group)."""
+Clock = dict[Agent, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """What an agent did to some columns."""
+
+    agent: Agent
+    time: int
+    """Of the agent."""
+    tile: str
+    columns: tuple[int, int]
+    writes: bool
+    what: str
+
+
+@dataclass(slots=True)
+class _Run:
+    program: Program
+    time: Clock = field(default_factory=Clock)
+    """What each agent has done."""
+    known: dict[Agent, Clock] = field(default_factory=dict[Agent, Clock])
+    """What each agent knows of the others, and threads of all other warps of their group."""
+    arrived: dict[tuple[str, str, int], Clock] = field(default_factory=dict[tuple[str, str, int], Clock])
+    """What is known behind a wait, by kind, name and number of its phase."""
+    accesses: list[_Access] = field(default_factory=list[_Access])
+    syncs: dict[int, int] = field(default_factory=dict[int, int])
+    """How many `TensorMemorySync` each group has come to."""
+
+
+def races(program: Program, counts: Counts) -> int:
+    """How many accesses to tensor memory were compared. Raises HazardError."""
+    run, protocol = _Run(program), Protocol.of(program)
+    left = {group.id: list(unfold(group.body, counts))[::-1] for group in program.groups}
+    state = protocol.initial()
+    while any(left.values()):
+        group = next(
+            (
+                one
+                for one, actions in left.items()
+                if actions and (not protocol.concerns(actions[-1]) or protocol.ready(state, one, actions[-1]))
+            ),
+            None,
+        )
+        if group is None:
+            raise HazardError("deadlock")
+        action = left[group].pop()
+        if protocol.concerns(action):
+            state = protocol.after(state, group, action)
+        _action(run, protocol, group, action)
+    return len(run.accesses)
+
+
+def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
+    threads, issuer = ("threads", group), ("issuer", group)
+    match action.statement:
+        case BarrierWait(barrier=name, awaited=awaited, issuer=only) if protocol.concerns(action):
+            _learn(run, "dependence", name, action.sequence(name, awaited), issuer)
+            if not only:
+                _learn(run, "dependence", name, action.sequence(name, awaited), threads)
+        case BarrierArrive(barrier=name, at=at):
+            _tell(run, "dependence", name, action.sequence(name, at.iteration), threads)
+        case ConsumerWait(channel=name, at=at):
+            for agent in (threads, issuer):
+                _learn(run, "full", name, action.sequence(name, at.iteration), agent)
+        case ConsumerRelease(channel=name, at=at):
+            _tell(run, "empty", name, action.sequence(name, at.iteration), threads)
+        case ProducerLoad(channel=name, at=at):
+            _acquire(run, group, action, name, at)
+            _tell(run, "full", name, action.sequence(name, at.iteration), threads)
+        case ProducerStore(channel=name, at=at, reads=reads):
+            _acquire(run, group, action, name, at)
+            _touched(run, action, threads, reads, (), name)
+            _tell(run, "full", name, action.sequence(name, at.iteration), threads)
+        case Compute(reads=reads, stores=stores, node=node):
+            _touched(run, action, threads, reads, stores, node)
+        case TensorMemorySync(half=half):
+            _sync(run, group, half)
+        case MmaIssue() as issue:
+            _issue(run, group, action, issue)
+        case _:
+            pass
+
+
+def _learn(run: _Run, kind: str, name: str, number: int, agent: Agent) -> None:
+    _join(run.known.setdefault(agent, {}), run.arrived.get((kind, name, number), {}))
+
+
+def _tell(run: _Run, kind: str, name: str, number: int, *agents: Agent) -> None:
+    phase = run.arrived.setdefault((kind, name, number), {})
+    for agent in agents:
+        _join(phase, run.known.get(agent, {}))
+        _join(phase, {agent: run.time.get(agent, 0)})
+
+
+def _join(clock: Clock, other: Mapping[Agent, int]) -> None:
+    for agent, time in other.items():
+        clock[agent] = max(time, clock.get(agent, 0))
+
+
+def _acquire(run: _Run, group: int, action: Action, name: str, at: At) -> None:
+    number = action.sequence(name, at.iteration) - run.program.channel(name).depth
+    for agent in (("threads", group), ("issuer", group)):
+        _learn(run, "empty", name, number, agent)
+
+
+def _sync(run: _Run, group: int, half: str) -> None:
+    """A group comes with its MMAs complete."""
+    agents = (("threads", group), ("mma", group))
+    if half == "arrive":
+        run.syncs[group] = run.syncs.get(group, 0) + 1
+        _tell(run, "sync", "", run.syncs[group], *agents)
+    else:
+        for agent in (("threads", group), ("issuer", group)):
+            _learn(run, "sync", "", run.syncs[group], agent)
+
+
+def _issue(run: _Run, group: int, action: Action, issue: MmaIssue) -> None:
+    """The tensor core starts with what the issuing warp knows."""
+    agent = ("mma", group)
+    _join(run.known.setdefault(agent, {}), run.known.get(("issuer", group), {}))
+    assert isinstance(issue.completion, MbarrierArrival)
+    assert isinstance(issue.accumulator, TensorMemory)
+    _touched(run, action, agent, issue.reads, (issue.accumulator,), issue.node)
+    for slot in issue.completion.slots:
+        _tell(run, "empty", slot.channel, action.sequence(slot.channel, slot.iteration), agent)
+    for phase in issue.completion.barriers:
+        _tell(run, "dependence", phase.barrier, action.sequence(phase.barrier, phase.iteration), agent)
+
+
+def _touched(
+    run: _Run,
+    action: Action,
+    agent: Agent,
+    reads: tuple[Read, ...],
+    stores: tuple[TensorMemory, ...],
+    what: str,
+) -> None:
+    """One point in time of an agent, with all of its accesses."""
+    touched = {read.location for read in reads if isinstance(read.location, TensorMemory)} | set(stores)
+    if not touched:
+        return
+    run.time[agent] = run.time.get(agent, 0) + 1
+    for location in sorted(touched, key=str):
+        tile = next(tile for tile in run.program.tensor_memory if tile.id == location.tile)
+        first = tile.column + action.iteration(location.iteration) % tile.buffers * tile.columns
+        columns = (first, first + tile.columns)
+        access = _Access(agent, run.time[agent], tile.id, columns, location in stores, what)
+        for other in run.accesses:
+            _check(run, other, access)
+        run.accesses.append(access)
+
+
+def _check(run: _Run, before: _Access, access: _Access) -> None:
+    overlap = before.columns[0] < access.columns[1] and access.columns[0] < before.columns[1]
+    if not overlap or not (before.writes or access.writes) or _in_order(run, before, access):
+        return
+    if run.known.get(access.agent, {}).get(before.agent, 0) < before.time:
+        raise HazardError(
+            f"{access.what} of group {access.agent[1]} uses {access.tile} in tensor memory, where"
+            f" {before.what} of group {before.agent[1]} may not be complete"
+        )
+
+
+def _in_order(run: _Run, before: _Access, access: _Access) -> bool:
+    """MMAs of one group; threads of one group, each with its own lanes, or with its own elements of one
+    tile."""
+    if before.agent != access.agent:
+        return False
+    width = next(group.warps for group in run.program.groups if group.id == access.agent[1])
+    return access.agent[0] == "mma" or width <= WARPGROUP or before.tile == access.tile

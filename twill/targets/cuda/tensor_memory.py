@@ -1,0 +1,100 @@
+"""Tiles between registers and tensor memory, in the shape 32x32b: a row of the tile lies in one thread.
+
+Takes the address of a buffer and tiles in linear layouts; gives C. Tensor memory has 128 lanes, and warp w
+reaches the 32 from 32 * (w % 4) on (PTX ISA, tcgen05.ld). So a tile of 128 rows is held with row l in lane l,
+its columns in consecutive registers, and the columns divided among the warpgroups.
+"""
+
+from math import prod
+
+from twill.ir.distribution import powers
+from twill.ir.loop import MemDesc, Scalar, Tensor, TensorMemory, Type
+from twill.ops.c import c_type
+from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.fragments import holding
+from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.register_tiles import BITS, PACK, Elements
+from twill.targets.cuda.shared_tiles import UNROLL
+
+LANES = 128
+CHUNK = 32
+"""Registers of one load or store."""
+
+
+def row_groups(form: object) -> int | None:
+    """Among how many warpgroups a tile's columns are divided, each thread with a row of them; None for
+    another layout."""
+    if not isinstance(form, Spread) or len(form.shape) != 2 or form.shape[0] != LANES:
+        return None
+    own = form.registers
+    rows = tuple((r, 0) for r in powers(1, LANES))
+    columns = tuple((0, c) for c in powers(1, form.shape[1]))
+    placed = columns == (*form.register, *form.warp[2:]) and rows == (*form.lane, *form.warp[:2])
+    return form.shape[1] // own if placed else None
+
+
+def _place(buffer: Type, tile: Tensor) -> tuple[int, int]:
+    """Bits of an element in tensor memory, and columns between warpgroups. Raises ValueError for a tile that
+    is not as described above."""
+    assert isinstance(buffer, MemDesc)
+    form = holding(tile)
+    groups = row_groups(form)
+    encoding, dtype = buffer.encoding, buffer.dtype
+    plain = (
+        isinstance(encoding, TensorMemory)
+        and encoding.block_m == LANES
+        and encoding.col_stride == 1
+        and not encoding.two_ctas
+        and isinstance(dtype, Scalar)
+        and dtype.name in BITS
+    )
+    if groups is None or not plain or prod(buffer.shape[:-1]) != LANES:
+        raise ValueError(f"a tile of {tile.shape} in tensor memory, or its layout, can not be generated")
+    assert isinstance(dtype, Scalar)
+    bits = BITS[dtype.name]
+    return bits, tile.shape[1] // groups * bits // 32 if groups > 1 else 0
+
+
+def _own(address: str, apart: int) -> str:
+    """The address of a thread's own lanes and columns."""
+    lanes = plus(address, "(thread.warp % 4 << 21)")
+    return plus(lanes, f"thread.warp / 4 * {apart}") if apart else lanes
+
+
+def load(buffer: Type, tile: Tensor, address: str, name: str) -> list[str]:
+    """Into the variable `name`; complete when done. Raises ValueError as `_place`."""
+    bits, apart = _place(buffer, tile)
+    if bits != 32:
+        raise ValueError("a tile of less than 32 bits can not be loaded from tensor memory")
+    return [f"tensor_memory_load_tile({name}, {_own(address, apart)});"]
+
+
+def store(buffer: Type, tile: Tensor, address: str, elements: Elements) -> list[str]:
+    """Elements of 16 bits two to a column; complete when done. Raises ValueError as `_place`."""
+    bits, apart = _place(buffer, tile)
+    form = holding(tile)
+    assert isinstance(form, Spread)
+    assert isinstance(tile.dtype, Scalar)
+    if bits not in (16, 32):
+        raise ValueError("a tile of 8 bits in tensor memory can not be generated")
+    per = 32 // bits
+    words = form.registers // per
+    count = min(CHUNK, words)
+    if words % count or count not in (8, 16, 32):
+        raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
+    index = f"({count} * j_ + i_)"
+    if per == 1:
+        text, kind = elements(form.point(index)), c_type(tile)
+    else:
+        low, high = (elements(form.point(f"({per} * {index} + {half})")) for half in range(per))
+        text, kind = f"{PACK[tile.dtype.name]}({low}, {high})", "uint32_t"
+    return [
+        UNROLL,
+        f"for (int j_ = 0; j_ < {words // count}; ++j_) {{",
+        f"    {kind} words_[{count}];",
+        f"    {UNROLL}",
+        f"    for (int i_ = 0; i_ < {count}; ++i_) words_[i_] = {text};",
+        f"    tensor_memory_store({_own(address, apart)} + {count} * j_, words_);",
+        "}",
+        "tensor_memory_wait_store();",
+    ]
