@@ -70,8 +70,7 @@ def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
     nvcc()
     made = folder / f".{LIBRARY}.{os.getpid()}"
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
-    arch = read((folder / MANIFEST).read_text(), str(folder / MANIFEST)).arch
-    command = ["nvcc", *FLAGS, gencode(arch), *flags, mark, f"-I{RUNTIME}", "-o", str(made)]
+    command = ["nvcc", *FLAGS, gencode(_arch(folder)), *flags, mark, f"-I{RUNTIME}", "-o", str(made)]
     command.append(str(folder / SOURCE))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -83,6 +82,12 @@ def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
     made.replace(folder / LIBRARY)
     write(folder / LOG, done.stdout + done.stderr)
     return complaints(folder)
+
+
+def _arch(folder: Path) -> str:
+    """What a kernel's folder says it is built for."""
+    described = folder / MANIFEST
+    return read(described.read_text(), str(described)).arch if described.exists() else ARCHITECTURES[0]
 
 
 def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
