@@ -56,7 +56,7 @@ def gemm_integers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
     for k in range(0, K, BK):
         left = tl.load(a + rm[:, None] * K + k + rk[None, :])
         right = tl.load(b + rn[None, :] * K + k + rk[:, None])
-        sums = tl.dot(left, right, sums)
+        sums = tl.dot(left, right, sums, out_dtype=tl.int32)
     tl.store(c + rm[:, None] * N + rn[None, :], sums)
 
 

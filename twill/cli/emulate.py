@@ -92,7 +92,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     "--unfenced",
     "lenient",
     is_flag=True,
-    help="Accept copies with no fence since mbarrier.init, and no tcgen05.fence, as Triton emits.",
+    help="Accept what Triton omits: fences of mbarrier.init, cp.async and tcgen05, mbarrier.inval.",
 )
 @click.option(
     "--param",

@@ -19,6 +19,7 @@ import numpy as np
 from twill.diagnostics import TwillError
 from twill.emulate.arrays import decoded, encoded
 from twill.emulate.host import Host, Launched, compiled
+from twill.emulate.machine.cta import Meter
 from twill.emulate.memory.clocks import Array
 from twill.emulate.memory.device import Device
 from twill.extract.reader.ttgir import read as read_ttgir
@@ -114,11 +115,11 @@ def prepared(build: Build, request: Request) -> Prepared:
     return Prepared(numbers, expected, dict(_sizes(build.function, numbers, request, expected)))
 
 
-def run(build: Build, request: Request) -> tuple[Compared, ...]:
-    """Executes both. Raises TwillError."""
+def run(build: Build, request: Request, meter: Meter | None = None) -> tuple[Compared, ...]:
+    """Executes both. Raises TwillError, as BudgetError where the meter's limit is reached."""
     start = prepared(build, request)
     raw = start.raw()
-    execute(build, start.numbers, request, raw)
+    execute(build, start.numbers, request, raw, meter)
     return tuple(
         _compared(name, kind, start.expected, start.before[name], decoded(raw[name], kind))
         for name, kind in start.expected.types.items()
@@ -135,13 +136,14 @@ def _numbers(function: Function, request: Request) -> dict[str, float]:
     return found
 
 
-def _walks(function: Function) -> bool:
+def walks(function: Function) -> bool:
+    """Whether thread blocks walk over the grid, as persistent kernels do."""
     return any(GRID in attributes for attributes in function.arg_attributes)
 
 
 def _programs(function: Function, request: Request) -> Iterator[dict[str, int]]:
     """The programs as the TTGIR's execution knows them."""
-    x, y, z = (request.processors, 1, 1) if _walks(function) else request.grid
+    x, y, z = (request.processors, 1, 1) if walks(function) else request.grid
     every = [(a, b, c) for c in range(z) for b in range(y) for a in range(x)]
     for place in request.programs or every:
         yield {
@@ -182,7 +184,11 @@ _C: Mapping[str, Any] = {
 
 
 def execute(
-    build: Build, numbers: Mapping[str, float], request: Request, arrays: Mapping[str, Array]
+    build: Build,
+    numbers: Mapping[str, float],
+    request: Request,
+    arrays: Mapping[str, Array],
+    meter: Meter | None = None,
 ) -> None:
     """Runs what the launcher launches, on arrays by the names of arguments, which change. Raises
     TwillError."""
@@ -198,10 +204,10 @@ def execute(
     for one in build.host.call(
         f"{build.manifest.name}_launch", [*passed, *sizes, ctypes.c_void_p(0)], request.processors
     ):
-        _launch(build, one, request, device)
+        _launch(build, one, request, device, meter)
 
 
-def _launch(build: Build, one: Launched, request: Request, device: Device) -> None:
+def _launch(build: Build, one: Launched, request: Request, device: Device, meter: Meter | None) -> None:
     if one.shared > one.most_shared:
         raise TwillError(
             f"{one.name} is launched with {one.shared} bytes of shared memory, and at most {one.most_shared}"
@@ -216,6 +222,7 @@ def _launch(build: Build, one: Launched, request: Request, device: Device) -> No
         seed=request.schedule,
         device=device,
         ctas=request.programs,
+        meter=meter,
     )
 
 

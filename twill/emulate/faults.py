@@ -23,6 +23,10 @@ class HazardError(TwillError):
     """A kernel that does what it must not do."""
 
 
+class BudgetError(TwillError):
+    """A launch that needs more instructions than it may execute."""
+
+
 class UnknownError(TwillError):
     """An instruction that this machine does not execute."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from twill.diagnostics import TwillError
 from twill.emulate.decode import Code, decode, offsets, three
 from twill.emulate.faults import Fault, located
-from twill.emulate.machine.cta import Cluster, Launch
+from twill.emulate.machine.cta import Cluster, Launch, Meter
 from twill.emulate.memory.clocks import Array
 from twill.emulate.memory.device import Device
 from twill.emulate.opcodes import MODULES as MODULES  # fills the table of instructions
@@ -68,12 +68,13 @@ class Kernel:
         device: Device | None = None,
         ctas: Sequence[Extents] | None = None,
         strict: bool = True,
+        meter: Meter | None = None,
     ) -> None:
         """Runs the grid, or of it only the clusters that hold `ctas`. `shared` are bytes of dynamic shared
         memory; `seed` above 0 chooses at random when what is asynchronous happens, 0 does so as late as
         possible. `device` is memory into which arguments that are integers may point. With `strict` off,
-        mbarriers need no fence between their initialization and the copies that complete on them, and
-        accesses to tensor memory no tcgen05.fence, as Triton has it. Raises TwillError."""
+        what Triton omits is accepted (`Launch.strict`). `meter` counts instructions and may limit them.
+        Raises TwillError."""
         memory = device or Device()
         try:
             parameters = pack(self.function, arguments, memory)
@@ -88,6 +89,7 @@ class Kernel:
                 memory,
                 symbols,
                 strict=strict,
+                meter=meter or Meter(),
             )
             self._check(launch)
             launch.waiting.extend(_origins(launch, ctas))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from twill.emulate.faults import Fault
+from twill.emulate.faults import BudgetError, Fault
 from twill.emulate.machine.asynchronous import Operation, Pending
 from twill.emulate.machine.barriers import ClusterBarrier, Mbarrier, Named
 from twill.emulate.machine.warp import ALL, Warp
@@ -28,6 +28,23 @@ IDLE_ROUNDS = 2000
 """Rounds in which warps only look again before this counts as a deadlock."""
 
 
+@dataclass(slots=True)
+class Meter:
+    """Counts the instructions that warps execute, over launches."""
+
+    most: int | None = None
+    report: Callable[[int], None] = lambda executed: None
+    """Called now and then with what was executed."""
+    executed: int = 0
+
+    def add(self, count: int) -> None:
+        """Raises BudgetError beyond `most`."""
+        self.executed += count
+        self.report(self.executed)
+        if self.most is not None and self.executed > self.most:
+            raise BudgetError(f"more than {self.most:,} instructions of warps would be executed")
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What all CTAs of a launch share."""
@@ -46,8 +63,11 @@ class Launch:
     waiting: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """First CTAs of the clusters that have not started."""
     strict: bool = True
-    """Copies complete only on mbarriers whose initialization was fenced for the async proxy, and
-    tcgen05.fence orders accesses to tensor memory, as PTX demands and Triton omits."""
+    """As PTX demands and Triton omits: copies complete only on mbarriers whose initialization was fenced for
+    the async proxy, tcgen05.fence orders accesses to tensor memory, a proxy fence lies between cp.async and
+    what reads in the async proxy, mbarrier.inval comes before another mbarrier.init, and shared-memory
+    descriptors of tcgen05 have their constant bits."""
+    meter: Meter = field(default_factory=Meter)
 
     @property
     def threads(self) -> int:
@@ -174,6 +194,7 @@ class Cluster:
             made = warp.run(self.adversary.budget())
             moved, solid = moved | made.moved, solid | (made.solid and made.blocks < LONG)
             self.blocks += made.blocks
+            self.launch.meter.add(made.instructions)
             if self.blocks > MOST_BLOCKS:
                 raise Fault(
                     f"{self.blocks} basic blocks were executed and the kernel does not end",

@@ -104,6 +104,7 @@ class Progress:
     solid: bool
     """That was more than polling."""
     blocks: int
+    instructions: int
 
 
 @dataclass(slots=True)
@@ -151,6 +152,8 @@ class Warp:
         """The current access synchronizes."""
         self.shared_access = False
         """The whole warp has accessed shared memory since."""
+        self.instructions = 0
+        """Executed, with those of blocks that waited."""
         self.step: Callable[[Warp], None] | None = None
         """The current step of a block."""
         self.state = dict[Any, Any]()
@@ -299,7 +302,7 @@ class Warp:
 
     def run(self, most: int) -> "Progress":
         """Runs at most `most` blocks, or until all fragments wait or one polls in vain."""
-        moved, solid, budget = False, False, most
+        moved, solid, budget, before = False, False, most, self.instructions
         while budget > 0:
             fragment = self.choose()
             if fragment is None:
@@ -312,13 +315,14 @@ class Warp:
             solid |= how not in (BLOCKED, YIELD)
             if how == YIELD:
                 break
-        return Progress(moved, solid, most - budget)
+        return Progress(moved, solid, most - budget, self.instructions - before)
 
     def _advance(self, fragment: Fragment, budget: int) -> tuple[int, int]:
         """Runs one fragment until it waits, diverges or reconverges with others."""
         blocks, first = self.code.blocks, True
         while budget > 0:
             block = blocks[fragment.pc]
+            self.instructions += len(block.lines)
             for step in block.steps:
                 self.step = step
                 step(self)

@@ -242,7 +242,9 @@ def initialize(warp: Warp, cta: Cta, offset: int, count: int, line: int) -> None
         raise Fault(f"an mbarrier for {count} arrivals: 1 to {MOST_ARRIVALS} are expected")
     cta.shared.inside(offset, offset + 8)
     if offset in cta.mbarriers:
-        raise Fault("an mbarrier is initialized where one is", help="mbarrier.inval comes first")
+        if warp.cta.launch.strict:
+            raise Fault("an mbarrier is initialized where one is", help="mbarrier.inval comes first")
+        invalidate(warp, cta, offset, line)
     octets = np.arange(offset, offset + 8)
     cta.shared.check_write(octets, warp.clock)
     event = warp.event(line)
@@ -279,20 +281,23 @@ def _inval(one: Instruction, decoder: Decoder) -> Step:
 
     def run(warp: Warp) -> None:
         for _, place in each(warp, at):
-            barrier, cta = find(warp, place), warp.cta.cluster.cta_at(place)
-            barrier.flying = [copy for copy in barrier.flying if not copy.done]
-            if barrier.flying:
-                raise Fault(
-                    f"an mbarrier is invalidated while a copy issued at PTX line {barrier.flying[0].line} is"
-                    " to complete on it"
-                )
-            offset = place & OFFSET
-            cta.components[offset] = (barrier.component, barrier.epoch)
-            cta.shared.objects[offset : offset + 8] = False
-            cta.shared.mark_write(slice(offset, offset + 8), -warp.event(one.line))
-            del cta.mbarriers[offset]
+            invalidate(warp, warp.cta.cluster.cta_at(place), place & OFFSET, one.line)
 
     return run
+
+
+def invalidate(warp: Warp, cta: Cta, offset: int, line: int) -> None:
+    barrier = find(warp, cta.base + offset)
+    barrier.flying = [copy for copy in barrier.flying if not copy.done]
+    if barrier.flying:
+        raise Fault(
+            f"an mbarrier is invalidated while a copy issued at PTX line {barrier.flying[0].line} is to"
+            " complete on it"
+        )
+    cta.components[offset] = (barrier.component, barrier.epoch)
+    cta.shared.objects[offset : offset + 8] = False
+    cta.shared.mark_write(slice(offset, offset + 8), -warp.event(line))
+    del cta.mbarriers[offset]
 
 
 @step("mbarrier.arrive", "mbarrier.arrive_drop")

@@ -95,7 +95,7 @@ def _issue(warp: Warp, target: Array, origin: Array, taken: Array, size: int, li
         raise Fault(f"cp.async reads {int(taken.max())} bytes of {size}")
     aligned(origin[taken > 0], size)
     mine, clocks = own(warp), warp.cta.cluster.clocks
-    event = clocks.event(mine.component, mine.epoch, line)
+    event = clocks.event(mine.component, mine.epoch, line, generic=warp.cta.launch.strict)
     parts = [(cta, chosen, reach(offset, size)) for cta, chosen, offset in shared_parts(warp, target)]
     for cta, _, octets in parts:
         cta.shared.inside(int(octets.min()), int(octets.max()) + 1)

@@ -12,10 +12,10 @@ _SWIZZLES: Mapping[int, tuple[int, int]] = {0: (0, 16), 1: (128, 32), 2: (128, 1
 _RESERVED = 0x3 << 14 | 0x3 << 30 | 0xFF << 53
 
 
-def descriptor(word: int) -> Descriptor:
+def descriptor(word: int, strict: bool = True) -> Descriptor:
     """A shared-memory descriptor (PTX ISA, "Shared memory descriptor"). Raises Fault for what no descriptor
-    has."""
-    if word & _RESERVED or word >> 46 & 7 != 1:
+    has. Without `strict`, 0 may stand for the constant 0b001, as Triton 3.5 has it."""
+    if word & _RESERVED or word >> 46 & 7 not in ((1,) if strict else (0, 1)):
         raise Fault(
             f"the shared-memory descriptor {word:#018x} has wrong constant bits: 0b001 is expected in 46-48,"
             " 0 in 53-60"

@@ -324,6 +324,10 @@ def _number(warp: Warp, ref: Ref, lane: int, what: str) -> int:
     return int(get(warp, ref)[lane])
 
 
+def _descriptor(warp: Warp, ref: Ref, lane: int) -> Descriptor:
+    return descriptor(_number(warp, ref, lane, "a matrix descriptor"), warp.cta.launch.strict)
+
+
 def _issued(warp: Warp, lane: int, form: Form) -> Issued:
     ctas = pair(warp.cta, form.group)
     one = shape(_number(warp, form.shape, lane, "an instruction descriptor"), form.name, form.group)
@@ -354,8 +358,8 @@ def _enabled(warp: Warp, lane: int, form: Form, parts: list[Part], ctas: Sequenc
 def _a(warp: Warp, lane: int, form: Form, one: Shape, cta: Cta) -> InShared | InTensor:
     kind, rows = KINDS[form.name], one.m // form.group
     if isinstance(form.a, Ref):
-        word = _number(warp, form.a, lane, "a matrix descriptor")
-        return in_shared(cta, descriptor(word), rows, one.a_type, one.a_transposed, kind, form.name == "tf32")
+        found = _descriptor(warp, form.a, lane)
+        return in_shared(cta, found, rows, one.a_type, one.a_transposed, kind, form.name == "tf32")
     if one.a_transposed or one.a_type in ("e2m3", "e3m2") or (one.a_type == "e2m1" and not kind.packed):
         raise Fault(f"A of {one.a_type} in tensor memory, or transposed there, is not supported")
     first, column = split(lane_value(warp, form.a, lane, "the address of A"))
@@ -364,9 +368,9 @@ def _a(warp: Warp, lane: int, form: Form, one: Shape, cta: Cta) -> InShared | In
 
 
 def _b(warp: Warp, lane: int, form: Form, one: Shape, cta: Cta) -> InShared:
-    word, kind = _number(warp, form.b, lane, "a matrix descriptor"), KINDS[form.name]
+    found, kind = _descriptor(warp, form.b, lane), KINDS[form.name]
     rows = one.n // form.group
-    return in_shared(cta, descriptor(word), rows, one.b_type, one.b_transposed, kind, form.name == "tf32")
+    return in_shared(cta, found, rows, one.b_type, one.b_transposed, kind, form.name == "tf32")
 
 
 def _scales(warp: Warp, lane: int, form: Form, one: Shape, cta: Cta) -> tuple[Scales, Scales]:
@@ -464,7 +468,7 @@ def _cp(one: Instruction, decoder: Decoder) -> Step:
     def issue(warp: Warp, lane: int) -> None:
         own = issuer(warp, lane)
         first, column = split(lane_value(warp, to, lane, "the destination of a copy"))
-        found = descriptor(_number(warp, source, lane, "a matrix descriptor"))
+        found = _descriptor(warp, source, lane)
         at = pieces(found, rows, False, 16, across)
         if first:
             raise Fault(f"tcgen05.cp writes from lane {first} on: lane 0 is expected")
