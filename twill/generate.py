@@ -38,6 +38,8 @@ class GenerateOptions:
     lowering: Lowering = field(default_factory=Lowering)
     check: bool = True
     """Check the kernel once before it is handed over (`twill.simulate.check`)."""
+    execute: bool = False
+    """Where it is checked, also execute the PTX that nvcc makes of it (`twill.emulate.check`)."""
     dump: bool = False
     """Keep the draft after each pass of lowering."""
 
@@ -95,6 +97,8 @@ def generate(
     validate(made, loops[0].machine.limits)
     cuda = target(loops[0].machine.arch).source(made)
     checked = _checked(made, on_progress) if options.check else None
+    if checked and options.execute:
+        checked = _executed(checked, made, loops, cuda, on_progress)
     return Generated(made, loops, results, cuda, dumps, found, checked)
 
 
@@ -102,13 +106,23 @@ def _checked(made: Program, on_progress: ProgressCallback) -> Checked:
     """Raises TwillError where the program is wrong."""
     from twill.simulate.check import check
 
+    return check(made, _notes(made, "simulator", on_progress))
+
+
+def _executed(
+    checked: Checked, made: Program, loops: Sequence[Scheduled], cuda: str, on_progress: ProgressCallback
+) -> Checked:
+    """With a run of the PTX. Raises TwillError where that is wrong."""
+    from twill.emulate.check import check
+
+    run = check(made, loops, cuda, _notes(made, "emulator", on_progress))
+    return replace(checked, runs=(*checked.runs, run))
+
+
+def _notes(made: Program, by: str, on_progress: ProgressCallback) -> Callable[[str], None]:
+    """What a check reports, as progress of the kernel."""
     began = monotonic()
-    return check(
-        made,
-        lambda what: on_progress(
-            made.function.name, Progress(monotonic() - began, "simulator", 0, "note", what)
-        ),
-    )
+    return lambda what: on_progress(made.function.name, Progress(monotonic() - began, by, 0, "note", what))
 
 
 def built(
@@ -121,6 +135,7 @@ def built(
     from twill.launch.build import cached
 
     options = options or GenerateOptions()
+    options = replace(options, execute=options.check)
     module, machine = origin(inputs)
     text = module.text
     resolved = (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--check/--no-check",
     default=True,
-    help="Run the warp programs on small problems before anything is written (the default).",
+    help="Run the warp programs, and with nvcc their PTX, on small problems first (the default).",
 )
 @click.option("--out", type=Folder(), default=Path("build"), metavar="DIR", show_default=True)
 @click.option(
@@ -56,7 +56,9 @@ def codegen(
     from twill.launch.build import LIBRARY, LOG
     from twill.launch.build import build as built
 
-    wanted = replace(generate_options(options), check=check, dump=dump is not None)
+    build = bool(shutil.which("nvcc")) if build is None else build
+    execute = build and bool(shutil.which("nvcc"))
+    wanted = replace(generate_options(options), check=check, execute=execute, dump=dump is not None)
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
@@ -67,11 +69,14 @@ def codegen(
             "the kernel writes nothing with the arguments tried",
         )
         click.echo(f"warning: no value of the kernel was checked: {reason}", err=True)
+    for unexecuted in (run for run in (made.checked.runs if made.checked else ()) if run.by == "emulator"):
+        if unexecuted.skipped:
+            click.echo(f"note: the PTX was not checked: {unexecuted.skipped}", err=True)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)
     for warning in made.program.warnings:
         click.echo(f"warning: {warning}", err=True)
-    if build or (build is None and shutil.which("nvcc")):
+    if build:
         warnings = built(out)
         note(out, [out / LIBRARY, out / LOG])
         click.echo(f"wrote {out / LIBRARY}", err=True)

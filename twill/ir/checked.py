@@ -8,7 +8,7 @@ class CheckedRun:
     """One comparison with the TTGIR executed as it stands."""
 
     by: str
-    """What ran the kernel: `simulator` runs its warp programs."""
+    """What ran the kernel: `simulator` runs its warp programs, `emulator` the PTX that nvcc made of it."""
     arguments: str
     trips: tuple[int | None, ...]
     """Iterations of each loop; None where they follow from memory."""

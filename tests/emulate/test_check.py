@@ -1,0 +1,51 @@
+"""The execution of a kernel's PTX before it is handed over."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.programs import loops, program
+from twill.diagnostics import TwillError
+from twill.emulate.check import check
+from twill.emulate.host import Host, compiled
+from twill.targets import target
+
+pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+CUDA = target("sm90").source(program("gemm"))
+LOOPS = loops("gemm")[1]
+
+
+def test_a_kernel_passes_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One compilation for both runs."""
+    made, said = list[Host](), list[str]()
+
+    def once(*arguments: object) -> Host:
+        if not made:
+            made.append(compiled(*arguments))  # pyright: ignore[reportArgumentType]
+        return made[0]
+
+    monkeypatch.setattr("twill.emulate.check.compiled", once)
+    monkeypatch.setattr("twill.emulate.check.EVERY", 0.0)
+    run = check(program("gemm"), LOOPS, CUDA, said.append)
+    assert (run.by, run.trips, run.values, run.skipped) == ("emulator", (4,), 128 * 256, "")
+    assert 0 < run.error < 1e-2
+    assert said[0] == "compiling the kernel to PTX"
+    assert any("instructions of at most 150,000" in one for one in said)
+    stopped = check(program("gemm"), LOOPS, CUDA, said.append, budget=1000)
+    assert stopped.skipped == "more than 1,000 instructions of warps would be executed"
+    assert not stopped.values
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [("fence_async_shared();", "", "the generated kernel is wrong: the async proxy reads byte")],
+)
+def test_a_kernel_that_goes_wrong_is_refused(old: str, new: str, message: str) -> None:
+    assert old in CUDA
+    with pytest.raises(TwillError, match=message) as refused:
+        check(program("gemm"), LOOPS, CUDA.replace(old, new), lambda what: None)
+    assert refused.value.location
+    assert Path(refused.value.location.file).name == refused.value.location.file == "kernel.ptx"
+    assert "--no-check" in str(refused.value)
+    assert "/tmp" not in refused.value.message

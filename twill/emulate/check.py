@@ -1,0 +1,113 @@
+"""A generated kernel's PTX, executed once before the kernel is handed over.
+
+Takes a program, its loops and the CUDA that was generated from it; compiles this with nvcc for PTX alone,
+calls its launcher, and executes one small problem beside the TTGIR. Follows `twill.simulate.check`, which has
+executed the warp programs: this finds what the generator, the runtime headers or nvcc add to them. Raises
+TwillError where the kernel computes wrong values or does what it must not do.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+from twill.diagnostics import TwillError
+from twill.emulate.build import Build, Request, architecture, run, walks, wrong
+from twill.emulate.faults import HazardError
+from twill.emulate.host import compiled
+from twill.emulate.machine.cta import Meter
+from twill.ir.checked import CheckedRun
+from twill.ir.program import Program
+from twill.launch.build import RUNTIME, SOURCE
+from twill.launch.manifest import manifest
+from twill.simulate.check import Trial, trials
+from twill.warp.tasks import Scheduled
+
+BUDGET = 150_000
+"""Instructions of warps that are executed at most. The examples need 4,700 (GEMM) to 43,000 (attention's
+backward pass) for four iterations; one core executes 8,000 to 25,000 in a second, MMAs and all."""
+GRID = (2, 2, 1)
+EVERY = 1.0
+"""Seconds between two reports of progress."""
+
+Report = Callable[[str], None]
+"""Called with what is done next."""
+
+
+def check(
+    program: Program, loops: Sequence[Scheduled], cuda: str, report: Report, budget: int = BUDGET
+) -> CheckedRun:
+    """What was run: one program of the grid, of a kernel that walks over the grid all of it. Nothing is
+    compared where more than `budget` instructions would be executed, or where the emulator or the reference
+    lacks something."""
+    trial = chosen(program)
+    shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
+    meter = Meter(budget, _progress(report, budget))
+    report("compiling the kernel to PTX")
+    build = _build(program, loops, cuda)
+    report(f"executing the PTX, {shown}")
+    try:
+        found = run(build, _request(build, trial), meter)
+    except HazardError as problem:
+        raise _refusal(problem) from problem
+    except TwillError as problem:  # the budget, an instruction that is not known, or what the reference lacks
+        return CheckedRun("emulator", shown, trial.trips, 0, 0.0, problem.message)
+    if different := wrong(build, found):
+        raise TwillError(
+            f"the generated kernel computes a wrong {different.argument}: relative error"
+            f" {different.error:.1e} with {shown}",
+            help=_HELP,
+        )
+    worst = max((one.error for one in found), default=0.0)
+    return CheckedRun("emulator", shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}"))
+
+
+def _refusal(problem: HazardError) -> TwillError:
+    """Without the folder, which is gone."""
+    where = problem.location
+    folder = "" if where is None else f"{Path(where.file).parent}/"
+    return TwillError(
+        f"the generated kernel is wrong: {problem.message.replace(folder, '')}",
+        None if where is None else replace(where, file=Path(where.file).name),
+        text=problem.text,
+        span=problem.span,
+        help=_HELP,
+    )
+
+
+_HELP = (
+    "this is a defect in Twill: please report it with the TTGIR; --no-check writes the kernel nevertheless"
+)
+
+
+def chosen(program: Program) -> Trial:
+    """Of the small problems, the one with most iterations, so that buffers are used again."""
+    return max(trials(program), key=lambda trial: sum(count or 0 for count in trial.trips))
+
+
+def _request(build: Build, trial: Trial) -> Request:
+    x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
+    return Request(trial.numbers, GRID, None if walks(build.function) else ((x, y, z),))
+
+
+def _build(program: Program, loops: Sequence[Scheduled], cuda: str) -> Build:
+    described = manifest(program, loops, dict.fromkeys((one.loop.path for one in loops), 0.0))
+    with tempfile.TemporaryDirectory() as made:
+        source = Path(made) / SOURCE
+        source.write_text(cuda, encoding="utf-8")
+        host = compiled(source, Path(made), [RUNTIME], architecture(program.module))
+        return Build(described, program.function, host)
+
+
+def _progress(report: Report, budget: int) -> Callable[[int], None]:
+    """Reports what part of the budget is used, now and then."""
+    last = monotonic()
+
+    def progress(executed: int) -> None:
+        nonlocal last
+        if monotonic() - last >= EVERY:
+            last = monotonic()
+            report(f"executing the PTX, {executed:,} instructions of at most {budget:,}")
+
+    return progress
