@@ -149,7 +149,7 @@ def _operand(code: Code, op: Op) -> bool:
     return (
         isinstance(tile, Tensor)
         and isinstance(tile.encoding, DotOperand)
-        and any(user.name == DOT for user in users)
+        and any(user.name in MMAS for user in users)
     )
 
 
