@@ -18,7 +18,15 @@ from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
 FORMS = (
-    *("matmul_bf16", "matmul_e4m3", "matmul_e5m2_64", "matmul_e4m3_32", "matmul_tf32", "matmul_narrow", "matmul_bands"),
+    *(
+        "matmul_bf16",
+        "matmul_e4m3",
+        "matmul_e5m2_64",
+        "matmul_e4m3_32",
+        "matmul_tf32",
+        "matmul_narrow",
+        "matmul_bands",
+    ),
     *("matmul_half", "matmul_integer"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "unpacked", "rotated"),
@@ -41,7 +49,9 @@ EXAMPLES = (
     "fa_bwd",
     "fa_bwd_subtiled",
 )
-BLACKWELL = tuple(f"{kernel}.sm100" for kernel in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd"))
+BLACKWELL = tuple(
+    f"{kernel}.sm100" for kernel in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd")
+)
 """Examples compiled for Blackwell."""
 _HERE = Path(__file__).parent
 
@@ -112,6 +122,8 @@ def assemble(text: str, folder: Path, level: int = 1, arch: str = "sm90") -> str
     """What nvcc says to a CUDA file."""
     (folder / "all.cu").write_text(text)
     command = ["nvcc", "-std=c++17", gencode(arch), f"-I{RUNTIME}", "-Xptxas", f"-v,-O{level}", "-cubin"]
-    done = subprocess.run([*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "-o", folder / "all.cubin", folder / "all.cu"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr

@@ -266,7 +266,9 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                     code.ops[task.ops[-1]],
                 )
             groups = tuple(sorted({reader.group for reader, _ in readers}))
-            depth = max(_slots_needed(scheduled, task.id), _slots_until(scheduled, task, readers))
+            counted = any(value.src == task.id for value in scheduled.problem.values)
+            needed = _slots_needed(scheduled, task.id)
+            depth = needed if counted else max(needed, _slots_until(scheduled, task, readers))
             yield ChannelPlan(
                 code.names[value.id],
                 task.group,

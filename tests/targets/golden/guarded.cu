@@ -50,19 +50,19 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
         {
             // guarded/for.0: 2 stages, an iteration every 641 cycles
             const int32_t n = trips_0;
-            uint32_t x_18_then0_to[1];
-            uint32_t x_18_then0_at0[8];
-            uint32_t x_18_then0_at1[1];
+            uint32_t kept_x_18_then0_to[1];
+            uint32_t kept_x_18_then0_at0[8];
+            uint32_t kept_x_18_then0_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                x_18_then0_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_x_18_then0_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) x_18_then0_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
-                x_18_then0_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_18_then0_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * K);
+                kept_x_18_then0_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(x_18_then0_to);
-            keep(x_18_then0_at0);
-            keep(x_18_then0_at1);
+            keep(kept_x_18_then0_to);
+            keep(kept_x_18_then0_at0);
+            keep(kept_x_18_then0_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm90.ttgir:68:614)
                 channel_x_18_then0.producer_acquire(count_x_18_then0);
@@ -72,10 +72,10 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                     const bool twill_if0_3_ = cmpi_11_ ^ true;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0);
-                    __half* from_ = a + int32_t(x_18_then0_at1[0]) + int32_t(0);
+                    __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_18_then0_to[0] + i_ * 2048, advanced(from_, x_18_then0_at0[i_]), ((((0 + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((0 + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:74:12)
@@ -95,10 +95,10 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                         const bool twill_if0_3_ = cmpi_11_ ^ true;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0 + i);
-                        __half* from_ = a + int32_t(x_18_then0_at1[0]) + int32_t((i * 64));
+                        __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + x_18_then0_to[0] + i_ * 2048, advanced(from_, x_18_then0_at0[i_]), (((((i * 64) + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((((i * 64) + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:74:12)

@@ -63,12 +63,12 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         {
             // skipping/for.0: 3 stages, an iteration every 421 cycles
             const int32_t n = trips_0;
-            uint32_t z_20_then0_to[1];
+            uint32_t kept_z_20_then0_to[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                z_20_then0_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                kept_z_20_then0_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
             }
-            keep(z_20_then0_to);
+            keep(kept_z_20_then0_to);
             if (n >= 2) {
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
                 channel_s_then0.producer_acquire(count_s_then0);
@@ -95,10 +95,10 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_z_20_then0.producer_commit(count_z_20_then0);
@@ -134,10 +134,10 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_z_20_then0.producer_commit(count_z_20_then0 + 1);
@@ -174,10 +174,10 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         keep(from_);
                         if (cmpi_10_) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                         }
                     }
                     channel_z_20_then0.producer_commit(count_z_20_then0 + i);
@@ -216,10 +216,10 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         keep(from_);
                         if (cmpi_10_) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_then0_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                         }
                     }
                     channel_z_20_then0.producer_commit(count_z_20_then0 + i);
