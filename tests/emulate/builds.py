@@ -1,12 +1,22 @@
 """Builds of the example kernels and of those in other forms, from schedules kept with the tests. One run of
-nvcc compiles them all."""
+nvcc compiles them all, for each architecture."""
 
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.kernels.programs import CARRIED, EXAMPLES, FORMS, INVARIANT, joined, loops, program
+from tests.kernels.programs import (
+    BLACKWELL,
+    CARRIED,
+    EXAMPLES,
+    FORMS,
+    INVARIANT,
+    architecture,
+    joined,
+    loops,
+    program,
+)
 from twill.emulate.build import Build
 from twill.emulate.host import Host, compiled
 from twill.launch.build import RUNTIME
@@ -23,10 +33,12 @@ def numbers(kernel: str) -> dict[str, float]:
 
 
 @cache
-def host() -> Host:
+def host(arch: str) -> Host:
+    """All kernels of an architecture."""
+    kernels = BLACKWELL if arch == "sm100" else (*EXAMPLES, *OTHERS)
     with TemporaryDirectory() as folder:
-        (Path(folder) / "all.cu").write_text(joined((*EXAMPLES, *OTHERS)))
-        return compiled(Path(folder) / "all.cu", Path(folder), [RUNTIME])
+        (Path(folder) / "all.cu").write_text(joined(kernels))
+        return compiled(Path(folder) / "all.cu", Path(folder), [RUNTIME], f"{arch.removeprefix('sm')}a")
 
 
 @cache
@@ -34,4 +46,5 @@ def build(kernel: str) -> Build:
     _, scheduled = loops(kernel)
     made = program(kernel)
     described = manifest(made, scheduled, dict.fromkeys((one.loop.path for one in scheduled), 1.0))
-    return Build(replace(described, name=kernel), made.function, host())
+    name = kernel.replace(".", "_")
+    return Build(replace(described, name=name), made.function, host(architecture(kernel)))

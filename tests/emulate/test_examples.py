@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.emulate.builds import OTHERS, build, numbers
-from tests.kernels.programs import EXAMPLES
+from tests.kernels.programs import BLACKWELL, EXAMPLES
 from twill.emulate.build import Request, run, wrong
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -13,7 +13,7 @@ GIVEN = {"gathered": {"M": 100, "N": 120, "K": 200}, "gathered_rows": {"M": 100}
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 
 
-@pytest.mark.parametrize("kernel", EXAMPLES)
+@pytest.mark.parametrize("kernel", [*EXAMPLES, *BLACKWELL])
 def test_generated_code_computes_what_its_ttgir_computes(kernel: str) -> None:
     compared = run(build(kernel), Request(numbers(kernel)))
     assert all(one.good for one in compared), compared
