@@ -112,7 +112,7 @@ def joined(kernels: Sequence[str]) -> str:
         name = program(kernel).function.name
         instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
-        texts.append(re.sub(rf"\b{name}_(kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept))
+        texts.append(re.sub(rf"\b{name}_(tma_kernel|kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept))
     headers = ["twill.cuh", *(["tcgen05.cuh"] if {"sm100"} == set(map(architecture, kernels)) else [])]
     head = ["#include <cuda_runtime.h>", *(f'#include "{one}"' for one in headers), *sorted(instructions)]
     return "\n".join([*head, *texts])

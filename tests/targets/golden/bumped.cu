@@ -9,6 +9,193 @@ TWILL_WGMMA_16(128, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_constant__ CUtensorMap map_acc_15, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int32_t stride) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<7, 32768> channel_left_10_acc_15{memory, memory + 229376};
+    if (threadIdx.x == 0) {
+        channel_left_10_acc_15.init(1, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_left_10);
+        tma_prefetch(&map_acc_15);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<48>();
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_left_10_acc_15 = 0;
+            int32_t trips_0 = 0;
+            int32_t divsi_38;
+            int32_t muli_10;
+            int32_t row_3;
+            bool twill_go_on_2;
+            int32_t y;
+            // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
+            {
+                const int32_t row_ = int32_t(blockIdx.x);
+                row_3 = row_ * 128;
+                const bool cmpi_1_ = row_3 >= M;
+                twill_go_on_2 = cmpi_1_ ^ true;
+            }
+            if (twill_go_on_2) {
+                // muli.y (tests/kernels/ttgir/bumped.sm90.ttgir:71:10)
+                {
+                    const int32_t get_program_id_9_ = int32_t(blockIdx.y);
+                    muli_10 = get_program_id_9_ * 128;
+                    const int32_t addi_37_ = K + 63;
+                    divsi_38 = addi_37_ / 64;
+                    y = N * 64;
+                }
+                trips_0 = max(0, divsi_38);
+                {
+                    // bumped/for.0: 2 stages, an iteration every 896 cycles
+                    const int32_t n = trips_0;
+                    if (n >= 1) {
+                        // cycle 0, stage 0: load left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
+                        channel_left_10_acc_15.producer_acquire(count_left_10_acc_15);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_left_10_acc_15.full(count_left_10_acc_15), 32768);
+                            {
+                                const int64_t twill_begin1_0_ = (int64_t)(0);
+                                const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
+                                const int32_t left_ = 0;
+                                const int32_t left_6_ = K - left_;
+                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(int32_t(0) * 64), int32_t(((int32_t(row_3)) % (int32_t(M)))));
+                            }
+                            {
+                                const int64_t twill_begin1_5_ = (int64_t)(0);
+                                const int64_t twill_begin1_6_ = (int64_t)(y);
+                                const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                                const int32_t left_ = 0;
+                                const int32_t left_6_ = K - left_;
+                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(((int32_t(muli_10)) % (int32_t(N)))), int32_t(int32_t(0) * 64));
+                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(((int32_t(muli_10)) % (int32_t(N)))) + 64, int32_t(int32_t(0) * 64));
+                            }
+                        }
+                        for (int32_t i = 1; i < n; ++i) {
+                            // cycle 0, stage 0: load left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
+                            channel_left_10_acc_15.producer_acquire(count_left_10_acc_15 + i);
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_left_10_acc_15.full(count_left_10_acc_15 + i), 32768);
+                                {
+                                    const int64_t twill_begin1_0_ = (int64_t)(i);
+                                    const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
+                                    const int32_t left_ = i * 64;
+                                    const int32_t left_6_ = K - left_;
+                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(int32_t(i) * 64), int32_t(((int32_t(row_3)) % (int32_t(M)))));
+                                }
+                                {
+                                    const int64_t twill_begin1_5_ = (int64_t)(i);
+                                    const int64_t twill_begin1_6_ = (int64_t)(y);
+                                    const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                                    const int32_t left_ = i * 64;
+                                    const int32_t left_6_ = K - left_;
+                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(((int32_t(muli_10)) % (int32_t(N)))), int32_t(int32_t(i) * 64));
+                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(((int32_t(muli_10)) % (int32_t(N)))) + 64, int32_t(int32_t(i) * 64));
+                                }
+                            }
+                        }
+                    }
+                }
+                count_left_10_acc_15 += trips_0;
+            }
+        }
+    }
+    if (warp_index() - 4 < 8) {
+        registers_increase<224>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_left_10_acc_15 = 0;
+        int32_t trips_0 = 0;
+        float acc_5[64];
+        uint32_t convert_layout_56[8][4];
+        int32_t divsi_38;
+        int32_t muli_10;
+        int32_t row_3;
+        bool twill_go_on_2;
+        // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
+        {
+            const int32_t row_ = int32_t(blockIdx.x);
+            row_3 = row_ * 128;
+            const bool cmpi_1_ = row_3 >= M;
+            twill_go_on_2 = cmpi_1_ ^ true;
+        }
+        if (twill_go_on_2) {
+            // divsi.38 (tests/kernels/ttgir/bumped.sm90.ttgir:70:11)
+            {
+                const int32_t get_program_id_9_ = int32_t(blockIdx.y);
+                muli_10 = get_program_id_9_ * 128;
+                const int32_t addi_37_ = K + 63;
+                divsi_38 = addi_37_ / 64;
+            }
+            trips_0 = max(0, divsi_38);
+            {
+                // bumped/for.0: 2 stages, an iteration every 896 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
+                    channel_left_10_acc_15.consumer_wait(count_left_10_acc_15);
+                    // cycle 158, stage 0: dot.acc_17 (tests/kernels/ttgir/bumped.sm90.ttgir:86:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_left_10_acc_15.consumer_wait(count_left_10_acc_15 + i);
+                        // cycle 158, stage 0: dot.acc_17 (tests/kernels/ttgir/bumped.sm90.ttgir:86:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, 8192);
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + thread.warpgroup * 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<1>();
+                        channel_left_10_acc_15.consumer_release(count_left_10_acc_15 + i - 1);
+                    }
+                    wgmma_wait<0>();
+                    registers_fence(acc_5);
+                    channel_left_10_acc_15.consumer_release(count_left_10_acc_15 + n - 1);
+                }
+                if (n == 0) {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) acc_5[i_] = 0.0f;
+                }
+            }
+            count_left_10_acc_15 += trips_0;
+            // convert_layout.56 (tests/kernels/ttgir/bumped.sm90.ttgir:108:11)
+            {
+                uint32_t truncf_48_[8][4];
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) truncf_48_[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) convert_layout_56[i_ / 4][i_ % 4] = truncf_48_[i_ / 4][i_ % 4];
+            }
+            // store (tests/kernels/ttgir/bumped.sm90.ttgir:109:5)
+            {
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) {
+                    uint32_t words_[4] = {convert_layout_56[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_56[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_56[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_56[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                    transpose_quad(words_);
+                    if ((((row_3 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((row_3 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_);
+                }
+            }
+        }
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -256,6 +443,16 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 bumped_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_left_10;
+    CUtensorMap map_acc_15;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(M) > 0 && (int64_t(M)) % 128 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && int64_t(K) > 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0 && int64_t(N) > 0 && (int64_t(N)) % 128 == 0 && (int64_t(N)) % 8 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_left_10, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 128});
+    by_tma = by_tma && !tensor_map<2>(&map_acc_15, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(int64_t(K))}, {uint64_t((int64_t(N)) * 2)}, {64, 64});
+    if (by_tma) {
+        if (const cudaError_t status = cudaFuncSetAttribute(bumped_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+        bumped_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_left_10, map_acc_15, a, b, c, M, N, K, stride);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = cudaFuncSetAttribute(bumped_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
     bumped_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(a, b, c, M, N, K, stride);
     return cudaGetLastError();

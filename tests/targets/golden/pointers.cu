@@ -9,6 +9,151 @@ TWILL_WGMMA_16(128, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_constant__ CUtensorMap map_y_40, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<7, 32768> channel_x_30_y_40{memory, memory + 229376};
+    if (threadIdx.x == 0) {
+        channel_x_30_y_40.init(1, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_x_30);
+        tma_prefetch(&map_y_40);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<48>();
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_30_y_40 = 0;
+            int32_t trips_0 = 0;
+            int32_t muli_1;
+            int32_t muli_10;
+            // muli.10 (tests/kernels/ttgir/pointers.sm90.ttgir:31:11)
+            {
+                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+                muli_1 = get_program_id_0_ * 128;
+                const int32_t get_program_id_9_ = int32_t(blockIdx.y);
+                muli_10 = get_program_id_9_ * 128;
+            }
+            trips_0 = max(0, (K + 63) / 64);
+            {
+                // pointers/for.0: 2 stages, an iteration every 896 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
+                    // cycle 0, stage 0: load x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
+                    channel_x_30_y_40.producer_acquire(count_x_30_y_40);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_30_y_40.full(count_x_30_y_40), 32768);
+                        {
+                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(0)), int32_t(int32_t(muli_1)));
+                        }
+                        {
+                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(muli_10)), int32_t(int32_t(0)));
+                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(muli_10)) + 64, int32_t(int32_t(0)));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
+                        channel_x_30_y_40.producer_acquire(count_x_30_y_40 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_30_y_40.full(count_x_30_y_40 + i), 32768);
+                            {
+                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t((i * 64))), int32_t(int32_t(muli_1)));
+                            }
+                            {
+                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t(muli_10)), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t(muli_10)) + 64, int32_t(int32_t((i * 64))));
+                            }
+                        }
+                    }
+                }
+            }
+            count_x_30_y_40 += trips_0;
+        }
+    }
+    if (warp_index() - 4 < 8) {
+        registers_increase<224>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_30_y_40 = 0;
+        int32_t trips_0 = 0;
+        float acc_19[64];
+        uint32_t convert_layout_30[8][4];
+        int32_t muli_1;
+        int32_t muli_10;
+        // addi.12 (tests/kernels/ttgir/pointers.sm90.ttgir:31:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_9_ = int32_t(blockIdx.y);
+            muli_10 = get_program_id_9_ * 128;
+        }
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // pointers/for.0: 2 stages, an iteration every 896 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_30_y_40.consumer_wait(count_x_30_y_40);
+                // cycle 0, stage 0: dot.acc_42 (tests/kernels/ttgir/pointers.sm90.ttgir:77:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40) + 16384, 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_30_y_40.consumer_wait(count_x_30_y_40 + i);
+                    // cycle 0, stage 0: dot.acc_42 (tests/kernels/ttgir/pointers.sm90.ttgir:77:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40 + i) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_30_y_40.consumer_release(count_x_30_y_40 + i - 1);
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_19);
+                channel_x_30_y_40.consumer_release(count_x_30_y_40 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_19[i_] = 0.0f;
+            }
+        }
+        count_x_30_y_40 += trips_0;
+        // convert_layout.30 (tests/kernels/ttgir/pointers.sm90.ttgir:97:11)
+        {
+            uint32_t truncf_22_[8][4];
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) truncf_22_[i_ / 4][i_ % 4] = pack_f16(acc_19[2 * i_], acc_19[2 * i_ + 1]);
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) convert_layout_30[i_ / 4][i_ % 4] = truncf_22_[i_ / 4][i_ % 4];
+        }
+        // store (tests/kernels/ttgir/pointers.sm90.ttgir:98:5)
+        {
+            #pragma unroll
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_);
+            }
+        }
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -219,6 +364,16 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 pointers_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_x_30;
+    CUtensorMap map_y_40;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && int64_t(M) > 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0 && int64_t(N) > 0 && (int64_t(N)) % 8 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_30, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(int64_t(M))}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
+    by_tma = by_tma && !tensor_map<2>(&map_y_40, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(int64_t(N)), uint64_t(int64_t(K))}, {uint64_t((int64_t(N)) * 2)}, {64, 64});
+    if (by_tma) {
+        if (const cudaError_t status = cudaFuncSetAttribute(pointers_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+        pointers_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_x_30, map_y_40, a, b, c, M, N, K);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = cudaFuncSetAttribute(pointers_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
     pointers_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(a, b, c, M, N, K);
     return cudaGetLastError();

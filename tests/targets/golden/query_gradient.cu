@@ -11,6 +11,287 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 1)
+query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_p_44, const __grid_constant__ CUtensorMap map_keys_38, __half* q, __half* k, __half* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<8, 4096> channel_keys_38{memory, memory + 65536};
+    const Channel<8, 4096> channel_p_44{memory + 32768, memory + 65664};
+    if (threadIdx.x == 0) {
+        channel_keys_38.init(1, 4);
+        channel_p_44.init(1, 4);
+        mbarrier_init_fence();
+        tma_prefetch(&map_p_44);
+        tma_prefetch(&map_keys_38);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<40>();
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_keys_38 = 0;
+            uint32_t count_p_44 = 0;
+            int32_t trips_0 = 0;
+            int32_t begin_24;
+            // muli.begin_24 (tests/kernels/ttgir/query_gradient.sm90.ttgir:61:17)
+            {
+                const int32_t begin_ = int32_t(blockIdx.y);
+                begin_24 = begin_ * N;
+            }
+            trips_0 = max(0, (N + 31) / 32);
+            {
+                // query_gradient/for.0: 2 stages, an iteration every 576 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
+                    // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient.sm90.ttgir:77:18)
+                    channel_keys_38.producer_acquire(count_keys_38);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 4096);
+                        {
+                            const int32_t at_30_ = begin_24;
+                            tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(int32_t(begin_24) + int32_t(0)));
+                        }
+                    }
+                    // cycle 351, stage 0: load p_44 (tests/kernels/ttgir/query_gradient.sm90.ttgir:83:15)
+                    channel_p_44.producer_acquire(count_p_44);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_p_44.full(count_p_44), 4096);
+                        {
+                            const int32_t at_30_ = begin_24;
+                            tma_load(channel_p_44.slot(count_p_44), &map_p_44, channel_p_44.full(count_p_44), int32_t(0), int32_t(int32_t(begin_24) + int32_t(0)));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient.sm90.ttgir:77:18)
+                        channel_keys_38.producer_acquire(count_keys_38 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 4096);
+                            {
+                                const int32_t at_30_ = begin_24 + (i * 32);
+                                tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(int32_t(begin_24) + int32_t((i * 32))));
+                            }
+                        }
+                        // cycle 351, stage 0: load p_44 (tests/kernels/ttgir/query_gradient.sm90.ttgir:83:15)
+                        channel_p_44.producer_acquire(count_p_44 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_p_44.full(count_p_44 + i), 4096);
+                            {
+                                const int32_t at_30_ = begin_24 + (i * 32);
+                                tma_load(channel_p_44.slot(count_p_44 + i), &map_p_44, channel_p_44.full(count_p_44 + i), int32_t(0), int32_t(int32_t(begin_24) + int32_t((i * 32))));
+                            }
+                        }
+                    }
+                }
+            }
+            count_keys_38 += trips_0;
+            count_p_44 += trips_0;
+        }
+    }
+    if (warp_index() - 4 < 4) {
+        registers_decrease<248>();
+        // ---- group 1: 4 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_keys_38 = 0;
+        uint32_t count_p_44 = 0;
+        int32_t trips_0 = 0;
+        float acc_29[64];
+        uint32_t acc_49[4][4];
+        float convert_layout_13[64];
+        int32_t muli_1;
+        float p_40[32];
+        float p_41[32];
+        float p_42[32];
+        float p_46[32];
+        float p_47[32];
+        float p_48[32];
+        uint32_t x_17[8][4];
+        uint32_t y_22[8][4];
+        // load.y_22 (tests/kernels/ttgir/query_gradient.sm90.ttgir:58:13)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) x_17[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) y_22[i_ / 4][i_ % 4] = pack_f16(float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+        }
+        trips_0 = max(0, (N + 31) / 32);
+        {
+            // query_gradient/for.0: 2 stages, an iteration every 576 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_keys_38.consumer_wait(count_keys_38);
+                // cycle 0, stage 0: dot.p_40 (tests/kernels/ttgir/query_gradient.sm90.ttgir:79:15)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38));
+                    wgmma_fence();
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[4], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[1], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[5], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[2], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[6], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[3], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[7], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(p_40);
+                // cycle 263, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient.sm90.ttgir:80:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_41[i_] = (p_40[i_] * 0.01f);
+                }
+                // cycle 293, stage 0: exp2.p_42 (tests/kernels/ttgir/query_gradient.sm90.ttgir:81:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
+                }
+                channel_p_44.consumer_wait(count_p_44);
+                // cycle 351, stage 0: dot.p_46 (tests/kernels/ttgir/query_gradient.sm90.ttgir:85:15)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_44.slot(count_p_44));
+                    wgmma_fence();
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[4], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[1], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[5], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[2], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[6], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[3], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[7], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(p_46);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_keys_38.consumer_wait(count_keys_38 + i);
+                    // cycle 0, stage 0: dot.p_40 (tests/kernels/ttgir/query_gradient.sm90.ttgir:79:15)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38 + i));
+                        wgmma_fence();
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[0], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[4], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[1], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[5], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[2], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[6], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_40), x_17[3], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_40), x_17[7], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    if (i >= 2) channel_keys_38.consumer_release(count_keys_38 + i - 2);
+                    channel_p_44.consumer_release(count_p_44 + i - 1);
+                    // cycle 30, stage 1: sub.p_47 (tests/kernels/ttgir/query_gradient.sm90.ttgir:86:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_47[i_] = (p_46[i_] - 1.0f);
+                    }
+                    // cycle 68, stage 1: mul.p_48 (tests/kernels/ttgir/query_gradient.sm90.ttgir:87:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_48[i_] = (p_42[i_] * p_47[i_]);
+                    }
+                    // cycle 98, stage 1: trunc.acc_49 (tests/kernels/ttgir/query_gradient.sm90.ttgir:88:17)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) acc_49[i_ / 4][i_ % 4] = pack_f16(p_48[2 * i_], p_48[2 * i_ + 1]);
+                    }
+                    // cycle 178, stage 1: dot.acc_52 (tests/kernels/ttgir/query_gradient.sm90.ttgir:91:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38 + i - 1), 4096);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR>(part<0, 2>(acc_29), acc_49[0], descriptor_advance(descriptor_b, 0), i != 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_49[2], descriptor_advance(descriptor_b, 0), i != 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(part<0, 2>(acc_29), acc_49[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_49[3], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(p_40);
+                    // cycle 263, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient.sm90.ttgir:80:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_41[i_] = (p_40[i_] * 0.01f);
+                    }
+                    // cycle 293, stage 0: exp2.p_42 (tests/kernels/ttgir/query_gradient.sm90.ttgir:81:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
+                    }
+                    channel_p_44.consumer_wait(count_p_44 + i);
+                    // cycle 351, stage 0: dot.p_46 (tests/kernels/ttgir/query_gradient.sm90.ttgir:85:15)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_44.slot(count_p_44 + i));
+                        wgmma_fence();
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[0], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[4], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[1], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[5], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[2], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[6], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<0, 2>(p_46), y_22[3], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n32<K_MAJOR>(part<1, 2>(p_46), y_22[7], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<0>();
+                    registers_fence(acc_29);
+                    registers_fence(p_46);
+                }
+                channel_keys_38.consumer_release(count_keys_38 + n - 2);
+                channel_p_44.consumer_release(count_p_44 + n - 1);
+                // cycle 30, stage 1: sub.p_47 (tests/kernels/ttgir/query_gradient.sm90.ttgir:86:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_47[i_] = (p_46[i_] - 1.0f);
+                }
+                // cycle 68, stage 1: mul.p_48 (tests/kernels/ttgir/query_gradient.sm90.ttgir:87:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_48[i_] = (p_42[i_] * p_47[i_]);
+                }
+                // cycle 98, stage 1: trunc.acc_49 (tests/kernels/ttgir/query_gradient.sm90.ttgir:88:17)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) acc_49[i_ / 4][i_ % 4] = pack_f16(p_48[2 * i_], p_48[2 * i_ + 1]);
+                }
+                // cycle 178, stage 1: dot.acc_52 (tests/kernels/ttgir/query_gradient.sm90.ttgir:91:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38 + n - 1), 4096);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(part<0, 2>(acc_29), acc_49[0], descriptor_advance(descriptor_b, 0), n != 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_49[2], descriptor_advance(descriptor_b, 0), n != 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(part<0, 2>(acc_29), acc_49[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_49[3], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_29);
+                channel_keys_38.consumer_release(count_keys_38 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_29[i_] = 0.0f;
+            }
+        }
+        count_keys_38 += trips_0;
+        count_p_44 += trips_0;
+        // convert_layout.13 (tests/kernels/ttgir/query_gradient.sm90.ttgir:98:11)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = acc_29[i_];
+        }
+        // store (tests/kernels/ttgir/query_gradient.sm90.ttgir:99:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_)
+                store_pair<float>(((dq + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_13[(2 * i_)], convert_layout_13[(2 * i_ + 1)]);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256, 1)
 query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -326,6 +607,16 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 query_gradient_launch(__half* q, __half* k, __half* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_p_44;
+    CUtensorMap map_keys_38;
+    bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && reinterpret_cast<uintptr_t>(k) % 16 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_p_44, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
+    by_tma = by_tma && !tensor_map<2>(&map_keys_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
+    if (by_tma) {
+        if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66816)) return status;
+        query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66816, stream>>>(map_p_44, map_keys_38, q, k, v, g, dq, M, N, stride);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66816)) return status;
     query_gradient_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66816, stream>>>(q, k, v, g, dq, M, N, stride);
     return cudaGetLastError();

@@ -12,6 +12,330 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 1)
+query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<8, 2048> channel_keys_38{memory, memory + 53248};
+    const Channel<8, 4096, Filling::cp_async> channel_p_44{memory + 16384, memory + 53376};
+    const Channel<2, 2048> channel_p_46{memory + 49152, memory + 53504};
+    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
+    if (threadIdx.x == 0) {
+        channel_keys_38.init(1, 4);
+        channel_p_44.init(4, 4);
+        mbarrier_init_fence();
+        tma_prefetch(&map_keys_38);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<40>();
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_keys_38 = 0;
+        uint32_t count_p_44 = 0;
+        int32_t trips_0 = 0;
+        int32_t begin_24;
+        // muli.begin_24 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:61:17)
+        {
+            const int32_t begin_ = int32_t(blockIdx.y);
+            begin_24 = begin_ * N;
+        }
+        trips_0 = max(0, (N + 15) / 16);
+        {
+            // query_gradient/for.0: 2 stages, an iteration every 496 cycles
+            const int32_t n = trips_0;
+            uint32_t kept_p_44_to[1];
+            uint32_t kept_p_44_at0[8];
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
+                kept_p_44_to[0] = thread.index * 4;
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
+            }
+            keep(kept_p_44_to);
+            keep(kept_p_44_at0);
+            if (n >= 1) {
+                // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
+                channel_keys_38.producer_acquire(count_keys_38);
+                if (thread.leader) {
+                    mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 2048);
+                    {
+                        const int32_t at_30_ = begin_24;
+                        tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(int32_t(begin_24) + int32_t(0)));
+                    }
+                }
+                // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
+                channel_p_44.producer_acquire(count_p_44);
+                {
+                    const int32_t at_30_ = begin_24;
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
+                    const uint32_t to_ = channel_p_44.slot(count_p_44);
+                    float* from_ = v;
+                    keep(from_);
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                }
+                channel_p_44.producer_commit(count_p_44);
+                for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
+                    channel_keys_38.producer_acquire(count_keys_38 + i);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 2048);
+                        {
+                            const int32_t at_30_ = begin_24 + (i * 16);
+                            tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(int32_t(begin_24) + int32_t((i * 16))));
+                        }
+                    }
+                    // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
+                    channel_p_44.producer_acquire(count_p_44 + i);
+                    {
+                        const int32_t at_30_ = begin_24 + (i * 16);
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
+                        const uint32_t to_ = channel_p_44.slot(count_p_44 + i);
+                        float* from_ = v;
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    }
+                    channel_p_44.producer_commit(count_p_44 + i);
+                }
+            }
+        }
+        count_keys_38 += trips_0;
+        count_p_44 += trips_0;
+    }
+    if (warp_index() - 4 < 4) {
+        registers_decrease<248>();
+        // ---- group 1: 4 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_keys_38 = 0;
+        uint32_t count_p_44 = 0;
+        uint32_t count_p_46 = 0;
+        int32_t trips_0 = 0;
+        float acc_29[64];
+        uint32_t acc_50[2][4];
+        float convert_layout_13[64];
+        int32_t muli_1;
+        float p_40[16];
+        float p_41[16];
+        float p_42[16];
+        float p_47[16];
+        float p_48[16];
+        float p_49[16];
+        uint32_t x_17[8][4];
+        uint32_t y_22[8][4];
+        // load.y_22 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:58:13)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) x_17[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) y_22[i_ / 4][i_ % 4] = pack_f16(float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+        }
+        trips_0 = max(0, (N + 15) / 16);
+        {
+            // query_gradient/for.0: 2 stages, an iteration every 496 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_keys_38.consumer_wait(count_keys_38);
+                // cycle 0, stage 0: dot.p_40 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:79:15)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38));
+                    wgmma_fence();
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[4], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[1], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[5], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[2], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[6], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[3], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[7], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                channel_p_44.consumer_wait(count_p_44);
+                // cycle 46, stage 0: store stage.p_46 to p_46
+                {
+                    float read_0[8];
+                    const uint32_t read_0_at = channel_p_44.slot(count_p_44);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    uint32_t p_45_[1][4];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        shared_at<__half>(channel_p_46.slot(count_p_46) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                }
+                fence_async_shared();
+                channel_p_44.consumer_release(count_p_44);
+                named_barrier_sync(group_1_barrier, 128);
+                // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46));
+                    wgmma_fence();
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[4], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[1], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[5], descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[2], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[6], descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[3], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[7], descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<1>();
+                registers_fence(p_40);
+                // cycle 191, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:80:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) p_41[i_] = (p_40[i_] * 0.01f);
+                }
+                // cycle 221, stage 0: exp2.p_42 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:81:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
+                }
+                wgmma_wait<0>();
+                registers_fence(p_47);
+                // cycle 366, stage 0: sub.p_48 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:87:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) p_48[i_] = (p_47[i_] - 1.0f);
+                }
+                // cycle 396, stage 0: mul.p_49 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:88:15)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) p_49[i_] = (p_42[i_] * p_48[i_]);
+                }
+                // cycle 426, stage 0: trunc.acc_50 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:89:17)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(p_49[2 * i_], p_49[2 * i_ + 1]);
+                }
+                for (int32_t i = 1; i < n; ++i) {
+                    thread.rematerialize();
+                    channel_keys_38.consumer_wait(count_keys_38 + i);
+                    // cycle 0, stage 0: dot.p_40 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:79:15)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38 + i));
+                        wgmma_fence();
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[0], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[4], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[1], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[5], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[2], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[6], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_40), x_17[3], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_40), x_17[7], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    channel_p_44.consumer_wait(count_p_44 + i);
+                    // cycle 46, stage 0: store stage.p_46 to p_46
+                    {
+                        float read_0[8];
+                        const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                        uint32_t p_45_[1][4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            shared_at<__half>(channel_p_46.slot(count_p_46 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    }
+                    fence_async_shared();
+                    channel_p_44.consumer_release(count_p_44 + i);
+                    // cycle 64, stage 1: dot.acc_53 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:92:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38 + i - 1), 2048);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR>(part<0, 2>(acc_29), acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_50[1], descriptor_advance(descriptor_b, 0), i != 1);
+                        wgmma_commit();
+                    }
+                    named_barrier_sync(group_1_barrier, 128);
+                    // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46 + i));
+                        wgmma_fence();
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[0], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[4], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[1], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[5], descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[2], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[6], descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<0, 2>(p_47), y_22[3], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[7], descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<2>();
+                    registers_fence(p_40);
+                    // cycle 191, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:80:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) p_41[i_] = (p_40[i_] * 0.01f);
+                    }
+                    // cycle 221, stage 0: exp2.p_42 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:81:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
+                    }
+                    wgmma_wait<0>();
+                    registers_fence(acc_29);
+                    registers_fence(p_47);
+                    channel_keys_38.consumer_release(count_keys_38 + i - 1);
+                    // cycle 366, stage 0: sub.p_48 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:87:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) p_48[i_] = (p_47[i_] - 1.0f);
+                    }
+                    // cycle 396, stage 0: mul.p_49 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:88:15)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) p_49[i_] = (p_42[i_] * p_48[i_]);
+                    }
+                    // cycle 426, stage 0: trunc.acc_50 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:89:17)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(p_49[2 * i_], p_49[2 * i_ + 1]);
+                    }
+                }
+                // cycle 64, stage 1: dot.acc_53 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:92:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_keys_38.slot(count_keys_38 + n - 1), 2048);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(part<0, 2>(acc_29), acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(part<1, 2>(acc_29), acc_50[1], descriptor_advance(descriptor_b, 0), n != 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_29);
+                channel_keys_38.consumer_release(count_keys_38 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_29[i_] = 0.0f;
+            }
+        }
+        count_keys_38 += trips_0;
+        count_p_44 += trips_0;
+        count_p_46 += trips_0;
+        // convert_layout.13 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:99:11)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = acc_29[i_];
+        }
+        // store (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:100:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_)
+                store_pair<float>(((dq + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_13[(2 * i_)], convert_layout_13[(2 * i_ + 1)]);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256, 1)
 query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -354,6 +678,14 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 query_gradient_launch(__half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_keys_38;
+    bool by_tma = reinterpret_cast<uintptr_t>(k) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_keys_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 16});
+    if (by_tma) {
+        if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 54560)) return status;
+        query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(map_keys_38, q, k, v, g, dq, M, N, stride);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 54560)) return status;
     query_gradient_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(q, k, v, g, dq, M, N, stride);
     return cudaGetLastError();

@@ -14,6 +14,781 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_o_desc, const __grid_constant__ CUtensorMap map_z_15, __half* q, __half* k, __half* v, __half* o, int32_t K) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<8, 16384> channel_s_s_2{memory, memory + 229376};
+    const Channel<7, 8192> channel_z_15{memory + 131072, memory + 229504};
+    const Channel<2, 16384, Filling::threads> channel_p_21{memory + 188416, memory + 229616};
+    enum NamedBarrier : uint32_t { hand_off0 = 1, hand_off1 = 2, group_2_barrier = 5 };
+    if (threadIdx.x == 0) {
+        channel_s_s_2.init(1, 4);
+        channel_z_15.init(1, 4);
+        channel_p_21.init(4, 4);
+        mbarrier_init_fence();
+        tma_prefetch(&map_q_desc);
+        tma_prefetch(&map_k_desc);
+        tma_prefetch(&map_o_desc);
+        tma_prefetch(&map_z_15);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<40>();
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_s_s_2 = 0;
+            uint32_t count_z_15 = 0;
+            int32_t trips_0 = 0;
+            int32_t row_0;
+            // muli.row_0 (tests/kernels/ttgir/straight.sm90.ttgir:26:14)
+            {
+                const int32_t row_ = int32_t(blockIdx.x);
+                row_0 = row_ * 64;
+            }
+            trips_0 = max(0, 1);
+            {
+                // straight/for.0: 5 stages, an iteration every 336 cycles
+                const int32_t n = trips_0;
+                if (n >= 4) {
+                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                    channel_s_s_2.producer_acquire(count_s_s_2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2), &map_q_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
+                        }
+                    }
+                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 1), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 1), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 1) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                        }
+                    }
+                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 2), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 2), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
+                        }
+                    }
+                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 3);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 3), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 3), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 3) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
+                        }
+                    }
+                    for (int32_t i = 4; i < n; ++i) {
+                        // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                        }
+                        // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
+                        channel_z_15.producer_acquire(count_z_15 + i - 4);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z_15.full(count_z_15 + i - 4), 8192);
+                            {
+                                tma_load(channel_z_15.slot(count_z_15 + i - 4), &map_z_15, channel_z_15.full(count_z_15 + i - 4), int32_t(0), int32_t(int32_t(row_0)));
+                            }
+                        }
+                    }
+                    // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
+                    channel_z_15.producer_acquire(count_z_15 + n - 4);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 4), 8192);
+                        {
+                            tma_load(channel_z_15.slot(count_z_15 + n - 4), &map_z_15, channel_z_15.full(count_z_15 + n - 4), int32_t(0), int32_t(int32_t(row_0)));
+                        }
+                    }
+                    // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
+                    channel_z_15.producer_acquire(count_z_15 + n - 3);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 3), 8192);
+                        {
+                            tma_load(channel_z_15.slot(count_z_15 + n - 3), &map_z_15, channel_z_15.full(count_z_15 + n - 3), int32_t(0), int32_t(int32_t(row_0)));
+                        }
+                    }
+                    // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
+                    channel_z_15.producer_acquire(count_z_15 + n - 2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 2), 8192);
+                        {
+                            tma_load(channel_z_15.slot(count_z_15 + n - 2), &map_z_15, channel_z_15.full(count_z_15 + n - 2), int32_t(0), int32_t(int32_t(row_0)));
+                        }
+                    }
+                    // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
+                    channel_z_15.producer_acquire(count_z_15 + n - 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 1), 8192);
+                        {
+                            tma_load(channel_z_15.slot(count_z_15 + n - 1), &map_z_15, channel_z_15.full(count_z_15 + n - 1), int32_t(0), int32_t(int32_t(row_0)));
+                        }
+                    }
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
+                        // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                        }
+                        // cycle 1472, stage 0: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
+                        channel_z_15.producer_acquire(count_z_15 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z_15.full(count_z_15 + i), 8192);
+                            {
+                                tma_load(channel_z_15.slot(count_z_15 + i), &map_z_15, channel_z_15.full(count_z_15 + i), int32_t(0), int32_t(int32_t(row_0)));
+                            }
+                        }
+                    }
+                }
+            }
+            count_s_s_2 += trips_0;
+            count_z_15 += trips_0;
+        }
+    }
+    if (warp_index() - 4 < 4) {
+        registers_increase<224>();
+        // ---- group 1: 4 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_s_s_2 = 0;
+        uint32_t count_p_21 = 0;
+        int32_t trips_0 = 0;
+        float p_18[2];
+        float s_5[32];
+        float s_5_age1[32];
+        trips_0 = max(0, 1);
+        {
+            // straight/for.0: 5 stages, an iteration every 336 cycles
+            const int32_t n = trips_0;
+            if (n >= 4) {
+                named_barrier_sync(hand_off1, 256);
+                channel_s_s_2.consumer_wait(count_s_s_2);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2));
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off0, 256);
+                wgmma_wait<0>();
+                registers_fence(s_5);
+                channel_s_s_2.consumer_release(count_s_s_2);
+                // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        for (int lanes = 1; lanes <= 2; lanes *= 2)
+                            p_18[i_] = fmaxf(p_18[i_], __shfl_xor_sync(~0u, p_18[i_], lanes));
+                }
+                named_barrier_sync(hand_off1, 256);
+                channel_s_s_2.consumer_wait(count_s_s_2 + 1);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1));
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off0, 256);
+                // cycle 226, stage 1: store ffma.p_21 to p_21
+                channel_p_21.producer_acquire(count_p_21);
+                {
+                    float p_17_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_17_[i_] = (s_5_age1[i_] * 0.125f);
+                    float p_21_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_)
+                        shared_at<float>(channel_p_21.slot(count_p_21) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
+                }
+                fence_async_shared();
+                channel_p_21.producer_commit(count_p_21);
+                wgmma_wait<0>();
+                registers_fence(s_5);
+                channel_s_s_2.consumer_release(count_s_s_2 + 1);
+                // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        for (int lanes = 1; lanes <= 2; lanes *= 2)
+                            p_18[i_] = fmaxf(p_18[i_], __shfl_xor_sync(~0u, p_18[i_], lanes));
+                }
+                named_barrier_sync(hand_off1, 256);
+                channel_s_s_2.consumer_wait(count_s_s_2 + 2);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2));
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off0, 256);
+                // cycle 226, stage 1: store ffma.p_21 to p_21
+                channel_p_21.producer_acquire(count_p_21 + 1);
+                {
+                    float p_17_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_17_[i_] = (s_5_age1[i_] * 0.125f);
+                    float p_21_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_)
+                        shared_at<float>(channel_p_21.slot(count_p_21 + 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
+                }
+                fence_async_shared();
+                channel_p_21.producer_commit(count_p_21 + 1);
+                wgmma_wait<0>();
+                registers_fence(s_5);
+                channel_s_s_2.consumer_release(count_s_s_2 + 2);
+                // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        for (int lanes = 1; lanes <= 2; lanes *= 2)
+                            p_18[i_] = fmaxf(p_18[i_], __shfl_xor_sync(~0u, p_18[i_], lanes));
+                }
+                named_barrier_sync(hand_off1, 256);
+                channel_s_s_2.consumer_wait(count_s_s_2 + 3);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3));
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off0, 256);
+                // cycle 226, stage 1: store ffma.p_21 to p_21
+                channel_p_21.producer_acquire(count_p_21 + 2);
+                {
+                    float p_17_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_17_[i_] = (s_5_age1[i_] * 0.125f);
+                    float p_21_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_)
+                        shared_at<float>(channel_p_21.slot(count_p_21 + 2) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
+                }
+                fence_async_shared();
+                channel_p_21.producer_commit(count_p_21 + 2);
+                wgmma_wait<0>();
+                registers_fence(s_5);
+                channel_s_s_2.consumer_release(count_s_s_2 + 3);
+                // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        for (int lanes = 1; lanes <= 2; lanes *= 2)
+                            p_18[i_] = fmaxf(p_18[i_], __shfl_xor_sync(~0u, p_18[i_], lanes));
+                }
+                for (int32_t i = 4; i < n; ++i) {
+                    thread.rematerialize();
+                    named_barrier_sync(hand_off1, 256);
+                    channel_s_s_2.consumer_wait(count_s_s_2 + i);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                    // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    named_barrier_arrive(hand_off0, 256);
+                    // cycle 226, stage 1: store ffma.p_21 to p_21
+                    channel_p_21.producer_acquire(count_p_21 + i - 1);
+                    {
+                        float p_17_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_17_[i_] = (s_5_age1[i_] * 0.125f);
+                        float p_21_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(channel_p_21.slot(count_p_21 + i - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
+                    }
+                    fence_async_shared();
+                    channel_p_21.producer_commit(count_p_21 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(s_5);
+                    channel_s_s_2.consumer_release(count_s_s_2 + i);
+                    // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_)
+                            for (int lanes = 1; lanes <= 2; lanes *= 2)
+                                p_18[i_] = fmaxf(p_18[i_], __shfl_xor_sync(~0u, p_18[i_], lanes));
+                    }
+                }
+                named_barrier_sync(hand_off1, 256);
+                named_barrier_arrive(hand_off0, 256);
+                // cycle 226, stage 1: store ffma.p_21 to p_21
+                channel_p_21.producer_acquire(count_p_21 + n - 1);
+                {
+                    float p_17_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_17_[i_] = (s_5[i_] * 0.125f);
+                    float p_21_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_)
+                        shared_at<float>(channel_p_21.slot(count_p_21 + n - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
+                }
+                fence_async_shared();
+                channel_p_21.producer_commit(count_p_21 + n - 1);
+                named_barrier_sync(hand_off1, 256);
+                named_barrier_arrive(hand_off0, 256);
+                named_barrier_sync(hand_off1, 256);
+                named_barrier_arrive(hand_off0, 256);
+                named_barrier_sync(hand_off1, 256);
+                named_barrier_arrive(hand_off0, 256);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    channel_s_s_2.consumer_wait(count_s_s_2 + i);
+                    // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<0>();
+                    registers_fence(s_5);
+                    channel_s_s_2.consumer_release(count_s_s_2 + i);
+                    // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_)
+                            for (int lanes = 1; lanes <= 2; lanes *= 2)
+                                p_18[i_] = fmaxf(p_18[i_], __shfl_xor_sync(~0u, p_18[i_], lanes));
+                    }
+                    // cycle 562, stage 0: store ffma.p_21 to p_21
+                    channel_p_21.producer_acquire(count_p_21 + i);
+                    {
+                        float p_17_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_17_[i_] = (s_5[i_] * 0.125f);
+                        float p_21_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_21_[i_] = (p_17_[i_] - p_18[i_ / 2 % 2]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(channel_p_21.slot(count_p_21 + i) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
+                    }
+                    fence_async_shared();
+                    channel_p_21.producer_commit(count_p_21 + i);
+                }
+            }
+        }
+        count_s_s_2 += trips_0;
+        count_p_21 += trips_0;
+    }
+    if (warp_index() - 8 < 4) {
+        registers_increase<232>();
+        // ---- group 2: 4 warps
+        ThreadCoordinates thread(8);
+        uint32_t count_z_15 = 0;
+        uint32_t count_p_21 = 0;
+        int32_t trips_0 = 0;
+        float p_22[32];
+        float p_22_age1[32];
+        int32_t row_0;
+        uint32_t truncf_3[4][4];
+        uint32_t truncf_6[4][4];
+        float twill_once0_arg0[32];
+        named_barrier_arrive(hand_off1, 256);
+        // muli.row_0 (tests/kernels/ttgir/straight.sm90.ttgir:26:14)
+        {
+            const int32_t row_ = int32_t(blockIdx.x);
+            row_0 = row_ * 64;
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
+        trips_0 = max(0, 1);
+        {
+            // straight/for.0: 5 stages, an iteration every 336 cycles
+            const int32_t n = trips_0;
+            if (n >= 4) {
+                named_barrier_sync(hand_off0, 256);
+                named_barrier_arrive(hand_off1, 256);
+                named_barrier_sync(hand_off0, 256);
+                named_barrier_arrive(hand_off1, 256);
+                named_barrier_sync(hand_off0, 256);
+                named_barrier_arrive(hand_off1, 256);
+                channel_p_21.consumer_wait(count_p_21);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
+                // cycle 44, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                named_barrier_sync(hand_off0, 256);
+                named_barrier_arrive(hand_off1, 256);
+                // cycle 128, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                for (int32_t i = 4; i < n; ++i) {
+                    thread.rematerialize();
+                    channel_p_21.consumer_release(count_p_21 + i - 4);
+                    channel_p_21.consumer_wait(count_p_21 + i - 3);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
+                    // cycle 44, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                    {
+                        float read_0[32];
+                        const uint32_t read_0_at = channel_p_21.slot(count_p_21 + i - 3);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                    }
+                    // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22_age1[2 * i_], p_22_age1[2 * i_ + 1]);
+                    }
+                    named_barrier_sync(hand_off0, 256);
+                    channel_z_15.consumer_wait(count_z_15 + i - 4);
+                    // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + i - 4), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    named_barrier_arrive(hand_off1, 256);
+                    // cycle 128, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                    {
+                        float read_0[32];
+                        const uint32_t read_0_at = channel_p_21.slot(count_p_21 + i - 3);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                    }
+                    if (i >= 5) channel_z_15.consumer_release(count_z_15 + i - 5);
+                    wgmma_wait<0>();
+                    registers_fence(twill_once0_arg0);
+                }
+                channel_p_21.consumer_release(count_p_21 + n - 4);
+                channel_p_21.consumer_wait(count_p_21 + n - 3);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
+                // cycle 44, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 3);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22_age1[2 * i_], p_22_age1[2 * i_ + 1]);
+                }
+                named_barrier_sync(hand_off0, 256);
+                channel_z_15.consumer_wait(count_z_15 + n - 4);
+                // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + n - 4), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off1, 256);
+                // cycle 128, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 3);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                channel_z_15.consumer_release(count_z_15 + n - 5);
+                channel_p_21.consumer_release(count_p_21 + n - 3);
+                channel_p_21.consumer_wait(count_p_21 + n - 2);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
+                // cycle 44, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 2);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22_age1[2 * i_], p_22_age1[2 * i_ + 1]);
+                }
+                named_barrier_sync(hand_off0, 256);
+                channel_z_15.consumer_wait(count_z_15 + n - 3);
+                // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + n - 3), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off1, 256);
+                // cycle 128, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 2);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                channel_z_15.consumer_release(count_z_15 + n - 4);
+                channel_p_21.consumer_release(count_p_21 + n - 2);
+                channel_p_21.consumer_wait(count_p_21 + n - 1);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
+                // cycle 44, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22_age1[2 * i_], p_22_age1[2 * i_ + 1]);
+                }
+                named_barrier_sync(hand_off0, 256);
+                channel_z_15.consumer_wait(count_z_15 + n - 2);
+                // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + n - 2), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off1, 256);
+                // cycle 128, stage 3: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                {
+                    float read_0[32];
+                    const uint32_t read_0_at = channel_p_21.slot(count_p_21 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                }
+                channel_z_15.consumer_release(count_z_15 + n - 3);
+                channel_p_21.consumer_release(count_p_21 + n - 1);
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22[2 * i_], p_22[2 * i_ + 1]);
+                }
+                named_barrier_sync(hand_off0, 256);
+                channel_z_15.consumer_wait(count_z_15 + n - 1);
+                // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                named_barrier_arrive(hand_off1, 256);
+                channel_z_15.consumer_release(count_z_15 + n - 2);
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    channel_p_21.consumer_wait(count_p_21 + i);
+                    // cycle 1052, stage 0: exp2.p_22 (tests/kernels/ttgir/straight.sm90.ttgir:59:13)
+                    {
+                        float read_0[32];
+                        const uint32_t read_0_at = channel_p_21.slot(count_p_21 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (i_ * 128 + thread.index) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
+                    }
+                    channel_p_21.consumer_release(count_p_21 + i);
+                    // cycle 1389, stage 0: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22[2 * i_], p_22[2 * i_ + 1]);
+                    }
+                    channel_z_15.consumer_wait(count_z_15 + i);
+                    // cycle 1472, stage 0: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + i), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<0>();
+                    registers_fence(twill_once0_arg0);
+                    channel_z_15.consumer_release(count_z_15 + i);
+                }
+            }
+        }
+        count_z_15 += trips_0;
+        count_p_21 += trips_0;
+        // truncf.6 (tests/kernels/ttgir/straight.sm90.ttgir:63:77)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(twill_once0_arg0[2 * i_], twill_once0_arg0[2 * i_ + 1]);
+        }
+        // store (tests/kernels/ttgir/straight.sm90.ttgir:65:5)
+        {
+            #pragma unroll
+            for (int j = 0; j < 4; ++j)
+                stmatrix_x4(memory + 221184 + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_6[j][0], truncf_6[j][1], truncf_6[j][2], truncf_6[j][3]);
+            fence_async_shared();
+            named_barrier_sync(group_2_barrier, 128);
+            if (thread.leader) {
+                tma_store(&map_o_desc, memory + 221184, 0, row_0);
+                tma_commit();
+            }
+        }
+        if (thread.leader) tma_wait_read<0>();
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -836,6 +1611,14 @@ straight_launch(__half* q, __half* k, __half* v, __half* o, int32_t K, int grid_
     CUtensorMap map_o_desc;
     {
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+    }
+    CUtensorMap map_z_15;
+    bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_z_15, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
+    if (by_tma) {
+        if (const cudaError_t status = cudaFuncSetAttribute(straight_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230672)) return status;
+        straight_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230672, stream>>>(map_q_desc, map_k_desc, map_o_desc, map_z_15, q, k, v, o, K);
+        return cudaGetLastError();
     }
     if (const cudaError_t status = cudaFuncSetAttribute(straight_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230672)) return status;
     straight_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230672, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, K);

@@ -12,6 +12,330 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, const __grid_constant__ CUtensorMap map_x_20, const __grid_constant__ CUtensorMap map_p_33, const __grid_constant__ CUtensorMap map_z_46, __half* a, __half* b, __half* v, __half* c, int32_t M, int32_t K) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<4, 24576> channel_x_20_p_33{memory, memory + 229376};
+    const Channel<4, 24576> channel_p_55_p_57{memory + 98304, memory + 229440};
+    const Channel<4, 8192> channel_z_46{memory + 196608, memory + 229504};
+    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
+    if (threadIdx.x == 0) {
+        channel_x_20_p_33.init(1, 8);
+        channel_p_55_p_57.init(1, 8);
+        channel_z_46.init(1, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_a_desc_0);
+        tma_prefetch(&map_b_desc);
+        tma_prefetch(&map_c_desc_1);
+        tma_prefetch(&map_x_20);
+        tma_prefetch(&map_p_33);
+        tma_prefetch(&map_z_46);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<48>();
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_20_p_33 = 0;
+            uint32_t count_p_55_p_57 = 0;
+            uint32_t count_z_46 = 0;
+            int32_t trips_0 = 0;
+            int32_t trips_1 = 0;
+            int32_t trips_2 = 0;
+            int32_t muli_1;
+            // muli.1 (tests/kernels/ttgir/surrounded.sm90.ttgir:30:10)
+            {
+                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+                muli_1 = get_program_id_0_ * 128;
+            }
+            trips_0 = max(0, 1);
+            {
+                // surrounded/for.0: 2 stages, an iteration every 640 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
+                    // cycle 0, stage 0: load x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
+                    channel_x_20_p_33.producer_acquire(count_x_20_p_33);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_20_p_33.full(count_x_20_p_33), 24576);
+                        {
+                            tma_load(channel_x_20_p_33.slot(count_x_20_p_33), &map_x_20, channel_x_20_p_33.full(count_x_20_p_33), int32_t(0), int32_t(int32_t(muli_1)));
+                        }
+                        {
+                            tma_load(channel_x_20_p_33.slot(count_x_20_p_33) + 16384, &map_p_33, channel_x_20_p_33.full(count_x_20_p_33), int32_t(0), int32_t(0));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
+                        channel_x_20_p_33.producer_acquire(count_x_20_p_33 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_20_p_33.full(count_x_20_p_33 + i), 24576);
+                            {
+                                tma_load(channel_x_20_p_33.slot(count_x_20_p_33 + i), &map_x_20, channel_x_20_p_33.full(count_x_20_p_33 + i), int32_t(0), int32_t(int32_t(muli_1)));
+                            }
+                            {
+                                tma_load(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384, &map_p_33, channel_x_20_p_33.full(count_x_20_p_33 + i), int32_t(0), int32_t(0));
+                            }
+                        }
+                    }
+                }
+            }
+            count_x_20_p_33 += trips_0;
+            trips_1 = max(0, (K + 63) / 64);
+            {
+                // surrounded/for.1: 2 stages, an iteration every 256 cycles
+                const int32_t n = trips_1;
+                if (n >= 1) {
+                    // cycle 0, stage 0: load p_55_p_57 (tests/kernels/ttgir/surrounded.sm90.ttgir:71:15)
+                    channel_p_55_p_57.producer_acquire(count_p_55_p_57);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_p_55_p_57.full(count_p_55_p_57), 24576);
+                        {
+                            tma_load(channel_p_55_p_57.slot(count_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(count_p_55_p_57), 0, muli_1);
+                        }
+                        {
+                            tma_load(channel_p_55_p_57.slot(count_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57), 0, 0);
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load p_55_p_57 (tests/kernels/ttgir/surrounded.sm90.ttgir:71:15)
+                        channel_p_55_p_57.producer_acquire(count_p_55_p_57 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_p_55_p_57.full(count_p_55_p_57 + i), 24576);
+                            {
+                                tma_load(channel_p_55_p_57.slot(count_p_55_p_57 + i), &map_a_desc_0, channel_p_55_p_57.full(count_p_55_p_57 + i), (i * 64), muli_1);
+                            }
+                            {
+                                tma_load(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57 + i), (i * 64), 0);
+                            }
+                        }
+                    }
+                }
+            }
+            count_p_55_p_57 += trips_1;
+            trips_2 = max(0, 1);
+            {
+                // surrounded/for.2: 2 stages, an iteration every 256 cycles
+                const int32_t n = trips_2;
+                if (n >= 1) {
+                    // cycle 0, stage 0: load z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
+                    channel_z_46.producer_acquire(count_z_46);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z_46.full(count_z_46), 8192);
+                        {
+                            tma_load(channel_z_46.slot(count_z_46), &map_z_46, channel_z_46.full(count_z_46), int32_t(0), int32_t(0));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
+                        channel_z_46.producer_acquire(count_z_46 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z_46.full(count_z_46 + i), 8192);
+                            {
+                                tma_load(channel_z_46.slot(count_z_46 + i), &map_z_46, channel_z_46.full(count_z_46 + i), int32_t(0), int32_t(0));
+                            }
+                        }
+                    }
+                }
+            }
+            count_z_46 += trips_2;
+        }
+    }
+    if (warp_index() - 4 < 8) {
+        registers_increase<224>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_20_p_33 = 0;
+        uint32_t count_p_55_p_57 = 0;
+        uint32_t count_z_46 = 0;
+        int32_t trips_0 = 0;
+        int32_t trips_1 = 0;
+        int32_t trips_2 = 0;
+        int32_t muli_1;
+        float p_36[32];
+        float p_54[32];
+        uint32_t q_52[4][4];
+        uint32_t truncf_3[4][4];
+        float twill_once0_arg0[32];
+        float twill_once1_arg0[32];
+        // make_range.2 (tests/kernels/ttgir/surrounded.sm90.ttgir:30:10)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
+        trips_0 = max(0, 1);
+        {
+            // surrounded/for.0: 2 stages, an iteration every 640 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_20_p_33.consumer_wait(count_x_20_p_33);
+                // cycle 94, stage 0: dot.p_35 (tests/kernels/ttgir/surrounded.sm90.ttgir:66:13)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33) + 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_20_p_33.consumer_wait(count_x_20_p_33 + i);
+                    // cycle 94, stage 0: dot.p_35 (tests/kernels/ttgir/surrounded.sm90.ttgir:66:13)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_20_p_33.consumer_release(count_x_20_p_33 + i - 1);
+                }
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                channel_x_20_p_33.consumer_release(count_x_20_p_33 + n - 1);
+            }
+        }
+        count_x_20_p_33 += trips_0;
+        // mulf.p_36 (tests/kernels/ttgir/surrounded.sm90.ttgir:67:84)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) p_36[i_] = (twill_once0_arg0[i_] * 0.5f);
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 32; ++i_) p_54[i_] = p_36[i_];
+        trips_1 = max(0, (K + 63) / 64);
+        {
+            // surrounded/for.1: 2 stages, an iteration every 256 cycles
+            const int32_t n = trips_1;
+            if (n >= 1) {
+                channel_p_55_p_57.consumer_wait(count_p_55_p_57);
+                // cycle 30, stage 0: dot.p_60 (tests/kernels/ttgir/surrounded.sm90.ttgir:74:15)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57) + 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57) + thread.warpgroup * 8192);
+                    registers_fence(p_54);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_p_55_p_57.consumer_wait(count_p_55_p_57 + i);
+                    // cycle 30, stage 0: dot.p_60 (tests/kernels/ttgir/surrounded.sm90.ttgir:74:15)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + thread.warpgroup * 8192);
+                        registers_fence(p_54);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_p_55_p_57.consumer_release(count_p_55_p_57 + i - 1);
+                }
+                wgmma_wait<0>();
+                registers_fence(p_54);
+                channel_p_55_p_57.consumer_release(count_p_55_p_57 + n - 1);
+            }
+        }
+        count_p_55_p_57 += trips_1;
+        // convert_layout.q_52 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:500)
+        {
+            __half scale_39_[16];
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) scale_39_[i_] = __half(float(*(v + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2))));
+            float q_50_[32];
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) q_50_[i_] = (p_54[i_] * float(scale_39_[i_ / 4 * 2 + i_ % 2]));
+            uint32_t q_51_[4][4];
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) q_51_[i_ / 4][i_ % 4] = pack_f16(q_50_[2 * i_], q_50_[2 * i_ + 1]);
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) q_52[i_ / 4][i_ % 4] = q_51_[i_ / 4][i_ % 4];
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 32; ++i_) twill_once1_arg0[i_] = 0.0f;
+        trips_2 = max(0, 1);
+        {
+            // surrounded/for.2: 2 stages, an iteration every 256 cycles
+            const int32_t n = trips_2;
+            if (n >= 1) {
+                channel_z_46.consumer_wait(count_z_46);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) twill_once1_arg0[i_] = p_54[i_];
+                // cycle 0, stage 0: dot.q_53 (tests/kernels/ttgir/surrounded.sm90.ttgir:94:9)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_46.slot(count_z_46), 8192);
+                    registers_fence(twill_once1_arg0);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(twill_once1_arg0);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_z_46.consumer_wait(count_z_46 + i);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) twill_once1_arg0[i_] = p_54[i_];
+                    // cycle 0, stage 0: dot.q_53 (tests/kernels/ttgir/surrounded.sm90.ttgir:94:9)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_46.slot(count_z_46 + i), 8192);
+                        registers_fence(twill_once1_arg0);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once1_arg0, q_52[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    channel_z_46.consumer_release(count_z_46 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(twill_once1_arg0);
+                }
+                channel_z_46.consumer_release(count_z_46 + n - 1);
+            }
+        }
+        count_z_46 += trips_2;
+        // truncf.3 (tests/kernels/ttgir/surrounded.sm90.ttgir:95:81)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(twill_once1_arg0[2 * i_], twill_once1_arg0[2 * i_ + 1]);
+        }
+        // store (tests/kernels/ttgir/surrounded.sm90.ttgir:97:5)
+        {
+            named_barrier_sync(group_1_barrier, 256);
+            #pragma unroll
+            for (int j = 0; j < 4; ++j)
+                stmatrix_x4(memory + 98304 + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_3[j][0], truncf_3[j][1], truncf_3[j][2], truncf_3[j][3]);
+            fence_async_shared();
+            named_barrier_sync(group_1_barrier, 256);
+            if (thread.leader) {
+                tma_store(&map_c_desc_1, memory + 98304, 0, muli_1);
+                tma_commit();
+            }
+        }
+        if (thread.leader) tma_wait_read<0>();
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, __half* a, __half* b, __half* v, __half* c, int32_t M, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -425,6 +749,18 @@ surrounded_launch(__half* a, __half* b, __half* v, __half* c, int32_t M, int32_t
     CUtensorMap map_c_desc_1;
     {
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {64, uint64_t(M)}, {uint64_t(int64_t(64)) * 2}, {64, 128})) return status;
+    }
+    CUtensorMap map_x_20;
+    CUtensorMap map_p_33;
+    CUtensorMap map_z_46;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && int64_t(M) > 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0 && reinterpret_cast<uintptr_t>(v) % 16 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_20, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(int64_t(M))}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
+    by_tma = by_tma && !tensor_map<2>(&map_p_33, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
+    by_tma = by_tma && !tensor_map<2>(&map_z_46, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
+    if (by_tma) {
+        if (const cudaError_t status = cudaFuncSetAttribute(surrounded_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230592)) return status;
+        surrounded_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, map_x_20, map_p_33, map_z_46, a, b, v, c, M, K);
+        return cudaGetLastError();
     }
     if (const cudaError_t status = cudaFuncSetAttribute(surrounded_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230592)) return status;
     surrounded_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, v, c, M, K);

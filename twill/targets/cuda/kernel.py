@@ -44,6 +44,7 @@ from twill.targets.cuda.statements import (
     line_bytes,
     trips,
 )
+from twill.targets.cuda.tiled_form import TiledForm, encoded, tiled_form
 from twill.warp.channels import bits
 
 MAP_TYPES = {
@@ -98,23 +99,37 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "using namespace twill;",
         "",
     ]
-    lines += [
-        f"__global__ void __launch_bounds__({program.launch.threads}, 1)",
-        f"{name}_kernel({_parameters(program)}) {{",
+    form = tiled_form(program)
+    if form:
+        lines += [*_function(f"{name}_tma_kernel", form, tensor_core), ""]
+    lines += [*_function(f"{name}_kernel", TiledForm(program, {}), tensor_core), ""]
+    return "\n".join([*lines, *_launcher(program, name, shared.bytes + 1024, form)]) + "\n"
+
+
+def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
+    """One kernel."""
+    return [
+        f"__global__ void __launch_bounds__({form.program.launch.threads}, 1)",
+        f"{name}({_parameters(form)}) {{",
+        *indented(_kernel(form, tensor_core)),
+        "}",
     ]
-    lines += [*indented(_kernel(program, tensor_core)), "}", ""]
-    return "\n".join([*lines, *_launcher(program, name, shared.bytes + 1024)]) + "\n"
 
 
 def _arguments(program: Program) -> list[str]:
     return [f"{c_type(arg.type)} {_argument(program, arg)}" for arg in program.function.args]
 
 
-def _parameters(program: Program) -> str:
-    maps = [
-        f"const __grid_constant__ CUtensorMap {_map(program, one.ops[-1])}" for one in program.descriptors
+def _parameters(form: TiledForm) -> str:
+    maps = [f"const __grid_constant__ CUtensorMap {one}" for one in _maps(form)]
+    return ", ".join([*maps, *_arguments(form.program)])
+
+
+def _maps(form: TiledForm) -> list[str]:
+    """Of the descriptors that the kernel makes, and of the pointer loads by TMA."""
+    return [
+        _map(form.program, op) for op in (*(one.ops[-1] for one in form.program.descriptors), *form.loads)
     ]
-    return ", ".join([*maps, *_arguments(program)])
 
 
 def _map(program: Program, op: int) -> str:
@@ -128,8 +143,8 @@ def _argument(program: Program, argument: Value) -> str:
 # --- the kernel -------------------------------------------------------------------------------------------
 
 
-def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
-    shared = program.shared
+def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
+    program, shared = form.program, form.program.shared
     lines = [
         "extern __shared__ uint8_t dynamic_shared[];",
         "const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;",
@@ -150,7 +165,7 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     roles = [
         line
         for warp in range(0, program.launch.threads // 32, 4)
-        for line in _warpgroup(program, tensor_core, warp)
+        for line in _warpgroup(form, tensor_core, warp)
     ]
     lines += _named_barriers(program, "\n".join(roles))
     drains = _drains(program)
@@ -160,7 +175,7 @@ def _kernel(program: Program, tensor_core: TensorCore) -> list[str]:
     lines += [f"    mbarrier_init({name}, 1);" for name in drains]
     lines += [
         "    mbarrier_init_fence();",
-        *(f"    tma_prefetch(&{_map(program, one.ops[-1])});" for one in program.descriptors),
+        *(f"    tma_prefetch(&{one});" for one in _maps(form)),
         "}",
     ]
     if not program.tensor_memory:
@@ -246,8 +261,9 @@ def _init(program: Program, channel: Channel) -> str:
     return f"{channel_name(channel.id)}.init({full}, {released}{commits});"
 
 
-def _warpgroup(program: Program, tensor_core: TensorCore, warp: int) -> list[str]:
+def _warpgroup(form: TiledForm, tensor_core: TensorCore, warp: int) -> list[str]:
     """The groups that begin in four consecutive warps, which change their registers together."""
+    program = form.program
     groups = [group for group in program.groups if warp <= group.first_warp < warp + 4]
     if not groups:
         return []
@@ -257,7 +273,7 @@ def _warpgroup(program: Program, tensor_core: TensorCore, warp: int) -> list[str
     lines = [f"if ({_among(warp, last - warp)}) {{", f"    {change}<{registers}>();"]
     for group in groups:
         whole = group.first_warp == warp and group.warps == last - warp
-        body = _role(program, tensor_core, group)
+        body = _role(form, tensor_core, group)
         inside = [f"if ({_among(group.first_warp, group.warps)}) {{", *indented(body), "}"]
         lines += indented(body if whole else inside)
     return [*lines, "}"]
@@ -268,7 +284,8 @@ def _among(first: int, warps: int) -> str:
     return f"warp_index() - {first} < {warps}" if first else f"warp_index() < {warps}"
 
 
-def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list[str]:
+def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[str]:
+    program = form.program
     lines = [
         f"// ---- group {group.id}: {group.warps} warps",
         f"ThreadCoordinates thread({group.first_warp});",
@@ -287,7 +304,7 @@ def _role(program: Program, tensor_core: TensorCore, group: WarpProgram) -> list
         lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
         lines.append("const bool opaque = opaque_false();")
-    emitter = Emitter(program, group, tensor_core.printer())
+    emitter = Emitter(program, group, tensor_core.printer(), tiled=form.loads)
     for order in program.orders:
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
@@ -329,11 +346,8 @@ def _grid_axis(program: Program, position: int) -> int | None:
     return axis if isinstance(axis, int) else None
 
 
-def _launcher(program: Program, name: str, bytes: int) -> list[str]:
+def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
     maps = [line for one in program.descriptors for line in _encode(program, one.ops)]
-    passed = [_map(program, one.ops[-1]) for one in program.descriptors] + [
-        _argument(program, arg) for arg in program.function.args
-    ]
     extents = [
         (axis, arg)
         for i, arg in enumerate(program.function.args)
@@ -342,19 +356,18 @@ def _launcher(program: Program, name: str, bytes: int) -> list[str]:
     own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
     lines = [f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents]
-    lines += [
-        *maps,
-        *_checked(
-            f"cudaFuncSetAttribute({name}_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes})"
-        ),
-    ]
+    lines += maps
     if extents:
         lines += [
             "unsigned blocks = 0;",
             *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
         ]
     grid = "dim3(blocks)" if extents else "dim3(grid_x, grid_y, grid_z)"
-    call = f"{name}_kernel<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
+    calls = list[str]()
+    if form:
+        call = _call(form, f"{name}_tma_kernel", grid, bytes)
+        calls += [*encoded(form, MAP_TYPES), "if (by_tma) {", *indented(call), "}"]
+    calls += _call(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
     head = [
         (
             "/// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not"
@@ -365,9 +378,18 @@ def _launcher(program: Program, name: str, bytes: int) -> list[str]:
     return [
         *head,
         f"{name}_launch({signature}) {{",
-        *indented([*lines, call, "return cudaGetLastError();"]),
+        *indented([*lines, *calls]),
         "}",
     ]
+
+
+def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+    """The launch of one kernel."""
+    program = form.program
+    passed = [*_maps(form), *(_argument(program, arg) for arg in program.function.args)]
+    attribute = f"{name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes}"
+    launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
+    return [*_checked(f"cudaFuncSetAttribute({attribute})"), launch, "return cudaGetLastError();"]
 
 
 def _checked(call: str) -> list[str]:

@@ -29,8 +29,8 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p blocks
-status stream tensor_memory thread twill warp
+by_tma descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p
+blocks status stream tensor_memory thread twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
@@ -54,6 +54,10 @@ def c_name(name: str) -> str:
 
 def channel(name: str) -> str:
     return f"channel_{name}"
+
+
+def tensor_map(name: str) -> str:
+    return f"map_{name}"
 
 
 def count(name: str) -> str:

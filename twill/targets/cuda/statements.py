@@ -4,7 +4,7 @@ Takes a `Program`, a group and a statement; gives lines of C++. Every statement 
 cycle, its stage and the TTGIR line of its operation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol, assert_never
@@ -56,13 +56,15 @@ from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.local_channels import reused_behind_a_wait
-from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.names import c_name, count, tensor_map
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
+from twill.targets.cuda.polynomials import text
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import copied, shared, stored
 from twill.targets.cuda.tensor_memory import row_groups
+from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.thread_block import COPYING
 
 DRAIN = "drain_"
@@ -104,6 +106,8 @@ class Emitter:
     """Induction variables of enclosing loops, from the iteration."""
     least: int = 0
     """The smallest i of the part of a loop that is printed."""
+    tiled: Mapping[int, TiledLoad] = field(default_factory=dict[int, TiledLoad])
+    """Pointer loads by TMA, by the operation that loads."""
     kept: dict[int, Hoisted] = field(default_factory=dict[int, Hoisted])
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
     predicated: bool = False
@@ -123,8 +127,8 @@ class Emitter:
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
         scope = Scope(self.program, self.group, {}, targets, span=span)
-        for value, text in (self.inductions or {}).items():
-            scope.values[value] = text(iteration(at.iteration) if at else "i")
+        for value, induction in (self.inductions or {}).items():
+            scope.values[value] = induction(iteration(at.iteration) if at else "i")
         scope.bind(reads)
         return scope
 
@@ -228,7 +232,9 @@ class Emitter:
         if self.program.channel(it.channel).filled_by == "cp_async":
             return self._copied(it, n)
         lines = [line for load in it.loads for line in self._tile(it, load)]
-        expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {it.bytes});"
+        tensors = self.program.channel(it.channel).tensors
+        expected = it.bytes or sum(tensors[load.tensor].bytes for load in it.loads)
+        expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {expected});"
         head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
         return [
             head,
@@ -245,7 +251,9 @@ class Emitter:
             execute(scope, self.program.op(index))
         tensor = self.program.channel(it.channel).tensors[load.tensor]
         n = sequence(it.channel, it.at.iteration)
-        corner = [scope.scalar(value) for value in op.operands[1:]]
+        own = self.tiled.get(op.index)
+        corner = _corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
+        name = tensor_map(self.program.name(op.result.id)) if own else map_name(self.program, op)
         try:
             address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
             tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
@@ -254,7 +262,7 @@ class Emitter:
         for box in range(tile.boxes):
             at = _coordinates(corner, box * tile.width * 8 // tile.bits)
             into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
-            scope.lines.append(f"tma_load({into}, &{map_name(self.program, op)}, {full}, {at});")
+            scope.lines.append(f"tma_load({into}, &{name}, {full}, {at});")
         return ["{", *indented(scope.lines), "}"]
 
     def _copied(self, it: ProducerLoad, n: str) -> list[str]:
@@ -296,7 +304,7 @@ class Emitter:
         room, lines = self.group.registers - COPYING, list[str]()
         for one in walk((it,)):
             for load in one.loads if isinstance(one, ProducerLoad) else ():
-                if load.vector and load.ops[-1] not in self.kept:
+                if load.vector and load.ops[-1] not in (*self.kept, *self.tiled):
                     assert isinstance(one, ProducerLoad)
                     found = self._kept(one, load, inside, room)
                     if found is not None:
@@ -534,6 +542,15 @@ class Emitter:
         scope = self.scope([condition] if condition else [])
         lines = [f"if ({scope.scalar(op.operands[0])}) {{", *indented(self.all(then))]
         return [*lines, *(["} else {", *indented(self.all(otherwise))] if otherwise else []), "}"]
+
+
+def _corner(scope: Scope, load: TiledLoad) -> list[str]:
+    """Of a tile in the tensor map of a pointer load: coordinates, outermost first."""
+
+    def named(value: int) -> str:
+        return scope.scalar(scope.program.value(value))
+
+    return [f"int32_t({text(one.coordinate, named, 'int32_t')})" for one in reversed(load.dimensions)]
 
 
 def indented(lines: Iterable[str]) -> list[str]:

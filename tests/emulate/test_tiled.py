@@ -1,0 +1,41 @@
+"""Kernels that load through pointers: which launches take the form with TMA, and that both forms are right."""
+
+import shutil
+
+import pytest
+
+from tests.emulate.builds import build
+from twill.emulate import build as emulated
+from twill.emulate.build import Request, run, wrong
+
+pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+BUMPED = {"M": 128, "N": 128, "K": 192, "stride": 192}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "tma"),
+    [
+        ("bumped", BUMPED, True),
+        ("bumped", BUMPED | {"K": 80, "stride": 256}, True),
+        ("bumped", BUMPED | {"M": 144}, False),
+        ("bumped", BUMPED | {"N": 112, "K": 80}, False),
+        ("pointers", {}, True),
+        ("gathered_rows", {"M": 100}, False),
+    ],
+)
+def test_a_launch_takes_tma_where_its_arguments_allow(
+    kernel: str, given: dict[str, float], tma: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = list[str]()
+    kept = emulated.Host.call
+
+    def call(host: emulated.Host, name: str, arguments: list[object], processors: int) -> object:
+        launched = list(kept(host, name, arguments, processors))
+        names.extend(one.name for one in launched)
+        return launched
+
+    monkeypatch.setattr(emulated.Host, "call", call)
+    compared = run(build(kernel), Request(given))
+    assert wrong(build(kernel), compared) is None, compared
+    assert any(one.values > 100 for one in compared)
+    assert ["_tma_kernel" in one for one in names] == [tma]

@@ -1,0 +1,68 @@
+"""Which pointer loads TMA can execute: their tensor maps, and the conditions on the arguments."""
+
+import pytest
+
+from tests.kernels.programs import program
+from twill.ir.program import ProducerLoad, Program, walk
+from twill.targets.cuda.polynomials import Atom, Polynomial, atom, number, text
+from twill.targets.cuda.tiled_loads import TiledLoad, tiled
+
+X, Y = atom(Atom(1)), atom(Atom(2))
+
+
+def test_sums_of_products_are_compared_by_value() -> None:
+    assert (X + Y) * (X - Y) == X * X - Y * Y
+    assert number(0) == X - X
+    assert (X * number(3) + number(4)).constant is None
+    assert (number(3) * number(4)).constant == 12
+
+
+@pytest.mark.parametrize(
+    ("whole", "by", "quotient", "rest"),
+    [
+        (X * Y * number(6) + X + number(5), Y * number(2), X * number(3), X + number(5)),
+        (X * number(4096) + Y * number(64), number(4096), X, Y * number(64)),
+        (X, X * Y, number(0), X),
+    ],
+)
+def test_division_keeps_what_is_no_multiple(
+    whole: Polynomial, by: Polynomial, quotient: Polynomial, rest: Polynomial
+) -> None:
+    assert whole.divided(by) == (quotient, rest)
+
+
+def test_a_common_divisor_follows_from_those_of_the_atoms() -> None:
+    assert (X * number(128) + Y).divisor(lambda one: {1: 1, 2: 256}[one.value]) == 128
+
+
+def _loads(made: Program) -> dict[str, TiledLoad | None]:
+    return {
+        made.op(load.ops[-1]).result.name: tiled(made, load, made.channel(one.channel).tensors[load.tensor])
+        for group in made.groups
+        for one in walk(group.body)
+        if isinstance(one, ProducerLoad)
+        for load in one.loads
+    }
+
+
+def _shown(made: Program, one: Polynomial) -> str:
+    return text(one, lambda value: made.value(value).name, "")
+
+
+def test_rows_that_wrap_around_and_a_ragged_end_become_conditions_and_extents() -> None:
+    made = program("bumped")
+    left = _loads(made)["%left_10"]
+    assert left
+    assert left.base.name == "%a"
+    columns, rows = left.dimensions
+    assert (_shown(made, columns.stride), _shown(made, columns.extent), columns.box) == ("1", "(%K)", 64)
+    assert (_shown(made, rows.stride), rows.extent.constant, rows.box) == ("(%stride)", 1 << 31, 128)
+    assert "(%row_3)) % ((%M))" in _shown(made, rows.coordinate)
+    conditions = {(_shown(made, of), multiple) for of, multiple in left.multiples}
+    assert conditions >= {("(%M)", 128), ("(%stride)", 8), ("(%K)", 1)}
+
+
+def test_rows_at_numbers_in_memory_are_left_to_copies() -> None:
+    found = _loads(program("gathered_rows"))
+    assert found["%x_32"] is None
+    assert found["%y_36"] is not None

@@ -1,0 +1,123 @@
+"""A second form of a kernel, whose pointer loads are executed by TMA, and when a launch takes it.
+
+Takes a `Program`; gives the same with channels that TMA fills, and the loads by operation; and the C of the
+host that makes their tensor maps and decides by the arguments of a launch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from twill.ir.program import (
+    Channel,
+    Compute,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    ProducerLoad,
+    ProducerStore,
+    Program,
+    StoreTile,
+    WarpProgram,
+    walk,
+)
+from twill.ops.table import role
+from twill.targets.cuda.names import c_name, tensor_map
+from twill.targets.cuda.polynomials import Polynomial, text
+from twill.targets.cuda.tiled_loads import TiledLoad, tiled
+
+ALIGNMENT = 16
+"""Of what a tensor map describes, in bytes (CUDA driver API, cuTensorMapEncodeTiled)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiledForm:
+    """The kernel with TMA."""
+
+    program: Program
+    loads: Mapping[int, TiledLoad]
+    """By the operation that loads."""
+
+
+def tiled_form(program: Program) -> TiledForm | None:
+    """The kernel with TMA in every channel whose copies all are such loads; None where there is none."""
+    loads = dict[int, TiledLoad]()
+    by_channel: dict[str, list[TiledLoad | None]] = {}
+    copying = {channel.id: channel for channel in program.channels if channel.filled_by == "cp_async"}
+    for group in program.groups:
+        for one in walk(group.body):
+            if isinstance(one, ProducerLoad) and one.channel in copying:
+                found = [
+                    tiled(program, load, copying[one.channel].tensors[load.tensor]) for load in one.loads
+                ]
+                by_channel.setdefault(one.channel, []).extend(found)
+    changed = {name for name, found in by_channel.items() if all(found)}
+    for name in changed:
+        loads |= {one.op: one for one in by_channel[name] if one}
+    if not loads:
+        return None
+    channels = tuple(replace(one, filled_by="tma") if one.id in changed else one for one in program.channels)
+    groups = tuple(_narrowed(program, group, channels) for group in program.groups)
+    return TiledForm(replace(program, channels=channels, groups=groups), loads)
+
+
+def _narrowed(program: Program, group: WarpProgram, channels: tuple[Channel, ...]) -> WarpProgram:
+    """One warp, where all that a group does is to start TMA loads."""
+    fills = {channel.filled_by for channel in channels if channel.producer == group.id}
+    busy = (ProducerStore, StoreTile, OrderBarrierWait, OrderBarrierArrive)
+    statements = tuple(walk(group.body))
+    writes = any(
+        role(program.op(index)) in ("pointer_store", "atomic")
+        for one in statements
+        if isinstance(one, Compute)
+        for index in one.ops
+    )
+    reads = any(group.id in channel.consumers for channel in channels)
+    alone = fills == {"tma"} and not writes and not reads
+    if not group.only_moves or not alone or any(isinstance(one, busy) for one in statements):
+        return group
+    return replace(group, warps=1)
+
+
+# --- on the host ------------------------------------------------------------------------------------------
+
+
+def encoded(form: TiledForm, map_type: Mapping[str, str]) -> list[str]:
+    """Declarations of the maps, and `by_tma`: whether this launch may take the form."""
+    conditions = dict.fromkeys(
+        condition for load in form.loads.values() for condition in _conditions(form.program, load)
+    )
+    lines = [f"CUtensorMap {tensor_map(_name(form.program, load))};" for load in form.loads.values()]
+    lines.append(f"bool by_tma = {' && '.join(conditions) or 'true'};")
+    for load in form.loads.values():
+        lines.append(f"by_tma = by_tma && !{_encode(form.program, load, map_type)};")
+    return lines
+
+
+def _name(program: Program, load: TiledLoad) -> str:
+    return program.name(program.op(load.op).result.id)
+
+
+def _conditions(program: Program, load: TiledLoad) -> list[str]:
+    address = f"reinterpret_cast<uintptr_t>({c_name(program.name(load.base.id))})"
+    found = [f"{address} % {ALIGNMENT} == 0"]
+    for one, multiple in load.multiples:
+        if one.constant is None:
+            found.append(f"{_host(program, one)} > 0")
+            found += [f"({_host(program, one)}) % {multiple} == 0"] if multiple > 1 else []
+    return found
+
+
+def _host(program: Program, polynomial: Polynomial) -> str:
+    return text(polynomial, lambda value: c_name(program.name(value)), "int64_t")
+
+
+def _encode(program: Program, load: TiledLoad, map_type: Mapping[str, str]) -> str:
+    size, rank = load.tile.bits // 8, len(load.dimensions)
+    extents = ", ".join(f"uint64_t({_host(program, one.extent)})" for one in load.dimensions)
+    pitches = ", ".join(f"uint64_t(({_host(program, one.stride)}) * {size})" for one in load.dimensions[1:])
+    box = ", ".join(str(one.box) for one in load.dimensions)
+    kind = f"CU_TENSOR_MAP_DATA_TYPE_{map_type[load.element]}, CU_TENSOR_MAP_SWIZZLE_{load.tile.width}B"
+    base = c_name(program.name(load.base.id))
+    return (
+        f"tensor_map<{rank}>(&{tensor_map(_name(program, load))}, {kind}, {base}, {{{extents}}},"
+        f" {{{pitches}}}, {{{box}}})"
+    )

@@ -1,0 +1,316 @@
+"""Pointer loads that TMA can execute: tiles whose pointers are base + row * stride + column, as far as the
+arguments of a launch allow.
+
+Takes a `Program` and a load by copies; gives a `TiledLoad`: a tensor map that the host makes from the
+kernel's arguments, the coordinates of the tile, and the conditions on the arguments under which the map loads
+what the pointers and the mask say. A mask of upper bounds becomes the extents of the map, beyond which TMA
+fills in zeros. Rows that wrap around (`% M`) are consecutive where M is a multiple of the tile's rows.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from twill.ir.loop import NvmmaShared, Op, Pointer, Scalar, Tensor, Value
+from twill.ir.program import Program, SlotTensor, TileLoad
+from twill.ops.axis_info import AxisAnalysis
+from twill.ops.table import role
+from twill.targets.cuda.polynomials import Atom, Polynomial, Scalars, atom, number
+from twill.targets.cuda.shared_tiles import Shared, shared
+from twill.warp.channels import bits
+
+UNBOUNDED = 1 << 31
+"""The extent of a dimension whose bound nothing says: coordinates are smaller."""
+MOST_ROWS = 256
+"""Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
+MOST_RANK = 5
+"""Of a tensor map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One dimension of a tensor map."""
+
+    coordinate: Polynomial
+    """Where the tile begins."""
+    stride: Polynomial
+    """In elements; 1 for the innermost."""
+    extent: Polynomial
+    box: int
+
+
+@dataclass(frozen=True, slots=True)
+class TiledLoad:
+    """A load by TMA through a map of its own."""
+
+    op: int
+    base: Value
+    """The argument that the pointers begin at."""
+    dimensions: tuple[Dimension, ...]
+    """Innermost first."""
+    tile: Shared
+    """How the box lies in shared memory."""
+    element: str
+    multiples: tuple[tuple[Polynomial, int], ...]
+    """On arguments: each must be a positive multiple of the number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Affine:
+    """A tile of integers or pointers: constant + sum of coefficient * position, along its dimensions."""
+
+    constant: Polynomial
+    coefficients: tuple[Polynomial, ...]
+    multiples: tuple[tuple[Polynomial, int], ...] = ()
+
+    def __add__(self, other: "_Affine") -> "_Affine":
+        both = zip(self.coefficients, other.coefficients, strict=True)
+        return _Affine(
+            self.constant + other.constant,
+            tuple(a + b for a, b in both),
+            (*self.multiples, *other.multiples),
+        )
+
+    @property
+    def uniform(self) -> bool:
+        return not any(one.terms for one in self.coefficients)
+
+    def times(self, factor: "Polynomial") -> "_Affine":
+        return replace(
+            self,
+            constant=self.constant * factor,
+            coefficients=tuple(one * factor for one in self.coefficients),
+        )
+
+
+class _NotAffineError(Exception):
+    """The load is left to copies."""
+
+
+def tiled(program: Program, load: TileLoad, tensor: SlotTensor) -> TiledLoad | None:
+    """The load by TMA; None where its pointers or its mask are not such."""
+    op = program.op(load.ops[-1])
+    try:
+        return _Finder(program, load).load(op, tensor)
+    except (_NotAffineError, ValueError):
+        return None
+
+
+def _constants(multiples: Iterable[tuple[Polynomial, int]]) -> Iterator[tuple[int | None, int]]:
+    return ((one.constant, multiple) for one, multiple in multiples)
+
+
+@dataclass(slots=True)
+class _Finder:
+    program: Program
+    given: TileLoad
+    scalars: Scalars = field(init=False)
+    axes: AxisAnalysis = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.axes = AxisAnalysis(self.program.function)
+        self.scalars = Scalars(
+            self.maker,
+            frozenset(read.value for read in self.given.reads),
+            frozenset(arg.id for arg in self.program.function.args),
+        )
+
+    def maker(self, value: Value) -> Op | None:
+        return None if value.producer is None else self.program.op(value.producer)
+
+    # --- tiles --------------------------------------------------------------------------------------------
+
+    def affine(self, value: Value) -> _Affine:
+        """Raises _NotAffineError."""
+        maker, kind = self.maker(value), value.type
+        if not isinstance(kind, Tensor):
+            return _Affine(self.scalars.of(value), ())
+        if maker is None or value.id in self.scalars.kept:
+            raise _NotAffineError
+        rank = len(kind.shape)
+        match role(maker):
+            case "range":
+                return _Affine(number(int(str(maker.attributes["start"]))), (number(1),))
+            case "splat":
+                return replace(self.affine(maker.operands[0]), coefficients=(Polynomial(),) * rank)
+            case "constant":
+                found = maker.attributes.get("value")
+                if not isinstance(found, int) or isinstance(found, bool):
+                    raise _NotAffineError
+                return _Affine(number(found), (Polynomial(),) * rank)
+            case "expand":
+                source, axis = self.affine(maker.operands[0]), int(str(maker.attributes["axis"]))
+                before, after = source.coefficients[:axis], source.coefficients[axis:]
+                return replace(source, coefficients=(*before, Polynomial(), *after))
+            case "layout" | "broadcast":
+                return self.affine(maker.operands[0])
+            case "add":
+                one, other = (self.affine(operand) for operand in maker.operands)
+                return one + other
+            case "integer_cast" if maker.name == "arith.extsi":
+                return self.affine(maker.operands[0])
+            case "multiply":
+                return self._product(maker)
+            case "remainder":
+                return self._wrapped(maker, kind)
+            case _:
+                raise _NotAffineError
+
+    def _product(self, op: Op) -> _Affine:
+        one, other = (self.affine(operand) for operand in op.operands)
+        if not one.uniform and not other.uniform:
+            raise _NotAffineError
+        tile, factor = (other, one) if one.uniform else (one, other)
+        made = tile.times(factor.constant)
+        return replace(made, multiples=(*tile.multiples, *factor.multiples))
+
+    def _wrapped(self, op: Op, kind: Tensor) -> _Affine:
+        """Consecutive numbers that begin at a multiple of how many they are, by a number that is one too."""
+        one, by = (self.affine(operand) for operand in op.operands)
+        along = [axis for axis, each in enumerate(one.coefficients) if each.terms]
+        if len(along) != 1 or not by.uniform or one.coefficients[along[0]] != number(1):
+            raise _NotAffineError
+        many = kind.shape[along[0]]
+        if one.constant.divisor(self._divisor) % many:
+            raise _NotAffineError
+        start = atom(Atom(-1, one.constant, by.constant)) if one.constant.terms else one.constant
+        multiples = (*one.multiples, *by.multiples, (by.constant, many))
+        return _Affine(start, one.coefficients, multiples)
+
+    def _divisor(self, one: Atom) -> int:
+        if one.start is not None and one.modulus is not None:
+            return one.start.divisor(self._divisor)
+        return self.axes.of(self.program.value(one.value)).divisibility[0]
+
+    def pointer(self, value: Value) -> tuple[Value, _Affine]:
+        """The argument that pointers begin at, and what is added. Raises _NotAffineError."""
+        if any(value is arg for arg in self.program.function.args):
+            return value, _Affine(Polynomial(), ())
+        maker = self.maker(value)
+        if maker is None:
+            raise _NotAffineError
+        rank = len(value.type.shape) if isinstance(value.type, Tensor) else 0
+        match role(maker):
+            case "splat":
+                base, offset = self.pointer(maker.operands[0])
+                return base, replace(offset, coefficients=(Polynomial(),) * rank)
+            case "broadcast" | "layout":
+                return self.pointer(maker.operands[0])
+            case "expand":
+                base, offset = self.pointer(maker.operands[0])
+                axis = int(str(maker.attributes["axis"]))
+                before, after = offset.coefficients[:axis], offset.coefficients[axis:]
+                return base, replace(offset, coefficients=(*before, Polynomial(), *after))
+            case "address":
+                base, offset = self.pointer(maker.operands[0])
+                return base, offset + self.affine(maker.operands[1])
+            case _:
+                raise _NotAffineError
+
+    # --- the load -----------------------------------------------------------------------------------------
+
+    def load(self, op: Op, tensor: SlotTensor) -> TiledLoad:
+        """Raises _NotAffineError, or ValueError for a tile that is not as TMA writes it."""
+        kind, encoding = op.result.type, tensor.encoding
+        if not isinstance(kind, Tensor) or len(kind.shape) != 2 or not isinstance(encoding, NvmmaShared):
+            raise _NotAffineError
+        tile = shared("", tensor.shape, tensor.dtype, encoding)
+        base, offset = self.pointer(op.operands[0])
+        inner = 0 if tile.transposed else 1
+        pitch = offset.coefficients[1 - inner]
+        if offset.coefficients[inner] != number(1) or len(pitch.terms) != 1 or tile.rows > MOST_ROWS:
+            raise _NotAffineError
+        size = bits(tensor.dtype) // 8
+        rows, rest = offset.constant.divided(pitch)
+        further, columns = self._further(rest)
+        bounds = dict(self._bounds(op))
+        extents = [
+            self._extent(bounds.get(axis), start) for axis, start in ((inner, columns), (1 - inner, rows))
+        ]
+        dimensions = (
+            Dimension(columns, number(1), extents[0], tile.width // size),
+            Dimension(rows, pitch, extents[1], tile.rows),
+            *(Dimension(at, stride, number(UNBOUNDED), 1) for stride, at in further),
+        )
+        if len(dimensions) > MOST_RANK or any(not self._ahead(one.coordinate) for one in dimensions):
+            raise _NotAffineError
+        pitches = [(one.stride, 16 // size) for one in dimensions[1:]]
+        multiples = (*offset.multiples, *pitches, *((one, 1) for one in extents))
+        for fixed in (*(one for one, _ in multiples), *(one.stride for one in dimensions)):
+            if not self._argument(fixed):
+                raise _NotAffineError
+        assert isinstance(base.type, Pointer)
+        assert isinstance(base.type.pointee, Scalar)
+        unique = tuple(dict.fromkeys(multiples))
+        if any(fixed is not None and (fixed <= 0 or fixed % n) for fixed, n in _constants(unique)):
+            raise _NotAffineError
+        return TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique)
+
+    def _argument(self, polynomial: Polynomial) -> bool:
+        """Whether the host can compute it."""
+        return all(one.start is None and one.value in self.scalars.arguments for one in polynomial.atoms)
+
+    def _ahead(self, polynomial: Polynomial) -> bool:
+        """Whether nothing is subtracted: a coordinate before the first would be filled in with zeros."""
+        return all(count > 0 for _, count in polynomial.terms)
+
+    def _further(self, rest: Polynomial) -> tuple[list[tuple[Polynomial, Polynomial]], Polynomial]:
+        """Strides of more dimensions, each with its coordinate: products of arguments with what changes; and
+        what is left for the columns."""
+        found, columns = dict[Polynomial, Polynomial](), Polynomial()
+        for product, count in rest.terms:
+            fixed = tuple(one for one in product if one.start is None and one.value in self.scalars.arguments)
+            moving = tuple(one for one in product if one not in fixed)
+            if fixed and moving:
+                stride = Polynomial(((fixed, 1),))
+                found[stride] = found.get(stride, Polynomial()) + Polynomial(((moving, count),))
+            else:
+                columns += Polynomial(((product, count),))
+        return sorted(found.items()), columns
+
+    def _bounds(self, op: Op) -> Iterator[tuple[int, Polynomial]]:
+        """What a position along an axis must be less than, for the mask to hold. Raises _NotAffineError for
+        masks that are no upper bounds."""
+        for value in op.operands[1:2]:
+            found = dict[int, Polynomial]()
+            for axis, bound in self._conditions(value):
+                if found.setdefault(axis, bound) != bound:
+                    raise _NotAffineError
+            yield from found.items()
+
+    def _conditions(self, value: Value) -> Iterator[tuple[int, Polynomial]]:
+        maker = self.maker(value)
+        if maker is None:
+            raise _NotAffineError
+        kind = role(maker)
+        if maker.name == "arith.andi":
+            for operand in maker.operands:
+                yield from self._conditions(operand)
+        elif kind in ("broadcast", "layout"):
+            yield from self._conditions(maker.operands[0])
+        elif kind == "expand":
+            axis = int(str(maker.attributes["axis"]))
+            for along, bound in self._conditions(maker.operands[0]):
+                yield along + (along >= axis), bound
+        elif kind == "constant" and maker.attributes.get("value") is True:
+            return
+        elif kind == "compare":
+            yield self._compared(maker)
+        else:
+            raise _NotAffineError
+
+    def _compared(self, op: Op) -> tuple[int, Polynomial]:
+        predicate = str(op.attributes.get("predicate"))
+        if predicate not in ("slt", "sle", "sgt", "sge"):
+            raise _NotAffineError
+        small, bound = (
+            self.affine(one) for one in (op.operands if predicate[1] == "l" else op.operands[::-1])
+        )
+        along = [axis for axis, each in enumerate(small.coefficients) if each.terms]
+        if len(along) != 1 or small.coefficients[along[0]] != number(1) or not bound.uniform:
+            raise _NotAffineError
+        if small.multiples or bound.multiples:
+            raise _NotAffineError
+        return along[0], bound.constant - small.constant + number(predicate[2] == "e")
+
+    def _extent(self, bound: Polynomial | None, start: Polynomial) -> Polynomial:
+        return number(UNBOUNDED) if bound is None else bound + start
