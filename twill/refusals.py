@@ -13,7 +13,7 @@ from twill.ir.loop import Loop, Op
 from twill.ops.table import lookup, role
 from twill.targets import target
 from twill.warp import non_loop_code, tasks
-from twill.warp.dataflow import NOTHING, Code, read
+from twill.warp.dataflow import EFFECTS, NOTHING, Code, read
 
 MEANING: Mapping[str, tuple[str, str]] = {
     "scf.while": ("a while loop", "write a for loop over a range that is known when it begins"),
@@ -31,6 +31,8 @@ MEANING: Mapping[str, tuple[str, str]] = {
         "use tl.math, or write it with Triton's operations",
     ),
     "tt.atomic_cas": ("tl.atomic_cas", "use tl.atomic_add, max, min, and, or or, without the result"),
+    "ttg.barrier": ("tl.debug_barrier()", "remove it, or load what is stored in a kernel of its own"),
+    "gpu.barrier": ("tl.debug_barrier()", "remove it, or load what is stored in a kernel of its own"),
     "tt.call": ("a function that is not inlined", "remove noinline=True"),
 }
 """What an operation is in the kernel's source, and what to do where it can not be generated."""
@@ -49,6 +51,7 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     found = [*non_loop_code.refusals(code, plain, around)]
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
     found += _without_text(code)
+    found += _ordering_barriers(code)
     found += _by_the_target(code, cases)
     parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
     yield from (_explained(error, code) for error in found if error.location not in parts)
@@ -61,6 +64,18 @@ def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
         reason = target(machine.arch).unsupported(op) if machine else None
         if reason:
             yield code.refuse(f"{op.name} {reason}", op)
+
+
+def _ordering_barriers(code: Code) -> Iterator[TwillError]:
+    """Barriers of the threads of a program behind stores, also those of an earlier iteration: what is loaded
+    after one may be what another group stored. Tiles in shared memory have barriers of their own."""
+    loops = [op for op in code.ops.values() if role(op) in ("for", "while")]
+    stores = [op.index for op in code.ops.values() if op.name in EFFECTS]
+    for op in (op for op in code.ops.values() if role(op) == "barrier"):
+        around = [loop for loop in loops if any(inner.index == op.index for inner in loop.inner())]
+        repeated = {inner.index for loop in around for inner in loop.inner()}
+        if any(store < op.index or store in repeated for store in stores):
+            yield code.refuse(f"{op.name} behind a store can not be generated", op)
 
 
 def _without_text(code: Code) -> Iterator[TwillError]:

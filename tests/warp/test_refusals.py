@@ -72,3 +72,40 @@ def test_one_error_stays_itself() -> None:
     assert together([]) is None
     assert together([one, TwillError("a", Location("f", 2))]) is one
     assert str(together([one, other])) == "f:1:1: error: b\nf:2:1: error: a"
+
+
+BARRIERS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def before(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        tl.debug_barrier()
+        acc = tl.dot(x, x, acc)
+    tl.debug_barrier()
+    tl.store(c + i * 64 + j, acc)
+
+@triton.jit
+def behind(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        acc = tl.dot(x, x, acc)
+        tl.debug_barrier()
+        tl.store(c + i * 64 + j, acc)
+"""
+
+
+@pytest.mark.parametrize(("kernel", "refused"), [("before", 0), ("behind", 1)])
+def test_barriers_order_nothing_that_was_not_stored(kernel: str, refused: int, tmp_path: Path) -> None:
+    (tmp_path / "barriers.py").write_text(BARRIERS)
+    found = [*refusals(cases(Inputs(f"{tmp_path / 'barriers.py'}:{kernel}", arch="sm90")))]
+    assert len(found) == refused
+    assert all(
+        "barrier behind a store can not be generated (tl.debug_barrier())" in one.message for one in found
+    )

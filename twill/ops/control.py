@@ -50,6 +50,17 @@ HINTS = (
         role="assume",
         meaning=lambda op, operands, environment: (),
     ),
+    *(
+        Row(
+            name=name,
+            kind="scalar",
+            word="barrier",
+            role="barrier",
+            syntax=Syntax(words=("spaces",)),
+            meaning=lambda op, operands, environment: (),
+        )
+        for name in ("ttg.barrier", "gpu.barrier")
+    ),
 )
 
 

@@ -37,8 +37,9 @@ EFFECTS = STORES | frozenset(names("pointer_store", "atomic"))
 """Operations that write global memory: executed exactly once."""
 IMPLICIT = frozenset(names("constant", "descriptor"))
 """Their results need no location: see `ir.program`."""
-NOTHING = frozenset(names("assume"))
-"""Facts for a compiler: nothing is executed."""
+NOTHING = frozenset(names("assume", "barrier"))
+"""Facts for a compiler, and barriers of a block that writes nothing before them (`non_loop_code.refusals`):
+nothing is executed."""
 _FREE: frozenset[Role] = frozenset({"buffer_transpose", "expand", "broadcast", "splat", "alloc"})
 """They move nothing."""
 
