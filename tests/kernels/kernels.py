@@ -367,6 +367,22 @@ def straight(
 
 
 @triton.jit
+def jumping(
+    a, b, steps, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = sum over i of a[:, i] @ b[at(i), :] for blocks of columns and rows; how far at moves on is loaded."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc, at = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), 0
+    for i in range(K // BLOCK_K):
+        x = tl.load(a + m[:, None] * K + i * BLOCK_K + k[None, :])
+        y = tl.load(b + (at + k[:, None]) * N + n[None, :])
+        acc = tl.dot(x, y, acc)
+        at = (at + (tl.load(steps + i + 1) - tl.load(steps + i)) * BLOCK_K) & (K - 1)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def query_gradient(
     q, k, v, g, dq, M, N, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -477,6 +493,7 @@ TWILL = {
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
     "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
+    "jumping": {**HALF, "steps": "*i32:16", **SIZES, **TILE},
     "query_gradient": {
         **dict.fromkeys("qkvg", "*fp16:16"), "dq": "*fp32:16", "M": "i32:16", "N": "i32:16",
         "stride": "i32:16",
@@ -519,6 +536,7 @@ VARIANTS = {
     "rotated": ("rotated", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
+    "jumping": ("jumping", {}),
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
     "queries": ("queries", {}),

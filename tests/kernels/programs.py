@@ -31,7 +31,7 @@ FORMS = (
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "unpacked", "rotated"),
     *("surrounded", "straight", "guarded", "skipping"),
-    *("query_gradient", "query_gradient_16", "queries"),
+    *("jumping", "query_gradient", "query_gradient_16", "queries"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 INVARIANT = ("panels", "biased", "filled")

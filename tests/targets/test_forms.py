@@ -2,16 +2,18 @@
 that builds."""
 
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.kernels.programs import FORMS, assembled, program
+from tests.kernels.programs import FORMS, assembled, loops, program
 from tests.simulate.test_values import grid
 from twill.simulate.compare import compare
 from twill.simulate.explore import explore, same
-from twill.targets.hopper import source
+from twill.targets.hopper import TARGET, source
+from twill.warp.lower import lower
 
 NUMBERS = {"M": 256, "N": 256, "K": 256}
 
@@ -63,3 +65,17 @@ def test_a_tile_beside_which_registers_do_not_suffice_is_staged_before_the_loop(
     one = program("queries")
     assert [c.id for c in one.channels if c.producer in c.consumers] == ["x_18"]
     assert not any(c.producer in c.consumers for c in program("query_gradient").channels)
+
+
+def test_a_load_behind_the_update_of_what_it_is_addressed_by_reads_the_older_value() -> None:
+    """Its iteration begins before the update, which the schedule may start first."""
+    module, (one,) = loops("jumping")
+    starts = {
+        name: one.start(name) + (one.solution.interval if name.startswith(("load.x", "load.y", "dot")) else 0)
+        for name in (op.id for op in one.problem.operations)
+    }
+    later = replace(one.solution, start=tuple(starts.values()))
+    made = lower(module, (replace(one, solution=later),), TARGET)
+    found = compare(made, NUMBERS, grid(0, 0, (1, 1)))
+    assert all(result.good for result in found), found
+    assert any(result.changed for result in found)

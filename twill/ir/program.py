@@ -309,6 +309,11 @@ class ProducerLoad:
     bytes: int
     at: At = At()
 
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Of all its loads, in their order."""
+        return tuple(read for load in self.loads for read in load.reads)
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerStore:

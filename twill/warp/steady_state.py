@@ -400,6 +400,9 @@ def _statements(interval: _Interval, i: int, at: At) -> Iterable[Step]:
     yield from _before(group, event, at)
     yield from _consumer_waits(interval, i, at)
     yield from _moves(interval, i, at)
+    if event.channel is not None and event.channel.filled_by in LOADED:
+        yield _load(interval, i, event.channel, at)
+        return
     locations = {leaf.value.id: _location(interval, i, leaf, stage) for leaf in event.task.leaves}
     copied = _copied(group, event.task)
     if copied is not None and event.span is not None:
@@ -471,11 +474,18 @@ def _oldest(interval: _Interval, value: Value) -> int:
     """The age of the oldest instance of a value that an event reads from a register."""
     ages, group = [0], interval.group
     for i, other in enumerate(interval.sequence):
-        for leaf in other.task.leaves if other.task and other.computes else ():
+        for leaf in _read(group, other):
             if leaf.source.id == value.id and group.channel(leaf) is None:
                 location, _ = _location(interval, i, leaf, group.when(other.time)[0])
                 ages += [location.age] if isinstance(location, Register) else []
     return max(ages)
+
+
+def _read(group: Group, event: Event) -> tuple[Leaf, ...]:
+    """What an event reads."""
+    if event.channel is not None and event.channel.filled_by in LOADED and event.task is not None:
+        return tuple(leaf for _, task, _ in _loads(group, event.channel) for leaf in task.leaves)
+    return event.task.leaves if event.task is not None and event.computes else ()
 
 
 def _step(
@@ -488,8 +498,6 @@ def _step(
     task, reads = event.task, tuple(Read(value, location) for value, (location, _) in locations.items())
     sources = tuple(source for _, source in locations.values())
     last = group.code.ops[task.ops[-1]]
-    if event.channel is not None and event.channel.filled_by in LOADED:
-        return _load(group, event.channel, at)
     if event.channel is not None:
         value = next(value for use in event.channel.sources for value in use if value in task.writes)
         if event.computes:
@@ -576,19 +584,24 @@ def _released_by(group: Group, task: Task) -> list[str]:
     return sorted(channel for channel, other in last.items() if other is task)
 
 
-def _load(group: Group, channel: ChannelPlan, at: At) -> Step:
-    loads = list[TileLoad]()
+def _loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]]:
+    """The loads that fill a channel: tensor, task, and bytes of each copy (0 for TMA)."""
     for task in group.tasks:
-        op = next(
-            (group.code.ops[index] for index in task.ops if group.code.loads(group.code.ops[index])), None
-        )
-        tensor = channel.holds(op.result) if op else None
-        if tensor is not None:
-            reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
-            loads.append(TileLoad(tensor, task.ops, reads, group.code.copies.get(op.index, 0) if op else 0))
-    return Step(
-        ProducerLoad(channel.id, tuple(loads), sum(tensor.bytes for tensor in channel.tensors), at), at.stage
-    )
+        for op in (group.code.ops[index] for index in task.ops):
+            tensor = channel.holds(op.result) if group.code.loads(op) else None
+            if tensor is not None:
+                yield tensor, task, group.code.copies.get(op.index, 0)
+
+
+def _load(interval: _Interval, position: int, channel: ChannelPlan, at: At) -> Step:
+    loads, sources = list[TileLoad](), list[tuple[int, int | None]]()
+    for tensor, task, vector in _loads(interval.group, channel):
+        found = [(leaf.value.id, _location(interval, position, leaf, at.stage)) for leaf in task.leaves]
+        reads = tuple(Read(value, location) for value, (location, _) in found)
+        loads.append(TileLoad(tensor, task.ops, reads, vector))
+        sources += [source for _, (_, source) in found]
+    total = sum(tensor.bytes for tensor in channel.tensors)
+    return Step(ProducerLoad(channel.id, tuple(loads), total, at), at.stage, sources=tuple(sources))
 
 
 def _accumulate(group: Group, task: Task) -> Accumulate:
@@ -718,11 +731,13 @@ def _rebased(step: Step, base: str, t: int) -> Step:
 
     statement = step.statement
     at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
-    if isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
+    if isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile | ProducerLoad):
         reads = tuple(
             Read(r.value, location(r.location, b))
             for r, (_, b) in zip(statement.reads, step.sources, strict=True)
         )
+        if isinstance(statement, ProducerLoad):
+            return replace(step, statement=replace(_reading(statement, reads), at=at))
         made = replace(statement, at=at, reads=reads)
         if isinstance(made, MmaIssue):
             made = _rebased_issue(made, iteration)
@@ -745,3 +760,11 @@ def _rebased_issue(issue: MmaIssue, iteration: Callable[[Iteration], Iteration])
         phases = (replace(one, iteration=iteration(one.iteration)) for one in issue.completion.barriers)
         issue = replace(issue, completion=MbarrierArrival(tuple(slots), tuple(phases)))
     return issue
+
+
+def _reading(statement: ProducerLoad, reads: tuple[Read, ...]) -> ProducerLoad:
+    """The loads with other reads, in the same order."""
+    loads, rest = list[TileLoad](), iter(reads)
+    for load in statement.loads:
+        loads.append(replace(load, reads=tuple(next(rest) for _ in load.reads)))
+    return replace(statement, loads=tuple(loads))

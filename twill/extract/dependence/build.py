@@ -106,23 +106,24 @@ class Builder:
 
     @cached_property
     def _users(self) -> Mapping[int, int]:
-        """The node's operation that each folded one belongs to: its first user, or where it has none, what it
-        is made from."""
+        """The node's operation that each folded one belongs to: its first user, or where it has none in its
+        iteration, the last that it is made from."""
         users: dict[int, int] = {}
         for op in reversed(self.body.ops):
             if not self.folding.away(op):
                 continue
             readers = [reader for value in op.results for reader in self.body.readers(value)]
             homes = [users.get(r.index, None if self.folding.away(r) else r.index) for r in readers]
-            makers = (
-                o.op.index
-                for value in self.body.reads(op)
-                for o in self.body.origins(value, self.folding.away)
-            )
-            home = next((home for home in homes if home is not None), None) or next(makers, None)
+            makers = (origin.op.index for origin in self._origins(op) if not origin.distance)
+            home = next((home for home in homes if home is not None), None) or max(makers, default=None)
             if home is not None:
                 users[op.index] = home
         return users
+
+    def _origins(self, op: Op) -> Iterator[Origin]:
+        """What an operation reads, down to nodes."""
+        for value in self.body.reads(op):
+            yield from self.body.origins(value, self.folding.away)
 
     def _streams(self, op: Op, edges: tuple[Edge, ...]) -> bool:
         """A load whose address needs no result of the loop, and whose memory nothing in the loop writes."""
@@ -156,7 +157,13 @@ class Builder:
     def _edges(self) -> tuple[Edge, ...]:
         """All edges, one per pair, kind and distance, in the order of their ends."""
         merged: dict[tuple[str, str, str, int], Edge] = {}
-        for edge in (*self._data(), *self._memory(), *self._in_place(), *self._tokens()):
+        for edge in (
+            *self._data(),
+            *self._carried_scalars(),
+            *self._memory(),
+            *self._in_place(),
+            *self._tokens(),
+        ):
             key = edge.src, edge.dst, edge.kind, edge.distance
             merged.setdefault(key, edge)
         return tuple(
@@ -180,6 +187,18 @@ class Builder:
                         continue
                     accumulates = (origin.op.index, op.index) in links and row(op).access == "mma"
                     yield self._edge(origin, op, accumulates=accumulates)
+
+    def _carried_scalars(self) -> Iterator[Edge]:
+        """To the node that a folded operation belongs to from all else that it is made from, where that node
+        is one of these, and no user: what is computed for the next iteration alone."""
+        nodes = {op.index: op for op in self.nodes}
+        for op in self.body.ops:
+            home = nodes.get(self._users.get(op.index, op.index))
+            if home is None or home.index > op.index:
+                continue
+            for origin in self._origins(op):
+                if origin.op.index != home.index and not origin.distance:
+                    yield self._edge(origin, home)
 
     def _edge(self, origin: Origin, op: Op, accumulates: bool = False) -> Edge:
         stored = next(iter(self._storage_origin(origin.value)), origin)

@@ -23,6 +23,7 @@ from twill.ir.program import (
     Move,
     OperandLocation,
     OrderBarrierWait,
+    ProducerLoad,
     ProducerStore,
     Register,
     Slot,
@@ -285,7 +286,7 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
     """Every register read holds the instance that is meant: in the first iteration, the initial value of what
     the loop carries."""
     statement = step.statement
-    if not isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile):
+    if not isinstance(statement, Compute | MmaIssue | ProducerLoad | ProducerStore | StoreTile):
         return
     own = statement.at.iteration.number(i, total)
     for read, (source, back) in zip(statement.reads, step.sources, strict=True):
@@ -299,7 +300,8 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
             else held == _INITIAL or (held is None and read.location.age == 0)
         )
         if not meant and not _partly_issued(statement, held):
-            op = run.code.ops[statement.ops[-1]] if statement.ops else None
+            ops = statement.loads[-1].ops if isinstance(statement, ProducerLoad) else statement.ops
+            op = run.code.ops[ops[-1]] if ops else None
             name = op.name if op else type(statement).__name__
             problem = f"{read.location.variable} is overwritten before {name} has read it"
             raise run.code.refuse(problem, op) if op else TwillError(problem, run.code.function.location)
