@@ -217,6 +217,26 @@ def exclusive(
 
 
 @triton.jit
+def prefixes(
+    a, b, c, last, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The sums of the first 0, 1, 2, ... MMAs, and that of all of them in an array of its own: what the loop
+    stores has no order with what follows it."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M * (K // BLOCK_K + 1), BLOCK_N], [BLOCK_N, 1], [BLOCK_M, BLOCK_N])
+    last_desc = tl.make_tensor_descriptor(last, [M, BLOCK_N], [BLOCK_N, 1], [BLOCK_M, BLOCK_N])
+    row = tl.program_id(0) * BLOCK_M
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        y = b_desc.load([0, k])
+        c_desc.store([k // BLOCK_K * M + row, 0], acc.to(tl.float16))
+        acc = tl.dot(x, y.T, acc)
+    last_desc.store([row, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def recurrent(
     q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr, DECAY: tl.constexpr
 ):  # fmt: skip
@@ -483,6 +503,7 @@ TWILL = {
     "branching": {**HALF, "sizes": "*i32:16", **SIZES, **TILE},
     "split": {**HALF, "c": "*fp32:16", **SIZES, **TILE},
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
+    "prefixes": {**HALF, "last": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
     "straight": STATE,
@@ -527,6 +548,7 @@ VARIANTS = {
     "gathered_rows": ("gathered", {"K": "i32:16", "N": "i32:16"}),
     "branching": ("branching", {}),
     "exclusive": ("exclusive", {}),
+    "prefixes": ("prefixes", {}),
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
     "panels": ("panels", {}),

@@ -476,8 +476,8 @@ MUTANTS = (
     Mutant(
         "empty-count",
         f"{CUDA}/kernel.py",
-        "sum(warps[group] for group in channel.consumers)",
-        "max(warps[group] for group in channel.consumers)",
+        "sum(warps[group] for group in channel.releasing)",
+        "max(warps[group] for group in channel.releasing)",
         "arrivals of one consumer",
         ("gemm", "fa_fwd", "dual_gemm", "fa_fwd_subtiled"),
     ),

@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
             " released"
         ),
     ),
-    "store not waited for": (dropped(StoreWait), "a store may still read"),
+    "store not waited for": (dropped(StoreWait), "a store may still read|while a store reads"),
     "dropped producer store": (dropped(ProducerStore), "deadlock|read before"),
     "tile stored twice": (twice(ProducerStore), "belongs|deadlock|overwrites"),
 }

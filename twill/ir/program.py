@@ -422,7 +422,8 @@ class StoreTile:
     registers does not matter), make it visible, start the store (or reduction) and commit it.
 
     The last of `ops` is the `tt.descriptor_store` or `tt.descriptor_reduce`; those before compute coordinates
-    and tile."""
+    and tile. A tile that is not `staged` is read from a `Slot` of the channel that `buffer` overlays, where
+    it lies as the descriptor has it: the store starts from there."""
 
     ops: tuple[int, ...]
     reads: tuple[Read, ...]
@@ -431,6 +432,7 @@ class StoreTile:
     at: At = At()
     waits: bool = True
     """False where no store of the group can precede: the first part then waits for none."""
+    staged: bool = True
 
 
 @dataclass(frozen=True, slots=True)

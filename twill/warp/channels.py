@@ -28,7 +28,7 @@ from twill.ir.loop import (
 )
 from twill.ir.program import Filling, SlotTensor
 from twill.ops.table import role
-from twill.warp.dataflow import ALLOC, LOAD, MMAS, Code
+from twill.warp.dataflow import ALLOC, LOAD, MMAS, STORES, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
 LOADED = frozenset[Filling]({"tma", "cp_async"})
@@ -98,15 +98,14 @@ def tile_bytes(shape: tuple[int, ...], dtype: Type) -> int:
     return max(1, prod(shape) * bits(dtype) // 8)
 
 
-def tensors(code: Code, values: Sequence[Value]) -> tuple[SlotTensor, ...]:
-    """The tiles of one slot, one after the other."""
+def tensors(code: Code, values: Sequence[Value], stored: Encoding | None = None) -> tuple[SlotTensor, ...]:
+    """The tiles of one slot, one after the other; `stored`: the layout in which TMA stores them from it."""
     offset, found = 0, list[SlotTensor]()
     for value in values:
         shape, dtype = _tile(value)
+        encoding = stored or _encoding(code, value)
         found.append(
-            SlotTensor(
-                value.name.lstrip("%"), shape, dtype, _encoding(code, value), offset, tile_bytes(shape, dtype)
-            )
+            SlotTensor(value.name.lstrip("%"), shape, dtype, encoding, offset, tile_bytes(shape, dtype))
         )
         offset = _aligned(offset + found[-1].bytes)
     return tuple(found)
@@ -273,13 +272,20 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                 code.names[value.id],
                 task.group,
                 groups,
-                tensors(code, [value]),
+                tensors(code, [value], _stored(code, [reader for reader, _ in readers])),
                 "threads",
                 depth,
                 ((value,),),
                 False,
                 *_releasing(code, readers),
             )
+
+
+def _stored(code: Code, readers: Iterable[Task]) -> Encoding | None:
+    """The layout of the descriptor through which a reader stores a tile from its slot; None without one."""
+    stores = (code.ops[reader.ops[-1]] for reader in readers)
+    kinds = (store.operands[0].type for store in stores if store.name in STORES)
+    return next((kind.encoding for kind in kinds if isinstance(kind, TensorDesc)), None)
 
 
 # --- channels of a kernel ---------------------------------------------------------------------------------

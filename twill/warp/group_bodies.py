@@ -108,7 +108,7 @@ def statements(body: Body) -> tuple[Statement, ...]:
     found = _block(body, top.blocks[0], repeated=False) if top else ()
     read = {register.variable for inner in walk(found) for register in registers(effects(inner).reads)}
     found = _without_unread(found, read)
-    used = {inner.buffer for inner in walk(found) if isinstance(inner, StoreTile)}
+    used = {inner.buffer for inner in walk(found) if isinstance(inner, StoreTile) and inner.staged}
     return (*found, *(StoreWait(buffer) for buffer in sorted(used)))
 
 

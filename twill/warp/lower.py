@@ -10,6 +10,7 @@ can not be lowered.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from twill.diagnostics import TwillError
 from twill.ir.loop import Module, Op, Token
 from twill.ir.program import (
     DRAINS,
@@ -25,7 +26,7 @@ from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import pipelined_loops, tensor_memory, thread_block
 from twill.warp.alignment import aligned, ties
-from twill.warp.channels import distinct, merged, of_loop
+from twill.warp.channels import LOADED, ChannelPlan, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
 from twill.warp.dataflow import STORES, Code, cone, read, variables
 from twill.warp.dead_code import without_dead_code
@@ -38,6 +39,7 @@ from twill.warp.resident import with_resident
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
 from twill.warp.store_waits import with_store_waits
+from twill.warp.store_warp import SLOTS, handed_over, store_group
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task, tasks
 
@@ -91,6 +93,21 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Design:
+    """What a plan is made from."""
+
+    code: Code
+    target: Target
+    options: Options
+    names: Mapping[int, str]
+    """Variables, by value id."""
+    parts: tuple[_Loop, ...]
+    granted: tuple[Granted, ...]
+    epilogue: int
+    """The group that stores what no group holds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Draft:
     """A program between two passes."""
 
@@ -140,27 +157,64 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     code = with_resident(code, loops, granted)
     parts = _loops(code, loops, target)
     granted, epilogue = _with_epilogue(module, target, granted, _loader(parts))
+    plain = _Design(code, target, options, names, parts, granted, epilogue)
+    plan = _with_store_warp(plain) or _planned(plain)
+    return _with_tensor_memory(plan) if target.accumulators == "tensor memory" else plan
+
+
+def _with_store_warp(plain: _Design) -> Plan | None:
+    """The plan in which a warp of its own stores what loops store; None where no warp is free, nothing can be
+    handed to it, or the loads would not keep two slots each. Of accumulators in registers alone: groups that
+    read tensor memory synchronize otherwise."""
+    one, code = plain.parts[0].scheduled, plain.code
+    group = store_group(plain.granted, one.problem.limits.narrow_registers)
+    if group is None or plain.target.accumulators != "registers":
+        return None
+    parts = tuple(replace(part, tasks=handed_over(code, part.tasks, group.id)) for part in plain.parts)
+    if all(task.group != group.id for part in parts for task in part.tasks):
+        return None
+    try:
+        plan = _planned(replace(plain, parts=parts, granted=(*plain.granted, group)))
+    except TwillError:  # shared memory: everything else is as in the plan without
+        return None
+    widths = thread_block.widths(plain.granted, plan.memory.channels)
+    kept = all(
+        channel.depth >= SLOTS
+        for channel in plan.memory.plans
+        if channel.filled_by in LOADED and not channel.once and channel.id not in plain.options.depths
+    )
+    return plan if kept and all(widths[one.id] == one.warps for one in plain.granted) else None
+
+
+def _planned(design: _Design) -> Plan:
+    """Channels, shared memory and the code outside of loops, for groups with their tasks."""
+    code, target, options, granted = design.code, design.target, design.options, design.granted
+    parts, one = design.parts, design.parts[0].scheduled
     inside = [(part.scheduled, part.tasks) for part in parts]
-    non_loop = plan_non_loop_code(code, inside, [group.id for group in granted], _loader(parts), epilogue)
+    non_loop = plan_non_loop_code(
+        code, inside, [group.id for group in granted], _loader(parts), design.epilogue
+    )
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
     if target.completion == "commit group":
         channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
-    stored = {
-        task.ops[-1]: task.group
-        for part in parts
-        for task in part.tasks
-        if code.ops[task.ops[-1]].name in STORES
-    }
+    stores = [task for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES]
+    stored = {task.ops[-1]: task.group for task in stores}
+    handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
-    limit = _limit(loops[0])
-    memory = layout(
-        Demand(code, target.tiles, channels, non_loop, stored, scratch, limit, options.depths, options.most)
-    )
-    kernel = Kernel(code, target, memory.plans, names, memory.stores, options.settings)
-    launch = thread_block.launch(granted, loops[0])
+    limits = (_limit(one), options.depths, options.most)
+    memory = layout(Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits))
+    kernel = Kernel(code, target, memory.plans, design.names, memory.stores, options.settings)
+    launch = thread_block.launch(granted, one)
     deferred = deferred_reductions(code, inside)
-    plan = Plan(module, kernel, parts, granted, non_loop, memory, deferred, launch)
-    return _with_tensor_memory(plan) if target.accumulators == "tensor memory" else plan
+    return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch)
+
+
+def _slots_read(store: Task, channels: Iterable[ChannelPlan]) -> Iterable[str]:
+    """The channels between groups from which a store reads its tile."""
+    for channel in channels:
+        read = any(channel.holds(leaf.source) is not None for leaf in store.leaves)
+        if read and channel.filled_by == "threads" and store.group in channel.consumers:
+            yield channel.id
 
 
 def _with_epilogue(

@@ -8,7 +8,7 @@ the storing group reads. Otherwise it gets a buffer of its own, in as few parts 
 slots as more parts would. A tile that is stored in every iteration is staged in the fewest parts that fit:
 each further part costs an iteration a wait for TMA to read the one before, more than another slot of a
 channel saves (backward attention on an H200: 39.0 against 32.3 million SM cycles with one part in place of
-two).
+two). One that another warp stores lies in a slot of a channel, which is its buffer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,6 +78,8 @@ class Demand:
     non_loop: NonLoopCode
     stores: Mapping[int, int]
     """By the index of a store inside a scheduled loop: its group."""
+    handed: Mapping[int, str]
+    """By the index of a store that starts from a slot: its channel."""
     scratch: Mapping[int, int]
     """By group: bytes for exchanges between its threads."""
     limit: int
@@ -90,7 +92,8 @@ class Demand:
 
 def layout(demand: Demand) -> SharedMemoryPlan:
     """Raises TwillError where shared memory does not suffice."""
-    requests = [_request(demand, op) for op in demand.code.ops.values() if op.name in STORES]
+    stores = (op for op in demand.code.ops.values() if op.name in STORES and op.index not in demand.handed)
+    requests = [_request(demand, op) for op in stores]
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
     available = demand.limit - ALIGNMENT
@@ -107,9 +110,20 @@ def layout(demand: Demand) -> SharedMemoryPlan:
             best = (deep, sizes, parts)
     assert best is not None
     deep, sizes, parts = best
-    return _laid_out(
+    made = _laid_out(
         deep, sizes, {request: _split(request, parts) for request in own}, requests, demand.limit
     )
+    return _with_handed(made, demand.handed)
+
+
+def _with_handed(plan: SharedMemoryPlan, handed: Mapping[int, str]) -> SharedMemoryPlan:
+    """With the slots from which stores start as their buffers."""
+    found = dict[str, Buffer]()
+    for channel in (one for one in plan.channels if one.id in handed.values()):
+        name, size = f"{channel.id}.store", channel.stride * channel.depth
+        found[channel.id] = Buffer(name, channel.offset, size, channel.id, "filled for the warp that stores")
+    stores = {op: (found[channel].id, 1) for op, channel in handed.items()}
+    return replace(plan, buffers=(*plan.buffers, *found.values()), stores={**plan.stores, **stores})
 
 
 def _split(request: _StagingRequest, parts: int) -> int:

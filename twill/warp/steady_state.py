@@ -36,6 +36,7 @@ from twill.ir.program import (
     Slot,
     SlotPhase,
     StoreTile,
+    StoreWait,
     TensorMemory,
     TensorTile,
     TileLoad,
@@ -231,8 +232,26 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     else:
         yield Event(task.start, 0, index, task)
     if channel is not None:
-        latency = group.scheduled.problem.operation(task.id).latency
-        yield Event(task.start + latency, 1, index, task, channel=channel, computes=False)
+        yield Event(_filling_time(group, task, channel), 1, index, task, channel=channel, computes=False)
+
+
+def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:
+    """When a task's result is written to a slot: when it is there, or, for a store by another group, when the
+    schedule stores it, if its registers are kept until then."""
+    done = task.start + group.scheduled.problem.operation(task.id).latency
+    stored = [other.start for other in group.tasks if _handed_over(group, other, channel)]
+    kept = [time for time in stored if time < task.start + group.scheduled.solution.interval]
+    return max([done, *kept])
+
+
+def _handed_over(group: Group, task: Task, channel: ChannelPlan) -> bool:
+    """Whether a task stores a tile from a slot of the channel."""
+    stores = group.code.ops[task.ops[-1]].name in STORES
+    return (
+        stores
+        and task.group != channel.producer
+        and any(channel.holds(leaf.source) is not None for leaf in task.leaves)
+    )
 
 
 def is_mma(code: Code, task: Task) -> bool:
@@ -310,9 +329,12 @@ def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
 
 
 def first_readers(group: Group) -> Mapping[str, Task]:
-    """The operation of a group that is the first to wait for each of its MMAs, by MMA."""
+    """The operation of a group that is the first to wait for each of its MMAs, by MMA; a store that another
+    group executes waits when the group fills its slot."""
     interval, found = group.scheduled.solution.interval, dict[str, Task]()
-    tasks = {task.id: task for task in group.own if not is_mma(group.code, task)}
+    filling = [channel for channel in group.kernel.channels if channel.producer == group.id]
+    handed = (task for task in group.tasks if any(_handed_over(group, task, one) for one in filling))
+    tasks = {task.id: task for task in (*group.own, *handed) if not is_mma(group.code, task)}
     for mma in (task for task in group.own if is_mma(group.code, task)):
         edges = [
             edge
@@ -395,6 +417,11 @@ def _statements(interval: _Interval, i: int, at: At) -> Iterable[Step]:
     group, event, stage = interval.group, interval.sequence[i], at.stage
     if event.task is None:
         assert event.channel is not None
+        yield from (
+            Step(StoreWait(group.kernel.buffers[other.ops[-1]][0], at), stage)
+            for other in group.own
+            if _handed_over(group, other, event.channel)
+        )
         yield Step(ConsumerRelease(event.channel.id, at), stage)
         return
     yield from _before(group, event, at)
@@ -524,7 +551,8 @@ def _step(
         )
     if last.name in STORES:
         buffer, parts = group.kernel.buffers[last.index]
-        return Step(StoreTile(task.ops, reads, buffer, parts, at), at.stage, sources=sources)
+        staged = not any(isinstance(read.location, Slot) for read in reads)
+        return Step(StoreTile(task.ops, reads, buffer, parts, at, staged=staged), at.stage, sources=sources)
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
     bound, stored = group.kernel.bound(task.ops, at.iteration), group.kernel.stored(task.ops, at.iteration)
     return Step(

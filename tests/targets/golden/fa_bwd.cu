@@ -7,8 +7,9 @@
 // channel weights_18: 3 slots of 1024 bytes, group 0 to (1,)
 // channel slopes_26: 3 slots of 1024 bytes, group 0 to (1,)
 // channel convert_layout_11: 2 slots of 16384 bytes, group 1 to (1,)
-// buffer staging1: 32768 bytes, of its own
+// channel warp_group_dot_12: 1 slots of 32768 bytes, group 1 to (2,)
 // buffer y.staging: 32768 bytes, in the slots of y: loaded once, read by this group alone, whose loops are over
+// buffer warp_group_dot_12.store: 32768 bytes, in the slots of warp_group_dot_12: filled for the warp that stores
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -28,6 +29,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     const Channel<3, 1024, Filling::cp_async> channel_weights_18{memory + 147456, memory + 219248};
     const Channel<3, 1024, Filling::cp_async> channel_slopes_26{memory + 150528, memory + 219296};
     const Channel<2, 16384> channel_convert_layout_11{memory + 153600, memory + 219344};
+    const Channel<1, 32768, Filling::threads> channel_warp_group_dot_12{memory + 186368, memory + 219376};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_y.init(1, 8);
@@ -36,6 +38,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         channel_g.init(1, 8);
         channel_weights_18.init(1, 8);
         channel_slopes_26.init(1, 8);
+        channel_warp_group_dot_12.init(8, 1);
         mbarrier_init_fence();
         tma_prefetch(&map_q_desc);
         tma_prefetch(&map_k_desc);
@@ -58,10 +61,10 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         uint32_t count_weights_18 = 0;
         uint32_t count_slopes_26 = 0;
         uint32_t count_convert_layout_11 = 0;
+        uint32_t count_warp_group_dot_12 = 0;
         int32_t trips_0 = 0;
         float dy[64];
         float dz_9[64];
-        int32_t first_query_2;
         int32_t key_4;
         float scale2_5;
         float slopes_24[32];
@@ -79,10 +82,10 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         // mulf.scale2_5 (examples/ttgir/fa_bwd.sm90.ttgir:48:17)
         {
             const int32_t first_query_ = int32_t(blockIdx.y);
-            first_query_2 = first_query_ * length;
+            const int32_t first_query_2_ = first_query_ * length;
             const int32_t key_ = int32_t(blockIdx.x);
             const int32_t key_3_ = key_ * 128;
-            key_4 = first_query_2 + key_3_;
+            key_4 = first_query_2_ + key_3_;
             scale2_5 = scale * 1.442695f;
         }
         channel_y.consumer_wait(count_y);
@@ -220,22 +223,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_12);
-                // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
+                // cycle 2381, stage 0: store dot.12 to warp_group_dot_12
+                channel_warp_group_dot_12.producer_acquire(count_warp_group_dot_12);
                 {
-                    const int32_t row_ = first_query_2;
                     #pragma unroll
                     for (int p = 0; p < 16; ++p)
-                        store_shared(memory + 186368 + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
-                    fence_async_shared();
-                    named_barrier_sync(group_1_barrier, 256);
-                    if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 186368, 0, row_);
-                        tma_add(&map_dq_desc, memory + 186368 + 8192, 32, row_);
-                        tma_add(&map_dq_desc, memory + 186368 + 16384, 64, row_);
-                        tma_add(&map_dq_desc, memory + 186368 + 24576, 96, row_);
-                        tma_commit();
-                    }
+                        store_shared(channel_warp_group_dot_12.slot(count_warp_group_dot_12) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
                 }
+                fence_async_shared();
+                channel_warp_group_dot_12.producer_commit(count_warp_group_dot_12);
                 // cycle 2682, stage 0: trunc.6 (examples/ttgir/fa_bwd.sm90.ttgir:82:12)
                 {
                     #pragma unroll
@@ -381,24 +377,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     }
                     wgmma_wait<1>();
                     registers_fence(warp_group_dot_12);
-                    // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
+                    // cycle 2381, stage 0: store dot.12 to warp_group_dot_12
+                    channel_warp_group_dot_12.producer_acquire(count_warp_group_dot_12 + i);
                     {
-                        const int32_t row_ = first_query_2 + (i * 64);
-                        if (thread.leader) tma_wait_read<0>();
-                        named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int p = 0; p < 16; ++p)
-                            store_shared(memory + 186368 + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
-                        fence_async_shared();
-                        named_barrier_sync(group_1_barrier, 256);
-                        if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 186368, 0, row_);
-                            tma_add(&map_dq_desc, memory + 186368 + 8192, 32, row_);
-                            tma_add(&map_dq_desc, memory + 186368 + 16384, 64, row_);
-                            tma_add(&map_dq_desc, memory + 186368 + 24576, 96, row_);
-                            tma_commit();
-                        }
+                            store_shared(channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
                     }
+                    fence_async_shared();
+                    channel_warp_group_dot_12.producer_commit(count_warp_group_dot_12 + i);
                     // cycle 2682, stage 0: trunc.6 (examples/ttgir/fa_bwd.sm90.ttgir:82:12)
                     {
                         #pragma unroll
@@ -433,6 +420,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         count_weights_18 += trips_0;
         count_slopes_26 += trips_0;
         count_convert_layout_11 += trips_0;
+        count_warp_group_dot_12 += trips_0;
         // truncf.0 (examples/ttgir/fa_bwd.sm90.ttgir:95:10)
         {
             #pragma unroll
@@ -440,7 +428,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         // store (examples/ttgir/fa_bwd.sm90.ttgir:97:5)
         {
-            if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 8; ++j)
@@ -620,6 +607,58 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             count_weights_18 += trips_0;
             count_slopes_26 += trips_0;
         }
+        if (warp_index() - 9 < 1) {
+            // ---- group 2: 1 warps
+            ThreadCoordinates thread(9);
+            uint32_t count_warp_group_dot_12 = 0;
+            int32_t trips_0 = 0;
+            int32_t first_query_2;
+            // muli.first_query_2 (examples/ttgir/fa_bwd.sm90.ttgir:44:22)
+            {
+                const int32_t first_query_ = int32_t(blockIdx.y);
+                first_query_2 = first_query_ * length;
+            }
+            trips_0 = max(0, (length + 63) / 64);
+            {
+                // fa_bwd/for.0: 2 stages, an iteration every 3340 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
+                    channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12);
+                    // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
+                    {
+                        const int32_t row_ = first_query_2;
+                        if (thread.leader) {
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12), 0, row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 8192, 32, row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 16384, 64, row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 24576, 96, row_);
+                            tma_commit();
+                        }
+                    }
+                    if (thread.leader) tma_wait_read<0>();
+                    __syncwarp();
+                    channel_warp_group_dot_12.consumer_release(count_warp_group_dot_12);
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12 + i);
+                        // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
+                        {
+                            const int32_t row_ = first_query_2 + (i * 64);
+                            if (thread.leader) {
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i), 0, row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 8192, 32, row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 16384, 64, row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 24576, 96, row_);
+                                tma_commit();
+                            }
+                        }
+                        if (thread.leader) tma_wait_read<0>();
+                        __syncwarp();
+                        channel_warp_group_dot_12.consumer_release(count_warp_group_dot_12 + i);
+                    }
+                }
+            }
+            count_warp_group_dot_12 += trips_0;
+        }
     }
 }
 
@@ -661,7 +700,7 @@ fa_bwd_launch(__half* q, __half* k, __half* v, __half* v_do, float* dq, __half* 
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_dv_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dv, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(fa_bwd_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 220400)) return status;
-    fa_bwd_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 220400, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_do_desc, map_dq_desc, map_dk_desc, map_dv_desc, q, k, v, v_do, dq, dk, dv, lse, delta, scale, heads, length);
+    if (const cudaError_t status = cudaFuncSetAttribute(fa_bwd_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 220416)) return status;
+    fa_bwd_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 220416, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_do_desc, map_dq_desc, map_dk_desc, map_dv_desc, q, k, v, v_do, dq, dk, dv, lse, delta, scale, heads, length);
     return cudaGetLastError();
 }

@@ -196,6 +196,8 @@ class Scope:
 
     def group_barrier(self) -> str:
         """All warps of the group."""
+        if self.group.warps == 1:
+            return "__syncwarp();"
         return f"named_barrier_sync({barrier_name(self.group.id)}, {32 * self.group.warps});"
 
     def assign(self, writes: Iterable[Write]) -> None:

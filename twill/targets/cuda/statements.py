@@ -38,6 +38,7 @@ from twill.ir.program import (
     Read,
     Register,
     SchedulingFence,
+    Slot,
     Statement,
     StoreTile,
     StoreWait,
@@ -62,7 +63,7 @@ from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.polynomials import text
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import copied, shared, stored
+from twill.targets.cuda.shared_tiles import Shared, copied, shared, stored
 from twill.targets.cuda.tensor_memory import row_groups
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.thread_block import COPYING
@@ -416,6 +417,8 @@ class Emitter:
     # --- results -------------------------------------------------------------------------------------------
 
     def _store(self, it: StoreTile) -> list[str]:
+        if not it.staged:
+            return self._store_from_slot(it)
         op = self.program.op(it.ops[-1])
         scope = self.scope(it.reads, at=it.at)
         for index in it.ops[:-1]:
@@ -438,6 +441,33 @@ class Emitter:
             scope.lines += self._leave(op, words, it.parts, buffer.offset, part, corner)
         return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 
+    def _store_from_slot(self, it: StoreTile) -> list[str]:
+        """A store that starts from the slot of a channel."""
+        op = self.program.op(it.ops[-1])
+        (read,) = (read for read in it.reads if isinstance(read.location, Slot))
+        scope = self.scope((other for other in it.reads if other is not read), at=it.at)
+        for index in it.ops[:-1]:
+            execute(scope, self.program.op(index))
+        corner = [scope.scalar(value) for value in op.operands[1:] if value.id != read.value]
+        assert isinstance(read.location, Slot)
+        scope.lines += self._boxes(op, scope.operand(read, read.location), corner)
+        return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
+
+    def _boxes(
+        self, op: Op, tile: Shared, corner: list[str], column: Callable[[int], int] = lambda column: column
+    ) -> list[str]:
+        """Stores of the boxes of a tile in shared memory; `column` is where a column of it goes."""
+        word = REDUCTIONS.get(str(op.attributes.get("kind")))
+        if word is None:
+            raise refuse(self.program, op, f"a reduction {op.attributes['kind']} can not be generated")
+        boxes = list[str]()
+        for box in range(tile.boxes):
+            at = _coordinates(corner, column(box * tile.width * 8 // tile.bits))
+            boxes.append(
+                f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});"
+            )
+        return ["if (thread.leader) {", *boxes, "    tma_commit();", "}"]
+
     def _staging_free(self, buffer: Buffer, *, waits: bool) -> list[str]:
         """Before a buffer is written: earlier stores have read it, and all warps are done with the channel
         that it overlays."""
@@ -455,17 +485,12 @@ class Emitter:
             filled = stored(words, tile, part * piece)
         except ValueError as problem:
             raise refuse(self.program, op, f"a tile {problem}") from problem
-        word = REDUCTIONS.get(str(op.attributes.get("kind")))
-        if word is None:
-            raise refuse(self.program, op, f"a reduction {op.attributes['kind']} can not be generated")
-        boxes = list[str]()
-        for box in range(tile.boxes):
-            group, inside = divmod(box * tile.width * 8 // tile.bits, piece)
-            at = _coordinates(corner, (group * parts + part) * piece + inside)
-            boxes.append(
-                f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});"
-            )
-        start = ["if (thread.leader) {", *boxes, "    tma_commit();", "}"]
+
+        def column(inside: int) -> int:
+            group, rest = divmod(inside, piece)
+            return (group * parts + part) * piece + rest
+
+        start = self._boxes(op, tile, corner, column)
         return [*filled, "fence_async_shared();", self.scope().group_barrier(), *start]
 
     # --- structure -----------------------------------------------------------------------------------------
