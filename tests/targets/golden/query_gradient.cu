@@ -11,7 +11,7 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 1)
-query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_p_44, const __grid_constant__ CUtensorMap map_keys_38, __half* q, __half* k, __half* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
+query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const __grid_constant__ CUtensorMap map_p_44, __half* q, __half* k, __half* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<8, 4096> channel_keys_38{memory, memory + 65536};
@@ -20,8 +20,8 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_p_44, const __
         channel_keys_38.init(1, 4);
         channel_p_44.init(1, 4);
         mbarrier_init_fence();
-        tma_prefetch(&map_p_44);
         tma_prefetch(&map_keys_38);
+        tma_prefetch(&map_p_44);
     }
     __syncthreads();
 
@@ -607,14 +607,14 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 query_gradient_launch(__half* q, __half* k, __half* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
-    CUtensorMap map_p_44;
     CUtensorMap map_keys_38;
-    bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && reinterpret_cast<uintptr_t>(k) % 16 == 0;
-    by_tma = by_tma && !tensor_map<2>(&map_p_44, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
+    CUtensorMap map_p_44;
+    bool by_tma = reinterpret_cast<uintptr_t>(k) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && reinterpret_cast<uintptr_t>(v) % 16 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_keys_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
+    by_tma = by_tma && !tensor_map<2>(&map_p_44, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
     if (by_tma) {
         if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66816)) return status;
-        query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66816, stream>>>(map_p_44, map_keys_38, q, k, v, g, dq, M, N, stride);
+        query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66816, stream>>>(map_keys_38, map_p_44, q, k, v, g, dq, M, N, stride);
         return cudaGetLastError();
     }
     if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66816)) return status;
