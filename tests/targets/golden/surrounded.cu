@@ -12,7 +12,7 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
-surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, const __grid_constant__ CUtensorMap map_z_46, const __grid_constant__ CUtensorMap map_x_20, const __grid_constant__ CUtensorMap map_p_33, __half* a, __half* b, __half* v, __half* c, int32_t M, int32_t K) {
+surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, const __grid_constant__ CUtensorMap map_x_20, const __grid_constant__ CUtensorMap map_p_33, const __grid_constant__ CUtensorMap map_z_46, __half* a, __half* b, __half* v, __half* c, int32_t M, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<4, 24576> channel_x_20_p_33{memory, memory + 229376};
@@ -27,9 +27,9 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         tma_prefetch(&map_a_desc_0);
         tma_prefetch(&map_b_desc);
         tma_prefetch(&map_c_desc_1);
-        tma_prefetch(&map_z_46);
         tma_prefetch(&map_x_20);
         tma_prefetch(&map_p_33);
+        tma_prefetch(&map_z_46);
     }
     __syncthreads();
 
@@ -750,16 +750,16 @@ surrounded_launch(__half* a, __half* b, __half* v, __half* c, int32_t M, int32_t
     {
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {64, uint64_t(M)}, {uint64_t(int64_t(64)) * 2}, {64, 128})) return status;
     }
-    CUtensorMap map_z_46;
     CUtensorMap map_x_20;
     CUtensorMap map_p_33;
-    bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0 && reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && int64_t(M) > 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0;
-    by_tma = by_tma && !tensor_map<2>(&map_z_46, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
+    CUtensorMap map_z_46;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && int64_t(M) > 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0 && reinterpret_cast<uintptr_t>(v) % 16 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_x_20, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(int64_t(M))}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
     by_tma = by_tma && !tensor_map<2>(&map_p_33, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
+    by_tma = by_tma && !tensor_map<2>(&map_z_46, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
         if (const cudaError_t status = cudaFuncSetAttribute(surrounded_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230592)) return status;
-        surrounded_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, map_z_46, map_x_20, map_p_33, a, b, v, c, M, K);
+        surrounded_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, map_x_20, map_p_33, map_z_46, a, b, v, c, M, K);
         return cudaGetLastError();
     }
     if (const cudaError_t status = cudaFuncSetAttribute(surrounded_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230592)) return status;

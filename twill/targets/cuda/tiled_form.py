@@ -49,7 +49,7 @@ def tiled_form(program: Program) -> TiledForm | None:
                     tiled(program, load, copying[one.channel].tensors[load.tensor]) for load in one.loads
                 ]
                 by_channel.setdefault(one.channel, []).extend(found)
-    changed = {name for name, found in by_channel.items() if all(found)}
+    changed = [name for name, found in by_channel.items() if all(found)]
     for name in changed:
         loads |= {one.op: one for one in by_channel[name] if one}
     if not loads:
