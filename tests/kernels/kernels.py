@@ -351,6 +351,22 @@ def rotated(
 
 
 @triton.jit
+def crests(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Each row's highest number of a @ b.T in the even and in the odd columns, over all tiles, by atomic maximum."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.int32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc, out_dtype=tl.int32)
+    highest = tl.max(acc.reshape(BLOCK_M, BLOCK_N // 2, 2), 1)
+    m, side = row + tl.arange(0, BLOCK_M), tl.arange(0, 2)
+    tl.atomic_max(c + m[:, None] * 2 + side[None, :], highest, (m[:, None] < M) & (side[None, :] < 2))
+
+
+@triton.jit
 def surrounded(
     a, b, v, c, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -512,6 +528,7 @@ TWILL = {
     "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
+    "crests": {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", **SIZES, **TILE, "BLOCK_K": 128},
     "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
     "jumping": {**HALF, "steps": "*i32:16", **SIZES, **TILE},
@@ -556,6 +573,7 @@ VARIANTS = {
     "filled": ("biased", {"FILLED": True}),
     "unpacked": ("unpacked", {}),
     "rotated": ("rotated", {}),
+    "crests": ("crests", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "jumping": ("jumping", {}),

@@ -3,6 +3,7 @@
 GPU."""
 
 import ctypes
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,34 @@ def test_dlpack_is_read() -> None:
     )
     assert ctypes.c_float.from_address(part.address).value == 6.0
     assert seen(3.0) is None
+
+
+class Shifted:
+    """Six float32 of a larger array, by a DLPack capsule whose data begins `byte_offset` behind its
+    address."""
+
+    def __init__(self, array: Any, byte_offset: int) -> None:
+        self.array, self.shape, self.strides = array, (ctypes.c_int64 * 2)(2, 3), (ctypes.c_int64 * 2)(3, 1)
+        places = (ctypes.addressof(self.shape), ctypes.addressof(self.strides))
+        fields = struct.pack("<QiiiBBHQQQ", array.ctypes.data, 2, 0, 2, 2, 32, 1, *places, byte_offset)
+        self.tensor = ctypes.create_string_buffer(fields, len(fields))
+
+    def __dlpack__(self) -> Any:
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+def test_an_array_that_begins_behind_its_memory() -> None:
+    """As a library of GPUs may export a slice; NumPy never does."""
+    whole = np.arange(10, dtype=np.float32)
+    part = seen(Shifted(whole, 16))
+    assert part
+    assert (part.address, part.type, part.shape) == (whole.ctypes.data + 16, "f32", (2, 3))
+    assert ctypes.c_float.from_address(part.address).value == 4.0
 
 
 def test_row_major() -> None:

@@ -1,14 +1,16 @@
 """Which tiles a kernel must hold exactly as TTGIR lays them out, said in the module itself.
 
 The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout
-move nothing. Where an operation relies on which register of which thread holds an element (`tt.join`,
-`tt.split`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three dimensions), it may not. Takes a
-`Module`; gives the same with the layouts of these tiles written as linear ones, marked `exact`. Elementwise
-operations, reductions and broadcasts keep to one layout and its slices, so a layout is exact everywhere or
-nowhere. Lines stay where they are.
+move nothing. It may not where an operation relies on which register of which thread holds an element
+(`tt.join`, `tt.split`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three dimensions), or
+where a tile has fewer rows or columns than its warps hold of an MMA's. Takes a `Module`; gives the same
+with the layouts of these tiles written as linear ones, marked `exact`. Elementwise operations, reductions
+and broadcasts keep to one layout and its slices, so a layout is exact everywhere or nowhere. Lines stay
+where they are.
 """
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.distribution import bases, root
@@ -44,6 +46,17 @@ def _needed(op: Op) -> Iterable[Encoding | None]:
     deep = any(sum(size > 1 for size in tile.shape) > 2 for tile in tiles)
     if deep or (role(op) in _RELYING and not _needless(op)):
         yield from (tile.encoding for tile in tiles)
+    yield from (tile.encoding for tile in tiles if _small(tile))
+
+
+def _small(tile: Tensor) -> bool:
+    """Whether it has too few elements for its warps to hold 16 rows and 8 columns each."""
+    layout, sizes = root(tile.encoding), [size for size in tile.shape if size > 1]
+    if not isinstance(layout, Blocked) or len(sizes) not in (1, 2):
+        return False
+    warps = prod(layout.warps_per_cta)
+    down = max(1, min(warps, sizes[0] // 16))
+    return sizes[0] < 16 or (len(sizes) == 2 and sizes[1] < 8 * (warps // down))
 
 
 def _needless(op: Op) -> bool:
