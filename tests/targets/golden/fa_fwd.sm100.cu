@@ -222,7 +222,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_)
-                        shared_at<float>(channel_weights_27.slot(count_weights_27) + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float)) = weights_27_[((i_ & 127))];
+                        shared_at<float>(channel_weights_27.slot(count_weights_27) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                 }
                 fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27);
@@ -295,7 +295,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_)
-                        shared_at<float>(channel_weights_27.slot(count_weights_27 + 1) + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float)) = weights_27_[((i_ & 127))];
+                        shared_at<float>(channel_weights_27.slot(count_weights_27 + 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                 }
                 fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27 + 1);
@@ -314,17 +314,41 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_[128];
-                    tensor_memory_load_tile(acc_35_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    float acc_37_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_37_[i_] = (acc_35_[((i_ & 127))] * shrink_29[0]);
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 4; ++j_) {
+                    float acc_35_0_[32];
+                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                    tensor_memory_wait_load(acc_35_0_);
+                    float acc_35_1_[32];
+                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    {
                         float words_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = acc_37_[(((32 * j_ + i_) & 127))];
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                    }
+                    tensor_memory_wait_load(acc_35_1_);
+                    float acc_35_2_[32];
+                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_2_);
+                    float acc_35_3_[32];
+                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_3_);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -406,7 +430,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 128; ++i_)
-                            shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float)) = weights_27_[((i_ & 127))];
+                            shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                     }
                     fence_async_shared();
                     channel_weights_27.producer_commit(count_weights_27 + i - 1);
@@ -442,17 +466,41 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     dependence1.wait(count_dependence1 + i - 3);
                     // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                     {
-                        float acc_35_[128];
-                        tensor_memory_load_tile(acc_35_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                        float acc_37_[128];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) acc_37_[i_] = (acc_35_[((i_ & 127))] * shrink_29[0]);
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) {
+                        float acc_35_0_[32];
+                        tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc_35_0_);
+                        float acc_35_1_[32];
+                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
                             float words_[32];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = acc_37_[(((32 * j_ + i_) & 127))];
-                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc_35_1_);
+                        float acc_35_2_[32];
+                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_2_);
+                        float acc_35_3_[32];
+                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_3_);
+                        {
+                            float words_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -515,7 +563,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_)
-                        shared_at<float>(channel_weights_27.slot(count_weights_27 + n - 1) + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float)) = weights_27_[((i_ & 127))];
+                        shared_at<float>(channel_weights_27.slot(count_weights_27 + n - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                 }
                 fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27 + n - 1);
@@ -538,17 +586,41 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence1.wait(count_dependence1 + n - 3);
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_[128];
-                    tensor_memory_load_tile(acc_35_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    float acc_37_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_37_[i_] = (acc_35_[((i_ & 127))] * shrink_29[0]);
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 4; ++j_) {
+                    float acc_35_0_[32];
+                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                    tensor_memory_wait_load(acc_35_0_);
+                    float acc_35_1_[32];
+                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    {
                         float words_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = acc_37_[(((32 * j_ + i_) & 127))];
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                    }
+                    tensor_memory_wait_load(acc_35_1_);
+                    float acc_35_2_[32];
+                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_2_);
+                    float acc_35_3_[32];
+                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_3_);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -603,17 +675,41 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence1.wait(count_dependence1 + n - 2);
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_[128];
-                    tensor_memory_load_tile(acc_35_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    float acc_37_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_37_[i_] = (acc_35_[((i_ & 127))] * shrink_29[0]);
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 4; ++j_) {
+                    float acc_35_0_[32];
+                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                    tensor_memory_wait_load(acc_35_0_);
+                    float acc_35_1_[32];
+                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    {
                         float words_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = acc_37_[(((32 * j_ + i_) & 127))];
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                    }
+                    tensor_memory_wait_load(acc_35_1_);
+                    float acc_35_2_[32];
+                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_2_);
+                    float acc_35_3_[32];
+                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_3_);
+                    {
+                        float words_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -743,7 +839,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 128; ++i_)
-                                shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float)) = weights_27_[((i_ & 127))];
+                                shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                         }
                         fence_async_shared();
                         channel_weights_27.producer_commit(count_weights_27 + i - 1);
@@ -787,17 +883,41 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (uint32_t(i - 3) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 3);
                         // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                         {
-                            float acc_35_[128];
-                            tensor_memory_load_tile(acc_35_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                            float acc_37_[128];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) acc_37_[i_] = (acc_35_[((i_ & 127))] * shrink_29[0]);
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 4; ++j_) {
+                            float acc_35_0_[32];
+                            tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc_35_0_);
+                            float acc_35_1_[32];
+                            tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                            {
                                 float words_[32];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = acc_37_[(((32 * j_ + i_) & 127))];
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc_35_1_);
+                            float acc_35_2_[32];
+                            tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc_35_2_);
+                            float acc_35_3_[32];
+                            tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc_35_3_);
+                            {
+                                float words_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                             }
                             tensor_memory_wait_store();
                         }
@@ -893,7 +1013,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float read_0[128];
                     const uint32_t read_0_at = channel_weights_27.slot(count_weights_27);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float));
+                    for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 127)) * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) weights_28[i_] = exp2_approx(read_0[((i_ & 127))]);
                 }
@@ -917,9 +1037,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (i >= 4) dependence0.wait(count_dependence0 + i - 4);
                     // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                     {
-                        __half acc_31_[128];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) acc_31_[i_] = __half(weights_28[((i_ & 127))]);
                         #pragma unroll
                         for (int j_ = 0; j_ < 2; ++j_) {
                             uint32_t words_[32];
@@ -936,7 +1053,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         float read_0[128];
                         const uint32_t read_0_at = channel_weights_27.slot(count_weights_27 + i - 2);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float));
+                        for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 127)) * 128 + thread.index) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 0; i_ < 128; ++i_) weights_28[i_] = exp2_approx(read_0[((i_ & 127))]);
                     }
@@ -959,9 +1076,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 if (n > 3) dependence0.wait(count_dependence0 + n - 4);
                 // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                 {
-                    __half acc_31_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_31_[i_] = __half(weights_28[((i_ & 127))]);
                     #pragma unroll
                     for (int j_ = 0; j_ < 2; ++j_) {
                         uint32_t words_[32];
@@ -978,7 +1092,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float read_0[128];
                     const uint32_t read_0_at = channel_weights_27.slot(count_weights_27 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float));
+                    for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 127)) * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) weights_28[i_] = exp2_approx(read_0[((i_ & 127))]);
                 }
@@ -1000,9 +1114,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence0.wait(count_dependence0 + n - 3);
                 // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                 {
-                    __half acc_31_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_31_[i_] = __half(weights_28[((i_ & 127))]);
                     #pragma unroll
                     for (int j_ = 0; j_ < 2; ++j_) {
                         uint32_t words_[32];
@@ -1019,7 +1130,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float read_0[128];
                     const uint32_t read_0_at = channel_weights_27.slot(count_weights_27 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float));
+                    for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 127)) * 128 + thread.index) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) weights_28[i_] = exp2_approx(read_0[((i_ & 127))]);
                 }
@@ -1041,9 +1152,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence0.wait(count_dependence0 + n - 2);
                 // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                 {
-                    __half acc_31_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_31_[i_] = __half(weights_28[((i_ & 127))]);
                     #pragma unroll
                     for (int j_ = 0; j_ < 2; ++j_) {
                         uint32_t words_[32];
@@ -1075,9 +1183,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (uint32_t(i - 4) < uint32_t(n)) dependence0.wait(count_dependence0 + i - 4);
                         // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                         {
-                            __half acc_31_[128];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) acc_31_[i_] = __half(weights_28[((i_ & 127))]);
                             #pragma unroll
                             for (int j_ = 0; j_ < 2; ++j_) {
                                 uint32_t words_[32];
@@ -1096,7 +1201,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             float read_0[128];
                             const uint32_t read_0_at = channel_weights_27.slot(count_weights_27 + i - 2);
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 127) + (thread.lane & 31) * 128 + (thread.warp & 3) * 4096) * sizeof(float));
+                            for (int i_ = 0; i_ < 128; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 127)) * 128 + thread.index) * sizeof(float));
                             #pragma unroll
                             for (int i_ = 0; i_ < 128; ++i_) weights_28[i_] = exp2_approx(read_0[((i_ & 127))]);
                         }

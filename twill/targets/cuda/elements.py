@@ -98,13 +98,29 @@ def by_thread(type: Tensor, address: str) -> Elements | None:
     """The elements of a tile that lies in shared memory as threads hold it, each word of a warp beside the
     others; None for a tile that is too small, or held otherwise, for that to matter."""
     form = holding(type)
-    if not isinstance(form, Fragment) or form.axes != (0, 1) or bits(type.dtype) != 32:
+    if isinstance(form, Spread):
+        return _spread_by_thread(type, form, address)
+    if form.axes != (0, 1) or bits(type.dtype) != 32:
         return None
     threads = 32 * form.down * form.across
 
     def elements(one: AnyPoint) -> str:
         assert isinstance(one, Point)
         index = f"({atom(one.register)} * {threads} + thread.index)"
+        return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
+
+    return elements
+
+
+def _spread_by_thread(type: Tensor, form: Spread, address: str) -> Elements | None:
+    """The same for a linear layout without copies of an element."""
+    bases = (*form.lane, *form.warp)
+    if len(form.shape) < 2 or bits(type.dtype) != 32 or not all(map(any, bases)):
+        return None
+
+    def elements(one: AnyPoint) -> str:
+        assert isinstance(one, linear_tiles.Point)
+        index = f"({form.index(one)} * {1 << len(bases)} + thread.index)"
         return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
 
     return elements

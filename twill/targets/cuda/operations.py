@@ -386,10 +386,14 @@ VIEWS = {
 def _tensor_load(scope: Scope, op: Op) -> None:
     result = op.results[0]
     assert isinstance(result.type, Tensor)
-    name = scope.name(result)
+    name, address = scope.name(result), scope.scalar(op.operands[0])
+    if scope.streaming:
+        stream = tensor_memory.streamed(op.operands[0].type, result.type, address, name)
+        scope.streams.append(stream)
+        scope.values[result.id] = stream
+        return
     if result.id not in scope.targets:
         scope.lines.append(declaration(result.type, name))
-    address = scope.scalar(op.operands[0])
     scope.lines += tensor_memory.load(op.operands[0].type, result.type, address, name)
     scope.values[result.id] = held(name, result.type)
 
@@ -408,7 +412,7 @@ def _into_tensor_memory(scope: Scope, buffer: Value, value: Value) -> None:
     maker, elements = _maker(scope, value), scope.elements(value)
     if maker is not None and maker.name == "arith.truncf" and maker.operands[0].id in scope.values:
         elements = scope.elements(maker.operands[0])
-    scope.lines += tensor_memory.store(buffer.type, value.type, scope.scalar(buffer), elements)
+    scope.lines += tensor_memory.store(buffer.type, value.type, scope.scalar(buffer), elements, scope.streams)
 
 
 def _maker(scope: Scope, value: Value) -> Op | None:

@@ -33,6 +33,7 @@ from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
 from twill.targets.cuda.register_tiles import Elements, declaration, held, point
 from twill.targets.cuda.shared_tiles import Shared, loaded, shared
+from twill.targets.cuda.tensor_memory import Stream
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
@@ -59,6 +60,10 @@ class Scope:
     lines: list[str] = field(default_factory=list[str])
     span: ColumnRange = WHOLE
     """Which slices of the elements of tiles."""
+    streaming: bool = False
+    """Tiles go to tensor memory, in chunks: each element is computed where it is stored."""
+    streams: list[Stream] = field(default_factory=list[Stream])
+    """What these chunks are computed from."""
     deferred: bool = False
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 
@@ -178,7 +183,7 @@ class Scope:
     def kept(self, value: Value, elements: Elements) -> Elements:
         """The tile, computed now; a group that only moves data computes each element where it goes."""
         assert isinstance(value.type, Tensor)
-        if self.narrow:
+        if self.narrow or (self.streaming and value.id not in self.targets):
             return elements
         name = self.name(value)
         if value.id not in self.targets:

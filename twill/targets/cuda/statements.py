@@ -194,6 +194,7 @@ class Emitter:
     def _compute(self, it: Compute) -> list[str]:
         scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end))
         scope.deferred = it.deferred
+        scope.streaming = bool(it.stores) and not it.writes
         for index in it.ops:
             execute(scope, self.program.op(index))
         scope.assign(it.writes)

@@ -5,15 +5,18 @@ reaches the 32 from 32 * (w % 4) on (PTX ISA, tcgen05.ld). So a tile of 128 rows
 its columns in consecutive registers, and the columns divided among the warpgroups.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
+from re import fullmatch
 
 from twill.ir.distribution import powers
 from twill.ir.loop import MemDesc, Scalar, Tensor, TensorMemory, Type
 from twill.ops.c import c_type
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import holding
-from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.register_tiles import BITS, PACK, Elements
+from twill.targets.cuda.linear_tiles import Point, Spread
+from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements
 from twill.targets.cuda.shared_tiles import UNROLL
 
 LANES = 128
@@ -69,8 +72,46 @@ def load(buffer: Type, tile: Tensor, address: str, name: str) -> list[str]:
     return [f"tensor_memory_load_tile({name}, {_own(address, apart)});"]
 
 
-def store(buffer: Type, tile: Tensor, address: str, elements: Elements) -> list[str]:
-    """Elements of 16 bits two to a column; complete when done. Raises ValueError as `_place`."""
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A tile that is loaded chunk by chunk, as what is computed from it is stored."""
+
+    name: str
+    form: Spread
+    address: str
+
+    def __call__(self, point: AnyPoint) -> str:
+        """An element of the chunk that is stored. Raises ValueError for one of another chunk."""
+        step = point.step if isinstance(point, Point) else ""
+        chunk = fullmatch(rf"\({CHUNK} \* (\d+) \+ i_\)", step)
+        if chunk is None or point != self.form.point(step):
+            raise ValueError("a tile from tensor memory that is not stored there chunk by chunk")
+        return f"{self.name}{chunk[1]}_[i_]"
+
+    def begun(self, chunk: int) -> list[str]:
+        """Start to load one chunk."""
+        part = f"{self.name}{chunk}_"
+        return [
+            f"float {part}[{CHUNK}];",
+            f"tensor_memory_load({part}, {plus(self.address, CHUNK * chunk)});",
+        ]
+
+
+def streamed(buffer: Type, tile: Tensor, address: str, name: str) -> Stream:
+    """Raises ValueError as `_place`."""
+    bits, apart = _place(buffer, tile)
+    form = holding(tile)
+    assert isinstance(form, Spread)
+    if bits != 32 or form.registers % CHUNK:
+        raise ValueError(f"a tile of {tile.shape} can not be loaded from tensor memory in chunks")
+    return Stream(name, form, _own(address, apart))
+
+
+def store(
+    buffer: Type, tile: Tensor, address: str, elements: Elements, streams: Sequence[Stream] = ()
+) -> list[str]:
+    """Elements of 16 bits two to a column; complete when done. While a chunk of `streams` is loaded, the one
+    before is computed and stored. Raises ValueError as `_place`."""
     bits, apart = _place(buffer, tile)
     form = holding(tile)
     assert isinstance(form, Spread)
@@ -82,19 +123,35 @@ def store(buffer: Type, tile: Tensor, address: str, elements: Elements) -> list[
     count = min(CHUNK, words)
     if words % count or count not in (8, 16, 32):
         raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
-    index = f"({count} * j_ + i_)"
+    own, chunks = _own(address, apart), words // count
+    if not streams:
+        loop = f"for (int j_ = 0; j_ < {chunks}; ++j_) {{"
+        chunk = _chunk(tile, form, elements, count, "j_", f"{own} + {count} * j_")
+        return [UNROLL, loop, *(f"    {line}" for line in chunk), "}", "tensor_memory_wait_store();"]
+    lines = [line for stream in streams for line in stream.begun(0)]
+    for j in range(chunks):
+        lines += [f"tensor_memory_wait_load({stream.name}{j}_);" for stream in streams]
+        lines += [line for stream in streams for line in stream.begun(j + 1)] if j + 1 < chunks else []
+        chunk = _chunk(tile, form, elements, count, str(j), plus(own, count * j))
+        lines += ["{", *(f"    {line}" for line in chunk), "}"]
+    return [*lines, "tensor_memory_wait_store();"]
+
+
+def _chunk(
+    tile: Tensor, form: Spread, elements: Elements, count: int, number: str, address: str
+) -> list[str]:
+    """Compute and store the words of one chunk."""
+    assert isinstance(tile.dtype, Scalar)
+    per = 32 // BITS[tile.dtype.name]
+    index = f"({count} * {number} + i_)"
     if per == 1:
         text, kind = elements(form.point(index)), c_type(tile)
     else:
         low, high = (elements(form.point(f"({per} * {index} + {half})")) for half in range(per))
         text, kind = f"{PACK[tile.dtype.name]}({low}, {high})", "uint32_t"
     return [
+        f"{kind} words_[{count}];",
         UNROLL,
-        f"for (int j_ = 0; j_ < {words // count}; ++j_) {{",
-        f"    {kind} words_[{count}];",
-        f"    {UNROLL}",
-        f"    for (int i_ = 0; i_ < {count}; ++i_) words_[i_] = {text};",
-        f"    tensor_memory_store({_own(address, apart)} + {count} * j_, words_);",
-        "}",
-        "tensor_memory_wait_store();",
+        f"for (int i_ = 0; i_ < {count}; ++i_) words_[i_] = {text};",
+        f"tensor_memory_store({address}, words_);",
     ]
