@@ -9,7 +9,12 @@ from tests.kernels.programs import BLACKWELL, EXAMPLES
 from twill.emulate.build import Request, run, wrong
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-GIVEN = {"gathered": {"M": 100, "N": 120, "K": 200}, "gathered_rows": {"M": 100}}
+GIVEN = {
+    "gathered": {"M": 100, "N": 120, "K": 200},
+    "gathered_rows": {"M": 100},
+    "searched": {"groups": 5},
+    "grouped": {"groups": 3},
+}
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 
 

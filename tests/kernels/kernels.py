@@ -501,6 +501,53 @@ def skipping(
     o_desc.store([0, 0], (acc / total[:, None]).to(tl.float16))
 
 
+@triton.jit
+def grouped(
+    a, b, c, sizes, groups, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T for groups of blocks of rows, whose numbers are loaded; the programs take the blocks of all groups in turns."""
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    columns, m, n = tl.cdiv(N, BLOCK_N), tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    tile, begin = tl.program_id(0), 0
+    for g in range(groups):
+        count = tl.load(sizes + g) * columns
+        while tile >= begin and tile < begin + count:
+            row, col = tile // columns * BLOCK_M, tile % columns * BLOCK_N
+            acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+            for k in range(0, K, BLOCK_K):
+                x = tl.load(a + (row + m)[:, None] * K + (k + n)[None, :], (k + n < K)[None, :], other=0.0)
+                acc = tl.dot(x, b_desc.load([col, k]).T, acc)
+            c_desc.store([row, col], acc.to(tl.float16))
+            tile += tl.num_programs(0)
+        begin += count
+
+
+@triton.jit
+def searched(
+    a, b, c, starts, groups, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (g + 1) * a @ b.T for the number g of the group that a program belongs to, found by bisection."""
+    low, high = 0, groups + 1
+    while low < high:
+        middle = (low + high) // 2
+        if tl.load(starts + middle) <= tl.program_id(0):
+            low = middle + 1
+        else:
+            high = middle
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, BLOCK_N], [BLOCK_N, 1], [BLOCK_M, BLOCK_N])
+    row = tl.program_id(0) * BLOCK_M
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([0, k]).T, acc)
+    total = 0
+    for g in range(low):
+        total += tl.load(starts + g)
+    c_desc.store([row, 0], (acc * (total + low + 1).to(tl.float32)).to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -525,6 +572,8 @@ TWILL = {
     "straight": STATE,
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
+    "searched": {**HALF, "starts": "*i32:16", "groups": "i32", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
@@ -582,5 +631,7 @@ VARIANTS = {
     "queries": ("queries", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "grouped": ("grouped", {}),
+    "searched": ("searched", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

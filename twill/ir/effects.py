@@ -43,6 +43,7 @@ from twill.ir.program import (
     StoreTile,
     StoreWait,
     TensorMemorySync,
+    While,
 )
 
 
@@ -107,7 +108,7 @@ def effects(statement: Statement) -> Effects:
             )
         case Pipelined(bounds=reads) | For(bounds=reads):
             return Effects(_locations(reads))
-        case If(condition=condition):
+        case If(condition=condition) | While(condition=condition):
             return Effects((condition.location,) if condition else ())
         case MmaWait() | Advance():
             return Effects()
@@ -189,7 +190,7 @@ def at(statement: Statement) -> At:
     """When a statement stands in the schedule; outside of pipelined loops for statements without a time of
     their own."""
     match statement:
-        case Advance() | Pipelined() | For() | If():
+        case Advance() | Pipelined() | For() | While() | If():
             return At()
         case _:
             return statement.at

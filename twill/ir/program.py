@@ -479,12 +479,24 @@ class Pipelined:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """An `scf.for` around others (tiles of a persistent kernel), executed as it stands; `body` ends with the
-    moves of carried values."""
+    """An `scf.for` outside of pipelined loops (tiles of a persistent kernel), executed as it stands; `body`
+    ends with the moves of carried values."""
 
     op: int
     body: tuple["Statement", ...]
     bounds: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """An `scf.while` outside of pipelined loops, executed as it stands: `before` computes the condition;
+    where it holds, `body` follows, and then the same again. Both end with the moves of carried values."""
+
+    op: int
+    before: tuple["Statement", ...]
+    condition: Read | None
+    """Where the condition is; None for an argument or constant."""
+    body: tuple["Statement", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,6 +532,7 @@ Statement: TypeAlias = (
     | StoreWait
     | Pipelined
     | For
+    | While
     | If
 )
 
@@ -780,6 +793,8 @@ def inner(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
             return statement.prologue, statement.steady, statement.epilogue, statement.short
         case For():
             return (statement.body,)
+        case While():
+            return statement.before, statement.body
         case If():
             return statement.then, statement.otherwise
         case _:

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op
+from twill.ir.loop import Op, Pointer
 from twill.ops import rules
 from twill.ops.arith import operation
 from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, written
 from twill.ops.meaning import as_unsigned, each, of_op
-from twill.ops.row import Expression, Row, Syntax
+from twill.ops.row import Environment, Expression, Row, Syntax, Values
 from twill.ops.rules import ruled
 from twill.ops.values import (
     Array,
@@ -302,10 +302,18 @@ def _bits(name: str) -> Row:
     )
 
 
+def _pointed(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
+    """Of one address: a pointer to memory of its own."""
+    kind = op.result.type
+    if not isinstance(kind, Pointer) or np.ndim(operands[0]):
+        raise TwillError(f"{op.name} of a tile can not be simulated", op.location, span=len(op.name))
+    return (environment.pointed(int(operands[0]), element(kind.pointee)),)
+
+
 BITS = (
     _bits("arith.bitcast"),
     _bits("tt.bitcast"),
-    operation("tt.int_to_ptr", "cast", None, form("({r})({0})"), operands=1, role="int_to_ptr"),
+    operation("tt.int_to_ptr", "cast", _pointed, form("({r})({0})"), operands=1, role="int_to_ptr"),
     operation("tt.ptr_to_int", "cast", None, form("({r})({0})"), operands=1),
     operation("ttg.fp4_to_fp", "cast", None, None, operands=1),
 )

@@ -138,6 +138,10 @@ class Environment(Protocol):
         """Executes an operation of a region."""
         ...
 
+    def pointed(self, number: int, type: str) -> Pointers:
+        """An address in memory as a pointer to elements of that type."""
+        ...
+
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements of global memory at `offsets` where `mask` holds, `other` elsewhere."""
         ...

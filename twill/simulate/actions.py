@@ -7,15 +7,26 @@ work on these alone.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 
 from twill.ir.effects import at
-from twill.ir.program import Advance, For, If, Iteration, Move, Pipelined, Statement, TensorMemorySync
+from twill.ir.program import (
+    Advance,
+    For,
+    If,
+    Iteration,
+    Move,
+    Pipelined,
+    Statement,
+    TensorMemorySync,
+    While,
+)
 from twill.ir.program import walk as every
 
-Trips = Callable[[Pipelined | For], int]
-"""How often a loop runs; called when it is reached."""
-Taken = Callable[[If], bool]
-"""Whether the condition of an `If` holds; called when it is reached."""
+Trips = Callable[[Pipelined | For | While], int | None]
+"""How often a loop runs; called when it is reached. None for a `While` whose condition decides."""
+Taken = Callable[[If | While], bool]
+"""Whether the condition of an `If` or `While` holds; called when it is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,11 @@ class _Walk:
     """Trip count of the latest run of each pipelined loop."""
 
 
-def toward_loops(branch: If) -> bool:
-    """Where no values decide: the branch with a pipelined loop, the first one if both have one or neither."""
+def toward_loops(branch: If | While) -> bool:
+    """Where no values decide: the branch with a pipelined loop, the first one if both have one or neither;
+    the end of a `While`."""
+    if isinstance(branch, While):
+        return False
     first, second = (
         any(isinstance(inner, Pipelined) for inner in every(part)) for part in (branch.then, branch.otherwise)
     )
@@ -86,8 +100,10 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
             case Pipelined():
                 yield from _pipelined(walk, statement, here)
             case For(op=op, body=body):
-                for k in range(walk.trips(statement)):
+                for k in range(walk.trips(statement) or 0):
                     yield from _list(walk, body, Action(statement, outer=(*context.outer, (op, k))))
+            case While():
+                yield from _while(walk, statement, here)
             case If(then=then, otherwise=otherwise):
                 yield from _list(walk, then if walk.taken(statement) else otherwise, here)
             case Advance(channel=channel, loop=loop):
@@ -101,8 +117,17 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
                 yield here
 
 
+def _while(walk: _Walk, loop: While, here: Action) -> Iterator[Action]:
+    times = walk.trips(loop)
+    for k in count():
+        yield from _list(walk, loop.before, here)
+        if (k >= times) if times is not None else not walk.taken(loop):
+            return
+        yield from _list(walk, loop.body, here)
+
+
 def _pipelined(walk: _Walk, loop: Pipelined, here: Action) -> Iterator[Action]:
-    total = walk.counts[loop.op] = walk.trips(loop)
+    total = walk.counts[loop.op] = walk.trips(loop) or 0
 
     def inside(newest: int) -> Action:
         return Action(loop, here.counters, loop.op, newest, total, here.outer)

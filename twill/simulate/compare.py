@@ -4,7 +4,7 @@ Takes a program and the values of its scalar arguments; gives the relative error
 kernel has, for one program of the grid. Pointer arguments get random memory (`memory`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.descriptors import EXTENT
 from twill.ir.loop import Function, Pointer, Value
 from twill.ir.program import Program
+from twill.ops.table import role
 from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
 from twill.simulate.global_memory import Memory
@@ -90,7 +91,21 @@ def arguments(
             values[value.id] = Pointers(_name(value), np.asarray(0, np.int64))
         else:
             values[value.id] = np.asarray(numbers[_name(value)], dtype(name))
-    return values, Memory(types, seed)
+    return values, Memory(types, seed, addresses=frozenset(_addresses(function)))
+
+
+def _addresses(function: Function) -> Iterator[str]:
+    """The pointer arguments whose memory holds addresses."""
+    makers = {value.id: op for op in function.walk() for value in op.results}
+    for op in function.walk():
+        if role(op) != "int_to_ptr":
+            continue
+        value: Value | None = op.operands[0]
+        while value is not None and value.id in makers:
+            maker = makers[value.id]
+            value = maker.operands[0] if role(maker) in ("pointer_load", "address", "bitcast") else None
+        if value is not None and isinstance(value.type, Pointer):
+            yield _name(value)
 
 
 def compare(
@@ -107,6 +122,8 @@ def compare(
     values, found = arguments(program.function, numbers, seed)
     run(program, values, found, grid, prefer)
     _, untouched = arguments(program.function, numbers, seed)
+    for memory in (expected, found, untouched):
+        memory.types |= expected.types | found.types
     return tuple(_compared(name, expected, found, untouched) for name in expected.types)
 
 

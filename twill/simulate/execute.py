@@ -47,6 +47,7 @@ from twill.ir.program import (
     TensorMemorySync,
     TileLoad,
     WarpProgram,
+    While,
     walk,
 )
 from twill.ops.mma import product
@@ -141,15 +142,20 @@ def _stream(group: _Group) -> Iterator[Action]:
     return unfold(group.warps.body, lambda loop: _trips(group, loop), lambda branch: _taken(group, branch))
 
 
-def _trips(group: _Group, loop: Pipelined | For) -> int:
+def _trips(group: _Group, loop: Pipelined | For | While) -> int | None:
+    if isinstance(loop, While):
+        return None
     values = _scope(group, None, loop.bounds)
     lower, upper, step = (int(values[value.id]) for value in group.block.program.op(loop.op).operands[:3])
     return max(0, -(-(upper - lower) // step))
 
 
-def _taken(group: _Group, branch: If) -> bool:
-    values = _scope(group, None, [branch.condition] if branch.condition else [])
-    return bool(values[group.block.program.op(branch.op).operands[0].id])
+def _taken(group: _Group, branch: If | While) -> bool:
+    values, op = _scope(group, None, [branch.condition] if branch.condition else []), branch.op
+    decision = group.block.program.op(op)
+    if isinstance(branch, While):
+        decision = decision.regions[0].blocks[0].ops[-1]
+    return bool(values[decision.operands[0].id])
 
 
 # --- statements -------------------------------------------------------------------------------------------
@@ -202,7 +208,7 @@ def _act(group: _Group, action: Action) -> None:
             | StoreWait()
         ):
             pass
-        case Advance() | Pipelined() | For() | If() as structure:
+        case Advance() | Pipelined() | For() | While() | If() as structure:
             raise AssertionError(f"{type(structure).__name__} is unfolded, not executed")
         case _:
             assert_never(action.statement)

@@ -13,7 +13,7 @@ from itertools import permutations
 from random import Random
 
 from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, SyncPoint, effects
-from twill.ir.program import BarrierPhase, For, Pipelined, Program
+from twill.ir.program import BarrierPhase, For, Pipelined, Program, While
 from twill.simulate.actions import Action, unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State
@@ -28,7 +28,7 @@ class Explored:
     """Every interleaving was; otherwise those of the adversaries."""
 
 
-Counts = Callable[[Pipelined | For], int]
+Counts = Callable[[Pipelined | For | While], int]
 
 
 def same(trips: int, outer: int = 2) -> Counts:

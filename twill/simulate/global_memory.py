@@ -15,6 +15,8 @@ from twill.diagnostics import TwillError
 from twill.ops.values import Array, Operand, Pointers, dtype, rounded
 
 _CHUNK = 1 << 16
+_ALIGNMENT = 16
+"""Of addresses in memory, bytes."""
 MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
 
@@ -27,6 +29,14 @@ class Memory:
     """Element type of each argument's memory."""
     seed: int = 0
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
+    addresses: frozenset[str] = frozenset()
+    """Arguments whose memory holds addresses: no two of its numbers are the same."""
+
+    def pointed(self, number: int, type: str) -> Pointers:
+        """An address as a pointer to an array of its own."""
+        name = f"*{number}"
+        self.types.setdefault(name, type)
+        return Pointers(name, np.asarray(0, np.int64))
 
     def array(self, argument: str, size: int) -> Array:
         """The memory of an argument, at least `size` elements of it."""
@@ -49,6 +59,9 @@ class Memory:
         return self.array(argument, most + 1)
 
     def _fresh(self, argument: str, chunk: int) -> Array:
+        if argument in self.addresses:
+            first = ((crc32(argument.encode()) << 20) + chunk * _CHUNK) * _ALIGNMENT
+            return first + _ALIGNMENT * np.arange(_CHUNK, dtype=np.int64)
         random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk))
         name = self.types[argument]
         values: Any = (

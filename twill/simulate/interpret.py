@@ -68,7 +68,7 @@ def interpret(
 def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Operand]:
     """Execute a block; what it yields."""
     for op in code.ops:
-        if role(op) in ("yield", "return"):
+        if role(op) in ("yield", "condition", "return"):
             return [values[operand.id] for operand in op.operands]
         execute(op, values, memory, program)
     return ()
@@ -84,7 +84,7 @@ def execute(op: Op, values: Scope, memory: Memory, program: Mapping[str, int]) -
             taken = next(iter(op.regions[0 if operands[0] else 1 :]), None)
             results = block(taken.blocks[0], values, memory, program) if taken and taken.blocks else ()
         case "while":
-            raise TwillError("scf.while can not be simulated", op.location)
+            results = _while(op, operands, values, memory, program)
         case _:
             results = evaluate(op, operands, memory, program)
     values.update(zip((result.id for result in op.results), results, strict=True))
@@ -101,3 +101,16 @@ def _for(
         )
         carried = list(block(body, values, memory, program))
     return carried
+
+
+def _while(
+    op: Op, carried: Sequence[Operand], values: Scope, memory: Memory, program: Mapping[str, int]
+) -> Sequence[Operand]:
+    before, after = (region.blocks[0] for region in op.regions)
+    while True:
+        values.update(zip((arg.id for arg in before.args), carried, strict=True))
+        holds, *passed = block(before, values, memory, program)
+        if not holds:
+            return passed
+        values.update(zip((arg.id for arg in after.args), passed, strict=True))
+        carried = block(after, values, memory, program)

@@ -32,6 +32,9 @@ class Surroundings:
     def evaluate(self, op: Op, operands: Sequence[Operand]) -> Values:
         return evaluate(op, operands, self.memory, self.indices)
 
+    def pointed(self, number: int, type: str) -> Pointers:
+        return self.memory.pointed(number, type)
+
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         return self.memory.read(pointers, offsets, mask, other)
 

@@ -6,7 +6,7 @@ loops; gives them with their groups numbered alike (`aligned`).
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from twill.ir.loop import Carried, Loop, Op, Token, Value
 from twill.ops.table import role
 from twill.warp.dataflow import EFFECTS, Code, captured
 from twill.warp.non_loop_code import closed
-from twill.warp.tasks import Scheduled, outside
+from twill.warp.tasks import Scheduled, located
 
 Node: TypeAlias = tuple[str, str]
 """An operation of a loop: the loop's path and the node's id."""
@@ -52,8 +52,8 @@ def _split(code: Code, one: Scheduled, name: str) -> CarriedSplitError:
 
 
 def ties(code: Code, loops: Sequence[tuple[Loop, Graph]], names: Mapping[int, str]) -> Ties:
-    """Operations that write variables of one name, that read what an earlier loop left in registers, and
-    whose results one operation outside of the loops writes to memory."""
+    """Operations that write variables of one name, that read what an earlier iteration or loop left in
+    registers, and whose results one operation outside of the loops writes to memory."""
     carried = {one.result.id: (node, names[one.arg.id]) for node, one in _carried(loops)}
     leader = dict[Node, Node]()
 
@@ -94,18 +94,28 @@ def _together(
     for node, one in _carried(loops):
         yield [node, *results([one.init])]
     for loop, graph in loops:
-        for node, values in outside(code, loop, graph).items():
-            if found := results(values):
-                yield [(loop.path, node), *found]
+        yield from _readers(code, loop, graph, results)
     inside = {op.index for loop, _ in loops for op in loop.op.inner()}
     for op in code.ops.values():
         if op.index not in inside and _writes(op) and (found := results(captured(op))):
             yield found
 
 
+def _readers(
+    code: Code, loop: Loop, graph: Graph, results: Callable[[Sequence[Value]], list[Node]]
+) -> Iterator[list[Node]]:
+    """The operations of a loop with those that compute what they read from earlier iterations and loops."""
+    carried = {one.arg.id: one.result for one in loop.carried}
+    inside = {value.id for op in loop.body.walk() for value in op.results}
+    for node, values in located(code, loop, graph).items():
+        read = [carried.get(value.id, value) for value in values if value.id not in inside]
+        if found := results(read):
+            yield [(loop.path, node), *found]
+
+
 def _writes(op: Op) -> bool:
     """It writes memory, or is a branch that does."""
-    plain = not any(role(inner) == "for" for inner in op.inner())
+    plain = not any(role(inner) in ("for", "while") for inner in op.inner())
     return op.name in EFFECTS or (
         role(op) == "if" and plain and any(inner.name in EFFECTS for inner in op.inner())
     )

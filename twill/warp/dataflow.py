@@ -57,6 +57,9 @@ class Code:
     """By value id: `ir.names`."""
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
     """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy."""
+    carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])
+    """What arguments and results of loops follow from, by value id: initial and yielded values, conditions
+    and bounds."""
     reloaded: frozenset[int] = frozenset()
     """Loads of index tiles, by the index of the operation, which every reader executes again."""
     resident: frozenset[int] = frozenset()
@@ -82,6 +85,15 @@ class Code:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """A value that a loop hands from one iteration to the next."""
+
+    arg: Value
+    init: Value
+    yielded: Value
+
+
 def read(module: Module, function: Function) -> Code:
     """Index a function."""
     ops = {op.index: op for op in function.walk()}
@@ -90,8 +102,57 @@ def read(module: Module, function: Function) -> Code:
         for operand in op.operands:
             users.setdefault(operand.id, []).append(op)
     return Code(
-        module, function, ops, {value: tuple(found) for value, found in users.items()}, value_names(function)
+        module,
+        function,
+        ops,
+        {value: tuple(found) for value, found in users.items()},
+        value_names(function),
+        carried={one.id: sources for op in ops.values() for one, sources in _sources(op)},
     )
+
+
+def carries(op: Op) -> tuple[Carry, ...]:
+    """What a loop carries, one by one: for an `scf.while` what its first region reads."""
+    match role(op):
+        case "for":
+            block = op.regions[0].blocks[0]
+            return tuple(map(Carry, block.args[1:], op.operands[3:], _last(block)))
+        case "while":
+            before, after = (region.blocks[0] for region in op.regions)
+            return tuple(map(Carry, before.args, op.operands, _last(after)))
+        case _:
+            return ()
+
+
+def passed(op: Op) -> tuple[tuple[Value, Value], ...]:
+    """Of an `scf.while`: what its second region reads, and what that is in the first."""
+    if role(op) != "while":
+        return ()
+    before, after = (region.blocks[0] for region in op.regions)
+    return tuple(zip(after.args, before.ops[-1].operands[1:], strict=False))
+
+
+def final(op: Op) -> tuple[tuple[Value, Value], ...]:
+    """The results of a loop that is executed as it stands, and the arguments that hold them then."""
+    args = [one.arg for one in carries(op)] if role(op) == "for" else [arg for arg, _ in passed(op)]
+    return tuple(zip(op.results, args, strict=False))
+
+
+def _last(block: Block) -> tuple[Value, ...]:
+    """What a block yields."""
+    return block.ops[-1].operands if block.ops and role(block.ops[-1]) == "yield" else ()
+
+
+def _sources(op: Op) -> Iterable[tuple[Value, tuple[Value, ...]]]:
+    if role(op) not in ("for", "while"):
+        return
+    deciding = op.operands[:3] if role(op) == "for" else op.regions[0].blocks[0].ops[-1].operands[:1]
+    for one in carries(op):
+        yield one.arg, (one.init, one.yielded, *deciding)
+    for arg, source in passed(op):
+        yield arg, (source, *deciding)
+    for result, arg in final(op):
+        yield result, (arg,)
 
 
 def pure(op: Op) -> bool:
@@ -279,6 +340,10 @@ def variables(code: Code, loops: Iterable[Loop]) -> Mapping[int, str]:
 
 def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]]:
     results = {carried.result.id for loop in loops for carried in loop.carried}
+    scheduled = {loop.op.index for loop in loops}
+    for op in code.ops.values():
+        if op.index not in scheduled:
+            yield from final(op)
     for loop in loops:
         for carried in loop.carried:
             yield carried.arg, carried.yielded

@@ -17,6 +17,7 @@ from twill.ir.program import (
     Register,
     Statement,
     TensorMemory,
+    While,
     walk,
 )
 from twill.warp.dataflow import Code, captured, pure
@@ -58,6 +59,8 @@ def _one(code: Code, statement: Statement, read: frozenset[str]) -> Sequence[Sta
             return [replace(statement, ops=ops, reads=reads, writes=writes)] if ops else []
         case For(body=body):
             return [replace(statement, body=_list(code, body, read))]
+        case While(before=before, body=body):
+            return [replace(statement, before=_list(code, before, read), body=_list(code, body, read))]
         case If(then=then, otherwise=otherwise):
             return [replace(statement, then=_list(code, then, read), otherwise=_list(code, otherwise, read))]
         case _:

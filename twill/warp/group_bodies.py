@@ -31,14 +31,28 @@ from twill.ir.program import (
     StoreWait,
     TensorMemorySync,
     TileLoad,
+    While,
     Write,
     inner,
     walk,
 )
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import ALLOC, EFFECTS, IMPLICIT, LOAD, STORES, Code, cone, kept_carried, loaded, zero
-from twill.warp.non_loop_code import NonLoopCode, writes_tensor_memory
+from twill.warp.dataflow import (
+    ALLOC,
+    EFFECTS,
+    IMPLICIT,
+    LOAD,
+    STORES,
+    Code,
+    carries,
+    cone,
+    kept_carried,
+    loaded,
+    passed,
+    zero,
+)
+from twill.warp.non_loop_code import NonLoopCode, executes, writes_tensor_memory
 from twill.warp.steady_state import Kernel
 
 
@@ -123,6 +137,10 @@ def _without_unread(found: tuple[Statement, ...], read: Collection[str]) -> tupl
                 )
             case For(body=body):
                 return replace(statement, body=_without_unread(body, read))
+            case While(before=before, body=body):
+                return replace(
+                    statement, before=_without_unread(before, read), body=_without_unread(body, read)
+                )
             case If(then=then, otherwise=otherwise):
                 return replace(
                     statement, then=_without_unread(then, read), otherwise=_without_unread(otherwise, read)
@@ -148,7 +166,7 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
 
 def _arithmetic(body: Body, op: Op) -> bool:
     """Executed by this group as it stands."""
-    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or role(op) == "for":
+    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or role(op) in ("for", "while"):
         return False
     if op.name == ALLOC and (loaded(body.code, op.result) or op.result.id in body.code.resident):
         return False
@@ -195,12 +213,35 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
         return
     elif body.non_loop.owner.get(op.index) == body.group:
         yield _effect(body, op)
-    elif role(op) == "for":
-        yield For(
-            op.index, _block(body, op.regions[0].blocks[0], repeated=True), _found(body, op.operands[:3])
-        )
+    elif role(op) in ("for", "while"):
+        if executes(body.code, op, body.group, body.non_loop, body.loops):
+            yield from _repeated(body, op)
     elif role(op) == "if":
         yield from _branch(body, op, repeated=repeated)
+
+
+def _repeated(body: Body, op: Op) -> Iterable[Statement]:
+    """A loop that is executed as it stands, with the moves of what it carries."""
+    carried = [one for one in carries(op) if one.arg.id in body.needs]
+    yield from (_moved(body, one.init, one.arg) for one in carried)
+    last = op.regions[-1].blocks[0]
+    moves = (_moved(body, one.yielded, one.arg) for one in carried if one.yielded is not one.arg)
+    again = (*_block(body, last, repeated=True), *moves)
+    if role(op) == "for":
+        yield For(op.index, again, _found(body, op.operands[:3]))
+        return
+    before = op.regions[0].blocks[0]
+    handed = (_moved(body, source, arg) for arg, source in passed(op) if arg.id in body.needs)
+    condition = next(iter(_found(body, before.ops[-1].operands[:1])), None)
+    yield While(op.index, (*_block(body, before, repeated=False), *handed), condition, again)
+
+
+def _moved(body: Body, source: Value, arg: Value) -> InitializeCarried:
+    """What a loop carries becomes `source`."""
+    maker = body.code.maker(source)
+    plain = source.id not in body.code.carried and (maker is None or maker.name in IMPLICIT)
+    location = None if plain or zero(body.code, source) else body.location(source)
+    return InitializeCarried(source.id, location, Register(body.kernel.names[arg.id]))
 
 
 def _branch(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:

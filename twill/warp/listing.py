@@ -42,6 +42,7 @@ from twill.ir.program import (
     StoreWait,
     TensorMemory,
     TensorMemorySync,
+    While,
     inner,
 )
 
@@ -137,7 +138,7 @@ def _what(statement: Statement) -> str:
             return name
         case BarrierWait(barrier=name, awaited=awaited):
             return f"{name}[{iteration(awaited)}]"
-        case Pipelined() | For() | If() | TensorMemorySync():
+        case Pipelined() | For() | While() | If() | TensorMemorySync():
             return ""
         case _:
             assert_never(statement)

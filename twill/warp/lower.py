@@ -332,7 +332,7 @@ def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLo
         for op in code.ops.values()
         if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)
     ]
-    ops += [inner for op in ops if role(op) != "for" for inner in op.inner()]
+    ops += [inner for op in ops if role(op) not in ("for", "while") for inner in op.inner()]
     leaving = {
         maker.index
         for op in code.ops.values()

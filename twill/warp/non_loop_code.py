@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Loop, Op, Value
+from twill.ir.loop import Loop, Op, Pointer, Tensor, TensorDesc, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp import resident
@@ -24,6 +24,7 @@ from twill.warp.dataflow import (
     Code,
     blocks,
     captured,
+    carries,
     kept_carried,
     loaded,
     pure,
@@ -86,26 +87,17 @@ def _leaves(loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], group: int) -> 
     return [leaf.source for task in own for leaf in task.leaves if leaf.distance is None]
 
 
-_STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "if", "combine"})
+_STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "while", "condition", "if", "combine"})
+_LOOPS: frozenset[Role] = frozenset({"for", "while"})
 
 
-def refusals(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> Iterator[TwillError]:
+def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Iterator[TwillError]:
     """What of the operations outside of the scheduled loops can not be generated, however these are
     scheduled."""
-    containing = {
-        op.index for op in plain if op.regions and any(inner.index in around for inner in op.inner())
-    }
-    apart = [op for op in plain if role(op) == "for" and op.index not in containing]
-    within = {inner.index for op in apart for inner in op.inner()}
+    yield from _undecided(code, [*plain, *(loop.op for loop in around.values())])
     for op in plain:
-        if op.index in within:
-            continue
-        if op in apart:
-            yield code.refuse(
-                "a loop that is not scheduled can not be generated yet", op, "schedule it too (--loop)"
-            )
-        elif role(op) == "for" and op.results:
-            yield code.refuse("values carried round an outer loop can not be generated yet", op)
+        if role(op) == "for" and _trading(op):
+            yield code.refuse("values of an outer loop that change places can not be generated yet", op)
         structure = role(op) in _STRUCTURE or op.name in {
             LOAD,
             *IMPLICIT,
@@ -119,6 +111,45 @@ def refusals(code: Code, plain: Iterable[Op], around: Mapping[int, Loop]) -> Ite
             yield code.refuse("an atomic operation whose result is used can not be generated", op)
         if role(op) == "if" and op.results and not pure(op):
             yield code.refuse("a branch that stores and has results can not be generated", op)
+
+
+def _undecided(code: Code, ops: Sequence[Op]) -> Iterator[TwillError]:
+    """Loops that groups might not run equally often: each reads what decides that from memory by itself."""
+    written = {_element(op.operands[0].type) for op in code.ops.values() if op.name in EFFECTS}
+    for op in (op for op in ops if role(op) in _LOOPS):
+        values = closed(code, _deciding(op), ())
+        makers = (maker for maker in ops if any(result.id in values for result in maker.results))
+        if any(
+            role(maker) == "pointer_load" and _element(maker.operands[0].type) in written for maker in makers
+        ):
+            yield code.refuse(
+                "how often this loop runs is loaded from memory, and the kernel stores numbers of that type",
+                op,
+                "pass the bounds as arguments",
+            )
+
+
+def _element(type: Type) -> Type:
+    """What a pointer, a tile of pointers or a descriptor points to."""
+    dtype = type.dtype if isinstance(type, Tensor | TensorDesc) else type
+    return dtype.pointee if isinstance(dtype, Pointer) else dtype
+
+
+def _trading(op: Op) -> bool:
+    """It yields one of its arguments in the place of another."""
+    args = {one.arg.id for one in carries(op)}
+    return any(one.yielded.id in args - {one.arg.id} for one in carries(op))
+
+
+def _deciding(op: Op) -> tuple[Value, ...]:
+    """What says how often a loop runs."""
+    return op.operands[:3] if role(op) == "for" else op.regions[0].blocks[0].ops[-1].operands[:1]
+
+
+def executes(code: Code, op: Op, group: int, plan: NonLoopCode, around: Container[int]) -> bool:
+    """A group executes a loop that is not scheduled: for a scheduled loop, a store or a result."""
+    inside = any(plan.owner.get(inner.index) == group or inner.index in around for inner in op.inner())
+    return inside or any(value.id in plan.needs[group] for value in op.results)
 
 
 def _holders(code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]) -> Mapping[int, int]:
@@ -142,11 +173,12 @@ def closed(code: Code, values: Iterable[Value], holders: Container[int]) -> froz
     while todo:
         value = todo.pop()
         maker = code.maker(value)
-        if value.id in seen or maker is None or maker.name in IMPLICIT:
+        if value.id in seen or (value.id not in code.carried and (maker is None or maker.name in IMPLICIT)):
             continue
         seen.add(value.id)
-        if value.id not in holders and loaded(code, value) is None:
-            todo += captured(maker)
+        if value.id in holders or loaded(code, value) is not None:
+            continue
+        todo += code.carried[value.id] if value.id in code.carried else captured(maker) if maker else ()
     return frozenset(seen)
 
 
@@ -186,8 +218,10 @@ def _needs(
     for op in plain:
         if owner.get(op.index) == group:
             roots += captured(op)
-        if role(op) == "for":
-            roots += op.operands[:3]
+        if role(op) in _LOOPS and any(
+            owner.get(inner.index) == group or inner.index in around for inner in op.inner()
+        ):
+            roots += _deciding(op)
         if role(op) == "if" and any(
             owner.get(inner.index) == group or inner.index in around for inner in op.inner()
         ):

@@ -207,7 +207,7 @@ def bounds(group: Group) -> tuple[Read, ...]:
     return tuple(
         Read(value.id, Register(group.names[value.id]))
         for value, maker in makers
-        if maker and role(maker) != "constant"
+        if (maker and role(maker) != "constant") or value.id in code.carried
     )
 
 

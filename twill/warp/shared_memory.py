@@ -178,7 +178,9 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
         later = [
             other
             for other in code.ops.values()
-            if role(other) == "for" and other.index > op.index and homes[other.index] == homes[op.index]
+            if role(other) in ("for", "while")
+            and other.index > op.index
+            and homes[other.index] == homes[op.index]
         ]
         same = all(homes[load.index] == homes[op.index] and load.index < op.index for load in loads)
         return "loaded once, read by this group alone, whose loops are over" if same and not later else ""

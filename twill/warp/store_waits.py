@@ -6,7 +6,7 @@ precede.
 
 from dataclasses import replace
 
-from twill.ir.program import For, If, Pipelined, Statement, StoreTile, StoreWait
+from twill.ir.program import For, If, Pipelined, Statement, StoreTile, StoreWait, While
 
 Statements = tuple[Statement, ...]
 
@@ -41,6 +41,9 @@ def _one(statement: Statement, reading: bool) -> tuple[Statement, bool]:
         case For(body=body):
             changed, behind = _repeated(body, reading)
             return replace(statement, body=changed), behind
+        case While(before=before, body=body):
+            both, behind = _repeated((*before, *body), reading)
+            return replace(statement, before=both[: len(before)], body=both[len(before) :]), behind
         case If(then=then, otherwise=otherwise):
             (first, one), (second, other) = _list(then, reading), _list(otherwise, reading)
             return replace(statement, then=first, otherwise=second), one or other

@@ -110,14 +110,9 @@ def tasks(code: Code, scheduled: Scheduled) -> tuple[Task, ...]:
     return tuple(task(node) for node in scheduled.graph.nodes)
 
 
-def outside(code: Code, loop: Loop, graph: Graph) -> Mapping[str, tuple[Value, ...]]:
-    """By node: the values from outside of the loop that its task reads."""
-    inside = {value.id for op in loop.body.walk() for value in op.results} | {c.arg.id for c in loop.carried}
-    cones = _cones(code, loop, graph)
-    return {
-        node: tuple(value for value in values if value.id not in inside)
-        for node, (_, values) in cones.items()
-    }
+def located(code: Code, loop: Loop, graph: Graph) -> Mapping[str, tuple[Value, ...]]:
+    """By node: the values that its task reads from locations, as its operations name them."""
+    return {node: values for node, (_, values) in _cones(code, loop, graph).items()}
 
 
 def refusals(code: Code, graph: Graph) -> Iterator[TwillError]:
@@ -162,7 +157,7 @@ def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
     def located(value: Value) -> bool:
         maker = code.maker(value)
         if maker is None:
-            return value.id in carried
+            return value.id in carried or value.id in code.carried
         if loaded(code, value) is not None or value.id in shared | code.resident:
             return True
         if maker.index not in inside:

@@ -66,11 +66,12 @@ def first_warp(group: int, widths: Mapping[int, int]) -> int:
 def variables(code: Code, body: tuple[Statement, ...]) -> tuple[Variable, ...]:
     """The variables that a body assigns, with as many ages as it uses."""
     types, ages = dict[str, Type](), dict[str, int]()
-    values = {
-        value.id: value
+    made = (
+        value
         for op in code.ops.values()
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
-    }
+    )
+    values = {value.id: value for value in (*code.function.args, *made)}
     for statement in walk(body):
         touched = effects(statement)
         for register in registers((*touched.reads, *touched.writes)):

@@ -206,9 +206,10 @@ def _load(scope: Scope, op: Op) -> None:
 
 
 def _if(scope: Scope, op: Op) -> None:
-    """Both branches write the same new variables."""
+    """Both branches write the same variables."""
     for result in op.results:
-        scope.lines.append(declaration(result.type, scope.name(result)))
+        if result.id not in scope.targets:
+            scope.lines.append(declaration(result.type, scope.name(result)))
     for i, (region, head) in enumerate(
         zip(op.regions, (f"if ({scope.scalar(op.operands[0])}) {{", "} else {"), strict=True)
     ):

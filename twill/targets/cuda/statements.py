@@ -45,6 +45,7 @@ from twill.ir.program import (
     TensorMemorySync,
     TileLoad,
     WarpProgram,
+    While,
     Write,
     walk,
 )
@@ -180,6 +181,8 @@ class Emitter:
                 return self._pipelined(statement)
             case For(op, body, bounds):
                 return self._for(self.program.op(op), body, bounds)
+            case While(op, before, condition, body):
+                return self._while(self.program.op(op), before, condition, body)
             case If(op, condition, then, otherwise):
                 return self._if(self.program.op(op), condition, then, otherwise)
             case _:
@@ -561,6 +564,15 @@ class Emitter:
         self.inductions = {**(self.inductions or {}), counter.id: lambda i: name}
         head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
         return [head, *indented(self.all(body)), "}"]
+
+    def _while(
+        self, op: Op, before: Sequence[Statement], condition: Read | None, body: Sequence[Statement]
+    ) -> list[str]:
+        decision = op.regions[0].blocks[0].ops[-1]
+        first = self.all(before)
+        scope = self.scope([condition] if condition else [])
+        ends = f"if (!({scope.scalar(decision.operands[0])})) break;"
+        return ["while (true) {", *indented([*first, ends, *self.all(body)]), "}"]
 
     def _if(
         self, op: Op, condition: Read | None, then: Sequence[Statement], otherwise: Sequence[Statement]

@@ -1,0 +1,35 @@
+"""Pointers that a kernel loads from memory: each points to memory of its own."""
+
+import numpy as np
+
+from tests.simulate.test_values import grid
+from twill.extract.reader.ttgir import read
+from twill.simulate.compare import arguments
+from twill.simulate.interpret import interpret
+
+TEXT = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @copy(%from: !tt.ptr<i64>, %to: !tt.ptr<i64>, %n: i32) {
+    %p = tt.addptr %from, %n : !tt.ptr<i64>, i32
+    %a = tt.load %p : !tt.ptr<i64>
+    %b = tt.load %to : !tt.ptr<i64>
+    %source = tt.int_to_ptr %a : i64 -> !tt.ptr<f32>
+    %target = tt.int_to_ptr %b : i64 -> !tt.ptr<f32>
+    %x = tt.load %source : !tt.ptr<f32>
+    tt.store %target, %x : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+
+
+def test_loaded_addresses_are_distinct_and_point_to_arrays() -> None:
+    function = read(TEXT, "copy.ttgir").functions[0]
+    values, memory = arguments(function, {"n": 1})
+    interpret(function, values, memory, grid(0, 0, (1, 1)))
+    both = np.concatenate([memory.arrays["from"][:100], memory.arrays["to"][:100]])
+    assert len(set(both.tolist())) == 200
+    assert all(address % 16 == 0 for address in both.tolist())
+    source, target = (memory.arrays[f"*{memory.arrays[name][i]}"] for name, i in (("from", 1), ("to", 0)))
+    assert source[0] == target[0]
+    assert source[1] != target[1]

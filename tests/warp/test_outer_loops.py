@@ -1,0 +1,66 @@
+"""Loops that are executed as they stand: who executes them, and what they carry."""
+
+from tests.kernels.programs import loops, program
+from twill.extract.dependence.loops import loops as found
+from twill.extract.reader.ttgir import read as parsed
+from twill.ir.program import For, If, InitializeCarried, Pipelined, StoreTile, While, walk
+from twill.warp.dataflow import read
+from twill.warp.non_loop_code import refusals
+
+
+def test_every_group_walks_over_the_blocks_of_all_groups() -> None:
+    for warps in program("grouped").groups:
+        (outer,) = (one for one in walk(warps.body) if isinstance(one, For))
+        (inner,) = (one for one in walk(outer.body) if isinstance(one, While))
+        assert any(isinstance(one, Pipelined) for one in inner.body)
+        assert sum(isinstance(one, InitializeCarried) for one in outer.body) >= 2, (
+            "the next tile, and the end"
+        )
+
+
+def test_only_the_group_that_stores_searches() -> None:
+    """The number of a program's group scales the result, which one group stores."""
+    for warps in program("searched").groups:
+        stores = any(isinstance(one, StoreTile) for one in walk(warps.body))
+        assert any(isinstance(one, While) for one in walk(warps.body)) is stores
+        assert any(isinstance(one, For) for one in walk(warps.body)) is stores
+
+
+def test_no_branch_is_left_empty() -> None:
+    for kernel in ("grouped", "searched"):
+        for warps in program(kernel).groups:
+            assert not any(isinstance(one, If) and not one.then for one in walk(warps.body))
+
+
+def test_bounds_from_memory_that_the_kernel_writes_are_refused() -> None:
+    """Groups read them one by one, so they might not agree."""
+    text = loops("grouped")[0].text
+    store = "    tt.store %sizes, %c0_i32 : !tt.ptr<i32>\n"
+    end = text.index("    tt.return")
+    assert reasons(text) == []
+    found = reasons(text[:end] + store + text[end:])
+    assert len(found) == 1
+    assert "how often this loop runs" in found[0]
+
+
+def test_values_that_change_places_are_refused() -> None:
+    text = loops("searched")[0].text
+    swapped = text.replace(
+        "iter_args(%total_6 = %c0_i32) -> (i32)",
+        "iter_args(%total_6 = %c0_i32, %p = %K, %q = %M) -> (i32, i32, i32)",
+    )
+    swapped = swapped.replace("%total = scf.for", "%total, %x, %y = scf.for").replace(
+        "scf.yield %total_9 : i32", "scf.yield %total_9, %q, %p : i32, i32, i32"
+    )
+    (reason,) = reasons(swapped)
+    assert "change places" in reason
+
+
+def reasons(text: str) -> list[str]:
+    """Why a kernel is refused, whatever its schedule."""
+    module = parsed(text, "kernel.ttgir")
+    loop = next(loop for loop in found(module) if loop.schedulable)
+    code = read(module, loop.function)
+    inside = {op.index for op in loop.op.inner()} | {loop.op.index}
+    plain = [op for op in code.ops.values() if op.index not in inside]
+    return [error.message for error in refusals(code, plain, {loop.op.index: loop})]
