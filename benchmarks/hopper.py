@@ -4,7 +4,7 @@
     python benchmarks/hopper.py generate build/  # anywhere: schedules and CUDA of every kernel
     python benchmarks/hopper.py measure build/  # with a GPU: builds, measures, writes build/hopper.json
     python benchmarks/hopper.py sanitize build/  # with a GPU: compute-sanitizer on small shapes
-    python benchmarks/hopper.py report build/  # anywhere: tables of reports/h200.md, docs/images/h200.svg
+    python benchmarks/hopper.py report build/  # anywhere: reports/h200.md, h200.json and docs/images/h200.svg
 
 Measuring is `twill bench` (`twill.bench`). The report keeps what stands in reports/h200.md from its second
 heading on.
@@ -200,8 +200,9 @@ def _build(folder: Path, names: Sequence[str]) -> None:
 @main.command()
 @folder_argument
 def report(folder: Path) -> None:
-    """Write reports/h200.md and its plot from hopper.json."""
+    """Write reports/h200.md and its plot from hopper.json, which is kept beside it."""
     document = json.loads((folder / RESULTS).read_text())
+    write(REPORT.with_suffix(".json"), json.dumps(document) + "\n")
     old = REPORT.read_text() if REPORT.exists() else ""
     _, heading, kept = old.partition("\n## ")
     write(REPORT, _page(document) + heading + kept)
@@ -213,12 +214,13 @@ def _page(document: Mapping[str, Any]) -> str:
     head = (
         f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']},"
         f" {document['date']}. Made by `python benchmarks/hopper.py`: all kernels are generated from the"
-        " schedules that `twill` finds for `examples/kernels.py`. Medians of interleaved rounds in rotating"
-        " order, L2 flushed; ratios within one run, above 1 is faster than the baseline. Baselines: cuBLAS"
-        " for GEMM of 8192 x 8192 x K (fp8: with fast accumulation); the cuBLAS GEMM of equal FLOPs for"
-        " dual_gemm of 8192 x 4096 and gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32),"
-        " head dim 128 (backward: without the sums of o * do), both through PyTorch. Triton is the same"
-        " kernel compiled by Triton with its fastest number of warps (4, 8) and stages (2, 3, 4)."
+        " schedules that `twill` finds for `examples/kernels.py`. Medians of interleaved rounds in random"
+        " order, L2 flushed (all figures: h200.json); ratios within one run, above 1 is faster than the"
+        " baseline. Baselines: cuBLAS for GEMM of 8192 x 8192 x K (fp8: with fast accumulation); the"
+        " cuBLAS GEMM of equal FLOPs for dual_gemm of 8192 x 4096 and gemm_reduction; cuDNN for attention"
+        " of 128 heads (batch 4 times 32), head dim 128 (backward: without the sums of o * do), both"
+        " through PyTorch. Triton is the same kernel compiled by Triton with its fastest number of warps"
+        " (4, 8) and stages (2, 3, 4)."
     )
     head_of_speed = (
         "kernel",

@@ -43,8 +43,8 @@ def test_two_loops_at_once_are_not_told_apart() -> None:
 
 
 def test_spread() -> None:
-    assert spread([4.0]) == Spread(4.0, 4.0, 4.0)
-    assert spread([1.0, 2.0, 3.0, 4.0, 9.0]) == Spread(3.0, 2.0, 4.0)
+    assert spread([4.0]) == Spread(4.0, 4.0, 4.0, (4.0,))
+    assert spread([1.0, 2.0, 3.0, 4.0, 9.0]) == Spread(3.0, 2.0, 4.0, (1.0, 2.0, 3.0, 4.0, 9.0))
 
 
 def test_a_report_in_words() -> None:

@@ -2,8 +2,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 """Time and cycles of contenders on the GPU in this machine.
 
-Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in an order
-that rotates from round to round. Before each, the L2 is flushed, and a kernel that sleeps lets the host run
+Takes functions that launch kernels; gives milliseconds, or cycles. Contenders are interleaved, in random
+order in each round: what runs before a contender cools or heats the card, and beside a fixed neighbour its
+time changes by up to 10%. Before each, the L2 is flushed, and a kernel that sleeps lets the host run
 ahead, so that nobody is charged for its own launch.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
+from random import Random
 from statistics import median, quantiles
 
 from twill.bench.case import Run
@@ -20,6 +22,8 @@ SLEEP = 1_500_000
 """Cycles: more than the slowest host side of a launch takes (about 0.1 ms)."""
 SPIN = 100_000
 """Cycles by which the clock is measured: short relative to the time in which the clock changes."""
+SEED = 0
+"""Of the order of contenders, the same in every run."""
 WARM = 2
 """Rounds that do not count."""
 
@@ -48,11 +52,13 @@ class Spread:
     """A quarter is below."""
     high: float
     """A quarter is above."""
+    values: tuple[float, ...] = ()
+    """All of them, as measured."""
 
 
 def spread(values: list[float]) -> Spread:
     low, middle, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return Spread(middle, low, high)
+    return Spread(middle, low, high, tuple(values))
 
 
 def times(contenders: Mapping[str, Run], rounds: int) -> dict[str, Spread]:
@@ -61,10 +67,9 @@ def times(contenders: Mapping[str, Run], rounds: int) -> dict[str, Spread]:
 
     junk = torch.empty(_flushed(), dtype=torch.int8, device="cuda")
     found: dict[str, list[float]] = {name: [] for name in contenders}
-    order = list(contenders)
+    order = Random(SEED)
     for number in range(rounds + WARM):
-        first = number % len(order)
-        for name in (*order[first:], *order[:first]):
+        for name in order.sample(sorted(contenders, key=str), len(contenders)):
             torch.cuda._sleep(SLEEP)
             junk.zero_()
             (ms,) = _timed(contenders[name])

@@ -190,7 +190,7 @@ batched_launch(__half* a, __half* b, __half* c, int32_t L, int32_t M, int32_t N,
         const int64_t c_desc_6_ = (int64_t)(c_desc_);
         if (const int status = tensor_map<3>(&map_c_desc_7, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(c_desc_6_) * 2}, {64, 128, 1})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(batched_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<batched_kernel>(230512)) return status;
     batched_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_a_desc_2, map_b_desc_5, map_c_desc_7, a, b, c, L, M, N, K);
     return cudaGetLastError();
 }

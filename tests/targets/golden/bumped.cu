@@ -449,11 +449,11 @@ bumped_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
     by_tma = by_tma && !tensor_map<2>(&map_left_10, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 128});
     by_tma = by_tma && !tensor_map<2>(&map_acc_15, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(int64_t(K))}, {uint64_t((int64_t(N)) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(bumped_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+        if (const cudaError_t status = allow_shared_memory<bumped_tma_kernel>(230512)) return status;
         bumped_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_left_10, map_acc_15, a, b, c, M, N, K, stride);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(bumped_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<bumped_kernel>(230512)) return status;
     bumped_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(a, b, c, M, N, K, stride);
     return cudaGetLastError();
 }

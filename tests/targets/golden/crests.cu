@@ -172,7 +172,7 @@ crests_launch(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K,
         const int64_t a_desc_ = (int64_t)(K);
         if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_)}, {128, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(crests_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 199776)) return status;
+    if (const cudaError_t status = allow_shared_memory<crests_kernel>(199776)) return status;
     crests_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 199776, stream>>>(map_a_desc_1, map_b_desc, a, b, c, M, N, K);
     return cudaGetLastError();
 }

@@ -290,7 +290,7 @@ epilogue_launch(__half* a, __half* b, __half* c, float* bias, float* scale, floa
         const int64_t a_desc_ = (int64_t)(K);
         if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(epilogue_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 205920)) return status;
+    if (const cudaError_t status = allow_shared_memory<epilogue_kernel>(205920)) return status;
     epilogue_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 205920, stream>>>(map_a_desc_2, map_b_desc, a, b, c, bias, scale, norms, peaks, M, N, K, slope);
     return cudaGetLastError();
 }

@@ -700,7 +700,7 @@ fa_bwd_launch(__half* q, __half* k, __half* v, __half* v_do, float* dq, __half* 
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_dv_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dv, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(fa_bwd_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 220416)) return status;
+    if (const cudaError_t status = allow_shared_memory<fa_bwd_kernel>(220416)) return status;
     fa_bwd_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 220416, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_do_desc, map_dq_desc, map_dk_desc, map_dv_desc, q, k, v, v_do, dq, dk, dv, lse, delta, scale, heads, length);
     return cudaGetLastError();
 }

@@ -176,7 +176,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 gathered_launch(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
-    if (const cudaError_t status = cudaFuncSetAttribute(gathered_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66624)) return status;
+    if (const cudaError_t status = allow_shared_memory<gathered_kernel>(66624)) return status;
     gathered_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 66624, stream>>>(a, b, c, rows, M, N, K);
     return cudaGetLastError();
 }

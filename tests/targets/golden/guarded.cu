@@ -279,7 +279,7 @@ guarded_launch(__half* a, __half* b, __half* c, int32_t* flags, int32_t M, int32
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(guarded_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 231664)) return status;
+    if (const cudaError_t status = allow_shared_memory<guarded_kernel>(231664)) return status;
     guarded_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 231664, stream>>>(map_b_desc_0, map_c_desc_1, a, b, c, flags, M, N, K);
     return cudaGetLastError();
 }

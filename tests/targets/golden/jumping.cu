@@ -431,11 +431,11 @@ jumping_launch(__half* a, __half* b, int32_t* steps, __half* c, int32_t M, int32
     by_tma = by_tma && !tensor_map<2>(&map_x_19, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
     by_tma = by_tma && !tensor_map<2>(&map_y_27, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(N)) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(jumping_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+        if (const cudaError_t status = allow_shared_memory<jumping_tma_kernel>(230512)) return status;
         jumping_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_x_19, map_y_27, a, b, steps, c, M, N, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(jumping_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<jumping_kernel>(230512)) return status;
     jumping_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(a, b, steps, c, M, N, K);
     return cudaGetLastError();
 }

@@ -183,7 +183,7 @@ matmul_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(matmul_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<matmul_kernel>(230512)) return status;
     matmul_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 230512, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, M, N, K);
     return cudaGetLastError();
 }

@@ -177,7 +177,7 @@ matmul_into_launch(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_INT32, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 4}, {32, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(matmul_into_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 197760)) return status;
+    if (const cudaError_t status = allow_shared_memory<matmul_into_kernel>(197760)) return status;
     matmul_into_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 197760, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, M, N, K);
     return cudaGetLastError();
 }

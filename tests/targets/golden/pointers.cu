@@ -370,11 +370,11 @@ pointers_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
     by_tma = by_tma && !tensor_map<2>(&map_x_30, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(int64_t(M))}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
     by_tma = by_tma && !tensor_map<2>(&map_y_40, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(int64_t(N)), uint64_t(int64_t(K))}, {uint64_t((int64_t(N)) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(pointers_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+        if (const cudaError_t status = allow_shared_memory<pointers_tma_kernel>(230512)) return status;
         pointers_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_x_30, map_y_40, a, b, c, M, N, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(pointers_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<pointers_kernel>(230512)) return status;
     pointers_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(a, b, c, M, N, K);
     return cudaGetLastError();
 }

@@ -261,7 +261,7 @@ prefixes_launch(__half* a, __half* b, __half* c, __half* last, int32_t M, int32_
     {
         if (const int status = tensor_map<2>(&map_last_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, last, {128, uint64_t(M)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(prefixes_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<prefixes_kernel>(230512)) return status;
     prefixes_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_4, map_last_desc, a, b, c, last, M, K);
     return cudaGetLastError();
 }

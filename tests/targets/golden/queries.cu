@@ -380,7 +380,7 @@ queries_launch(__half* q, __half* k, __half* v, float* o, int32_t N, int grid_x,
     {
         if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<queries_kernel>(230512)) return status;
     queries_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_k_desc, map_v_desc, q, k, v, o, N);
     return cudaGetLastError();
 }

@@ -613,11 +613,11 @@ query_gradient_launch(__half* q, __half* k, __half* v, __half* g, float* dq, int
     by_tma = by_tma && !tensor_map<2>(&map_keys_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
     by_tma = by_tma && !tensor_map<2>(&map_p_44, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 32});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66816)) return status;
+        if (const cudaError_t status = allow_shared_memory<query_gradient_tma_kernel>(66816)) return status;
         query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66816, stream>>>(map_keys_38, map_p_44, q, k, v, g, dq, M, N, stride);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 66816)) return status;
+    if (const cudaError_t status = allow_shared_memory<query_gradient_kernel>(66816)) return status;
     query_gradient_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66816, stream>>>(q, k, v, g, dq, M, N, stride);
     return cudaGetLastError();
 }

@@ -682,11 +682,11 @@ query_gradient_launch(__half* q, __half* k, float* v, __half* g, float* dq, int3
     bool by_tma = reinterpret_cast<uintptr_t>(k) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_keys_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 16});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 54560)) return status;
+        if (const cudaError_t status = allow_shared_memory<query_gradient_tma_kernel>(54560)) return status;
         query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(map_keys_38, q, k, v, g, dq, M, N, stride);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(query_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 54560)) return status;
+    if (const cudaError_t status = allow_shared_memory<query_gradient_kernel>(54560)) return status;
     query_gradient_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(q, k, v, g, dq, M, N, stride);
     return cudaGetLastError();
 }

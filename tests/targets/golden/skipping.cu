@@ -853,7 +853,7 @@ skipping_launch(__half* q, __half* k, __half* v, __half* o, int32_t* flags, int3
     {
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, 64}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(skipping_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 169328)) return status;
+    if (const cudaError_t status = allow_shared_memory<skipping_kernel>(169328)) return status;
     skipping_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 169328, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, flags, K);
     return cudaGetLastError();
 }

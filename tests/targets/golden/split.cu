@@ -171,7 +171,7 @@ split_launch(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, in
         const int64_t a_desc_ = (int64_t)(K);
         if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(split_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230512)) return status;
+    if (const cudaError_t status = allow_shared_memory<split_kernel>(230512)) return status;
     split_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_a_desc_0, map_b_desc, a, b, c, M, N, K);
     return cudaGetLastError();
 }

@@ -1616,11 +1616,11 @@ straight_launch(__half* q, __half* k, __half* v, __half* o, int32_t K, int grid_
     bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_z_15, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(straight_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230672)) return status;
+        if (const cudaError_t status = allow_shared_memory<straight_tma_kernel>(230672)) return status;
         straight_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230672, stream>>>(map_q_desc, map_k_desc, map_o_desc, map_z_15, q, k, v, o, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(straight_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230672)) return status;
+    if (const cudaError_t status = allow_shared_memory<straight_kernel>(230672)) return status;
     straight_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230672, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, K);
     return cudaGetLastError();
 }

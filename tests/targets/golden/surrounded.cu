@@ -758,11 +758,11 @@ surrounded_launch(__half* a, __half* b, __half* v, __half* c, int32_t M, int32_t
     by_tma = by_tma && !tensor_map<2>(&map_p_33, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
     by_tma = by_tma && !tensor_map<2>(&map_z_46, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(surrounded_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230592)) return status;
+        if (const cudaError_t status = allow_shared_memory<surrounded_tma_kernel>(230592)) return status;
         surrounded_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, map_x_20, map_p_33, map_z_46, a, b, v, c, M, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(surrounded_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230592)) return status;
+    if (const cudaError_t status = allow_shared_memory<surrounded_kernel>(230592)) return status;
     surrounded_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, v, c, M, K);
     return cudaGetLastError();
 }

@@ -320,7 +320,7 @@ unpacked_launch(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(unpacked_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 197920)) return status;
+    if (const cudaError_t status = allow_shared_memory<unpacked_kernel>(197920)) return status;
     unpacked_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 197920, stream>>>(map_a_desc_2, map_b_desc_4, map_c_desc_5, a, b, c, M, N, K);
     return cudaGetLastError();
 }

@@ -290,7 +290,7 @@ widened_launch(__nv_fp8_e4m3* a, __half* b, __half* c, float* scale, int32_t M, 
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(widened_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 231728)) return status;
+    if (const cudaError_t status = allow_shared_memory<widened_kernel>(231728)) return status;
     widened_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 231728, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, scale, M, N, K);
     return cudaGetLastError();
 }

@@ -387,9 +387,8 @@ def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
     """The launch of one kernel."""
     program = form.program
     passed = [*_maps(form), *(_argument(program, arg) for arg in program.function.args)]
-    attribute = f"{name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes}"
     launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
-    return [*_checked(f"cudaFuncSetAttribute({attribute})"), launch, "return cudaGetLastError();"]
+    return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
 
 
 def _checked(call: str) -> list[str]:

@@ -1,7 +1,8 @@
-// What the host side of a generated kernel needs: tensor maps, and how many blocks to launch.
+// What the host side of a generated kernel needs: tensor maps, shared memory, and how many blocks to launch.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -65,6 +66,21 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
     }
     *map = entry.map;
     return 0;
+}
+
+/// Lets `Kernel` have `bytes` of dynamic shared memory on the current device: set once for each device, not for
+/// each launch. cudaDeviceReset, which takes it back, is not seen.
+template <auto Kernel>
+inline cudaError_t allow_shared_memory(int bytes) {
+    constexpr int devices = 64;
+    static std::atomic<bool> allowed[devices] = {};
+    int device = 0;
+    if (const cudaError_t status = cudaGetDevice(&device)) return status;
+    if (device < devices && allowed[device].load(std::memory_order_acquire)) return cudaSuccess;
+    if (const cudaError_t status = cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes))
+        return status;
+    if (device < devices) allowed[device].store(true, std::memory_order_release);
+    return cudaSuccess;
 }
 
 /// How many thread blocks share `programs`, one on each multiprocessor of the current device.
