@@ -621,11 +621,11 @@ grouped_launch(__half* a, __half* b, __half* c, int32_t* sizes, int32_t groups, 
     bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_x_28, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
     if (by_tma) {
-        if (const cudaError_t status = cudaFuncSetAttribute(grouped_tma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230608)) return status;
+        if (const cudaError_t status = allow_shared_memory<grouped_tma_kernel>(230608)) return status;
         grouped_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230608, stream>>>(map_b_desc_1, map_c_desc_2, map_x_28, a, b, c, sizes, groups, M, N, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(grouped_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230608)) return status;
+    if (const cudaError_t status = allow_shared_memory<grouped_kernel>(230608)) return status;
     grouped_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230608, stream>>>(map_b_desc_1, map_c_desc_2, a, b, c, sizes, groups, M, N, K);
     return cudaGetLastError();
 }

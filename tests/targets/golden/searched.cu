@@ -227,7 +227,7 @@ searched_launch(__half* a, __half* b, __half* c, int32_t* starts, int32_t groups
     {
         if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {64, uint64_t(M)}, {uint64_t(int64_t(64)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(searched_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 197760)) return status;
+    if (const cudaError_t status = allow_shared_memory<searched_kernel>(197760)) return status;
     searched_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 197760, stream>>>(map_a_desc_1, map_b_desc, map_c_desc_2, a, b, c, starts, groups, M, K);
     return cudaGetLastError();
 }
