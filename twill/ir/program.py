@@ -392,8 +392,8 @@ class BarrierArrive:
 
 @dataclass(frozen=True, slots=True)
 class BarrierWait:
-    """Wait for the arrivals of iteration `awaited` on a dependence barrier. Does nothing where there is no
-    such iteration."""
+    """Wait for the arrivals of iteration `awaited` on a dependence barrier: of the last iteration where that
+    one would come after it. Does nothing where it would come before the first."""
 
     barrier: str
     awaited: Iteration

@@ -12,6 +12,7 @@ from itertools import count
 from twill.ir.effects import at
 from twill.ir.program import (
     Advance,
+    BarrierWait,
     For,
     If,
     Iteration,
@@ -53,6 +54,11 @@ class Action:
     def number(self) -> int:
         """Number of the iteration that the statement works for."""
         return self.iteration(at(self.statement).iteration)
+
+    def awaited(self, wait: BarrierWait) -> int:
+        """Sequence number of the iteration that a wait on a dependence barrier is for."""
+        last = max(self.total - 1, 0)
+        return dict(self.counters).get(wait.barrier, 0) + min(self.iteration(wait.awaited), last)
 
     def sequence(self, channel: str, iteration: Iteration) -> int:
         """Sequence number of a slot."""

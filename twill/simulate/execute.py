@@ -193,8 +193,8 @@ def _act(group: _Group, action: Action) -> None:
         case MmaWait(pending=pending):
             while len(group.in_flight) > pending:
                 _complete(group, *group.in_flight.pop(0))
-        case BarrierWait(barrier=barrier, awaited=awaited):
-            _completed(group, barrier, action.sequence(barrier, awaited))
+        case BarrierWait(barrier=barrier) as wait:
+            _completed(group, barrier, action.awaited(wait))
         case TensorMemorySync():
             while group.in_flight:
                 _complete(group, *group.in_flight.pop(0))

@@ -90,7 +90,7 @@ class Protocol:
             case ConsumerRelease():
                 return action.number >= 0
             case BarrierWait(awaited=awaited):
-                return 0 <= action.iteration(awaited) < max(1, action.total)
+                return action.iteration(awaited) >= 0
             case statement:
                 return effects(statement).shared
 
@@ -105,9 +105,9 @@ class Protocol:
                 return slots[slot][0] % 2 != number // channel.depth % 2
             case OrderBarrierWait(order=name):
                 return state.signals[self.orders[name][0]]
-            case BarrierWait(barrier=name, awaited=awaited):
+            case BarrierWait(barrier=name) as wait:
                 position, barrier = self.dependences[name]
-                number = action.sequence(name, awaited)
+                number = action.awaited(wait)
                 slot = number % barrier.depth
                 completed = -(-(state.arrived[position] - slot) // barrier.depth)
                 return completed % 2 != number // barrier.depth % 2
@@ -140,8 +140,8 @@ class Protocol:
                 return state
             case BarrierArrive(barrier=name, at=when):
                 return self._arrive(state, name, action, when.iteration)
-            case BarrierWait(barrier=name, awaited=awaited):
-                return self._checked_wait(state, name, action.sequence(name, awaited))
+            case BarrierWait(barrier=name) as wait:
+                return self._checked_wait(state, name, action.awaited(wait))
             case TensorMemorySync(half="arrive"):
                 met = state.met | {group}
                 return replace(state, met=frozenset[int]() if met == self.synchronized else met)

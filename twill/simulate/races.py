@@ -91,10 +91,9 @@ def races(program: Program, counts: Counts) -> int:
 def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
     threads, issuer = ("threads", group), ("issuer", group)
     match action.statement:
-        case BarrierWait(barrier=name, awaited=awaited, issuer=only) if protocol.concerns(action):
-            _learn(run, "dependence", name, action.sequence(name, awaited), issuer)
-            if not only:
-                _learn(run, "dependence", name, action.sequence(name, awaited), threads)
+        case BarrierWait(barrier=name, issuer=only) as wait if protocol.concerns(action):
+            for agent in (issuer,) if only else (issuer, threads):
+                _learn(run, "dependence", name, action.awaited(wait), agent)
         case BarrierArrive(barrier=name, at=at):
             _tell(run, "dependence", name, action.sequence(name, at.iteration), threads)
         case ConsumerWait(channel=name, at=at):

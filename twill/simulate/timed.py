@@ -297,8 +297,8 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             clock.barriers.signalled[name] = group.now
         case BarrierArrive(barrier=name, at=at):
             _arrive(clock.barriers.arrived, (name, action.sequence(name, at.iteration)), group.now)
-        case BarrierWait(barrier=name, awaited=awaited, at=at) if clock.model.protocol.concerns(action):
-            done = clock.barriers.arrived[name, action.sequence(name, awaited)]
+        case BarrierWait(barrier=name, at=at) as wait if clock.model.protocol.concerns(action):
+            done = clock.barriers.arrived[name, action.awaited(wait)]
             group.now = max(group.now + costs.poll, done + costs.barrier)
             _note(clock, group, action, f"wait {name}", came, at.cycle)
         case Compute(node=node) if action.loop is not None:

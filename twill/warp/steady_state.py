@@ -731,7 +731,7 @@ def epilogue(sequence: Sequence[Step], stages: int) -> tuple[Step, ...]:
 
 
 def _pointless(step: Step) -> bool:
-    """A wait for the arrival of an iteration that there is not."""
+    """A wait for the arrival of an iteration before the first."""
     return isinstance(step.statement, BarrierWait) and step.statement.awaited.offset < 0
 
 
@@ -773,7 +773,9 @@ def _rebased(step: Step, base: str, t: int) -> Step:
             made = replace(made, stores=tuple(map(stored, made.stores)))
         return replace(step, statement=made)
     if isinstance(statement, BarrierWait):
-        statement = replace(statement, awaited=iteration(statement.awaited))
+        awaited = iteration(statement.awaited)
+        awaited = replace(awaited, offset=max(awaited.offset, 0)) if base == "last" else awaited
+        statement = replace(statement, awaited=awaited)
     return replace(step, statement=replace(statement, at=at))  # pyright: ignore
 
 

@@ -226,6 +226,10 @@ class LoopOrder:
         return next(g.warps for g in self.scheduled.solution.groups if g.id == group) > 4
 
 
+ANY = 1 << 20
+"""More iterations than a schedule spans."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Edge:
     """`before` is complete when `after`, `distance` iterations on, starts."""
@@ -326,11 +330,14 @@ def _in_order(order: LoopOrder, one: _Touch, other: _Touch) -> bool:
 
 
 def _reduced(order: LoopOrder, edges: Sequence[_Edge]) -> list[_Edge]:
-    """Without those that follow from others."""
+    """Without those that follow from others: through iterations between those of the two accesses, which
+    there are if these are. (An access that comes before one of an earlier iteration is waited for in the last
+    iteration too, where there is no later one: the wait is then for the last.)"""
     kept = list(edges)
     for edge in edges:
         rest = [other for other in kept if other != edge]
-        implied = _distances(order, rest, ("done", edge.before)).get(("start", edge.after))
+        within = (min(0, edge.distance), max(0, edge.distance))
+        implied = _distances(order, rest, ("done", edge.before), within).get(("start", edge.after))
         if implied is not None and implied <= edge.distance:
             kept = rest
     return sorted(kept, key=lambda edge: (edge.before, edge.after, edge.distance))
@@ -340,9 +347,12 @@ _Point = tuple[str, str]
 """("start", task): when the first of its warps starts. ("done", task): when it is complete in all warps."""
 
 
-def _distances(order: LoopOrder, edges: Sequence[_Edge], source: _Point) -> dict[_Point, int]:
-    """For every point that comes after `source`: the first iteration in which it does. Every step leads to a
-    later time of the schedule, so that no circuit shortens a path (Bellman-Ford)."""
+def _distances(
+    order: LoopOrder, edges: Sequence[_Edge], source: _Point, within: tuple[int, int] = (-ANY, ANY)
+) -> dict[_Point, int]:
+    """For every point that comes after `source`: the first iteration in which it does, by steps through
+    iterations `within` a range (what comes before an iteration comes before the next one too). Every step
+    leads to a later time of the schedule, so that no circuit shortens a path (Bellman-Ford)."""
     steps = [*_program_order(order)]
     steps += [(("done", e.before), ("start", e.after), e.distance) for e in edges]
     steps += [(("done", one), ("start", other), distance) for one, other, distance in order.handed]
@@ -350,8 +360,9 @@ def _distances(order: LoopOrder, edges: Sequence[_Edge], source: _Point) -> dict
     while changed:
         changed = False
         for one, other, distance in steps:
-            if one in found and found[one] + distance < found.get(other, found[one] + distance + 1):
-                found[other], changed = found[one] + distance, True
+            reached = max(found.get(one, ANY) + distance, within[0])
+            if one in found and reached <= within[1] and reached < found.get(other, ANY):
+                found[other], changed = reached, True
     return found
 
 

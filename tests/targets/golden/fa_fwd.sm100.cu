@@ -314,41 +314,77 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_0_[32];
+                    float acc_35_0_[16];
                     tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                     tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[32];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    float acc_35_1_[16];
+                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[32];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                    float acc_35_2_[16];
+                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[32];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    float acc_35_3_[16];
+                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc_35_3_);
+                    float acc_35_4_[16];
+                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_4_);
+                    float acc_35_5_[16];
+                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_5_);
+                    float acc_35_6_[16];
+                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_6_);
+                    float acc_35_7_[16];
+                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_7_);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -466,41 +502,77 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     dependence1.wait(count_dependence1 + i - 3);
                     // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                     {
-                        float acc_35_0_[32];
+                        float acc_35_0_[16];
                         tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc_35_0_);
-                        float acc_35_1_[32];
-                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        float acc_35_1_[16];
+                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                         {
-                            float words_[32];
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc_35_1_);
-                        float acc_35_2_[32];
-                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        float acc_35_2_[16];
+                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
                         {
-                            float words_[32];
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
-                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc_35_2_);
-                        float acc_35_3_[32];
-                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        float acc_35_3_[16];
+                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
                         {
-                            float words_[32];
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
-                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc_35_3_);
+                        float acc_35_4_[16];
+                        tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
                         {
-                            float words_[32];
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_4_);
+                        float acc_35_5_[16];
+                        tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_5_);
+                        float acc_35_6_[16];
+                        tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_6_);
+                        float acc_35_7_[16];
+                        tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -586,41 +658,77 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence1.wait(count_dependence1 + n - 3);
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_0_[32];
+                    float acc_35_0_[16];
                     tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                     tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[32];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    float acc_35_1_[16];
+                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[32];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                    float acc_35_2_[16];
+                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[32];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    float acc_35_3_[16];
+                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc_35_3_);
+                    float acc_35_4_[16];
+                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_4_);
+                    float acc_35_5_[16];
+                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_5_);
+                    float acc_35_6_[16];
+                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_6_);
+                    float acc_35_7_[16];
+                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_7_);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -675,41 +783,77 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence1.wait(count_dependence1 + n - 2);
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_0_[32];
+                    float acc_35_0_[16];
                     tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                     tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[32];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    float acc_35_1_[16];
+                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[32];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                    float acc_35_2_[16];
+                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[32];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    float acc_35_3_[16];
+                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc_35_3_);
+                    float acc_35_4_[16];
+                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
                     {
-                        float words_[32];
+                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_4_);
+                    float acc_35_5_[16];
+                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_5_);
+                    float acc_35_6_[16];
+                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_6_);
+                    float acc_35_7_[16];
+                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                    }
+                    tensor_memory_wait_load(acc_35_7_);
+                    {
+                        float words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -883,41 +1027,77 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (uint32_t(i - 3) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 3);
                         // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                         {
-                            float acc_35_0_[32];
+                            float acc_35_0_[16];
                             tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                             tensor_memory_wait_load(acc_35_0_);
-                            float acc_35_1_[32];
-                            tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                            float acc_35_1_[16];
+                            tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                             {
-                                float words_[32];
+                                float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                             }
                             tensor_memory_wait_load(acc_35_1_);
-                            float acc_35_2_[32];
-                            tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                            float acc_35_2_[16];
+                            tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
                             {
-                                float words_[32];
+                                float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                             }
                             tensor_memory_wait_load(acc_35_2_);
-                            float acc_35_3_[32];
-                            tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                            float acc_35_3_[16];
+                            tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
                             {
-                                float words_[32];
+                                float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                             }
                             tensor_memory_wait_load(acc_35_3_);
+                            float acc_35_4_[16];
+                            tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
                             {
-                                float words_[32];
+                                float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc_35_4_);
+                            float acc_35_5_[16];
+                            tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc_35_5_);
+                            float acc_35_6_[16];
+                            tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc_35_6_);
+                            float acc_35_7_[16];
+                            tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc_35_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
                         }

@@ -387,8 +387,11 @@ class Emitter:
     def _dependence_wait(self, it: BarrierWait) -> list[str]:
         """For an iteration that there is."""
         only = ["thread.warp == 0"] if it.issuer and self.group.warps > 1 else []
-        conditions = [*self._exists(it.awaited), *only]
-        text = f"{it.barrier}.wait({sequence(it.barrier, it.awaited)});"
+        number, conditions = sequence(it.barrier, it.awaited), [*self._exists(it.awaited), *only]
+        if self.predicated and it.awaited.offset < it.at.iteration.offset:
+            conditions = [f"i >= {it.awaited.offset}"] * (it.awaited.offset > 0) + only
+            number = f"{count(it.barrier)} + min({iteration(it.awaited)}, n - 1)"
+        text = f"{it.barrier}.wait({number});"
         return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
 
     def _exists(self, when: Iteration) -> list[str]:

@@ -22,6 +22,8 @@ from twill.targets.cuda.shared_tiles import UNROLL
 LANES = 128
 CHUNK = 32
 """Registers of one load or store."""
+STREAMED = 16
+"""The same where a tile is loaded while what was loaded before is stored: two are in registers."""
 
 
 def row_groups(form: object) -> int | None:
@@ -83,7 +85,7 @@ class Stream:
     def __call__(self, point: AnyPoint) -> str:
         """An element of the chunk that is stored. Raises ValueError for one of another chunk."""
         step = point.step if isinstance(point, Point) else ""
-        chunk = fullmatch(rf"\({CHUNK} \* (\d+) \+ i_\)", step)
+        chunk = fullmatch(rf"\({STREAMED} \* (\d+) \+ i_\)", step)
         if chunk is None or point != self.form.point(step):
             raise ValueError("a tile from tensor memory that is not stored there chunk by chunk")
         return f"{self.name}{chunk[1]}_[i_]"
@@ -92,8 +94,8 @@ class Stream:
         """Start to load one chunk."""
         part = f"{self.name}{chunk}_"
         return [
-            f"float {part}[{CHUNK}];",
-            f"tensor_memory_load({part}, {plus(self.address, CHUNK * chunk)});",
+            f"float {part}[{STREAMED}];",
+            f"tensor_memory_load({part}, {plus(self.address, STREAMED * chunk)});",
         ]
 
 
@@ -102,7 +104,7 @@ def streamed(buffer: Type, tile: Tensor, address: str, name: str) -> Stream:
     bits, apart = _place(buffer, tile)
     form = holding(tile)
     assert isinstance(form, Spread)
-    if bits != 32 or form.registers % CHUNK:
+    if bits != 32 or form.registers % STREAMED:
         raise ValueError(f"a tile of {tile.shape} can not be loaded from tensor memory in chunks")
     return Stream(name, form, _own(address, apart))
 
@@ -120,7 +122,7 @@ def store(
         raise ValueError("a tile of 8 bits in tensor memory can not be generated")
     per = 32 // bits
     words = form.registers // per
-    count = min(CHUNK, words)
+    count = min(STREAMED if streams else CHUNK, words)
     if words % count or count not in (8, 16, 32):
         raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
     own, chunks = _own(address, apart), words // count
