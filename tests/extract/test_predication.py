@@ -93,6 +93,18 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
       %bounded = arith.cmpi sle, %below, %c64 : i32
       %equal = arith.cmpi eq, %i, %c8 : i32
     }
+    %end = arith.minsi %row, %c64 : i32
+    %last = arith.muli %end, %c8 : i32
+    scf.for %j = %c8 to %last step %c8  : i32 {
+      %rest = arith.subi %last, %j : i32
+      %previous = arith.subi %rest, %c8 : i32
+      %reversed = arith.cmpi sge, %previous, %c0 : i32
+    }
+    scf.for %l = %c8 to %n step %c8  : i32 {
+      %more = arith.subi %n, %l : i32
+      %before = arith.subi %more, %c8 : i32
+      %ragged = arith.cmpi sge, %before, %c0 : i32
+    }
     tt.return
   }
 }
@@ -110,4 +122,7 @@ def test_intervals_hold_and_overflow_gives_every_number() -> None:
     truths = {
         name: ranges.truth(named[name]) for name in ("%inside", "%outside", "%unknown", "%bounded", "%equal")
     }
+    assert ranges.truth(named["%reversed"]) is True, "the range ends at its bound"
+    assert ranges.truth(named["%ragged"]) is None
+    assert ranges.of(named["%more"]).low == 1
     assert truths == {"%inside": True, "%outside": False, "%unknown": None, "%bounded": True, "%equal": None}

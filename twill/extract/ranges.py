@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from twill.ir.loop import Function, Op, Scalar, Type, Value
+from twill.ops.axis_info import AxisAnalysis
 from twill.ops.table import lookup, role
 
 LAST_PROGRAM = (1 << 31) - 2
@@ -34,6 +35,10 @@ class Ranges:
     @cached_property
     def _makers(self) -> Mapping[int, Op]:
         return {value.id: op for op in self.function.walk() for value in op.results}
+
+    @cached_property
+    def _axes(self) -> AxisAnalysis:
+        return AxisAnalysis(self.function)
 
     @cached_property
     def _inductions(self) -> Mapping[int, Op]:
@@ -71,9 +76,23 @@ class Ranges:
             case _:
                 return self._computed(row.word, op.operands) if all(map(_signed, op.operands)) else None
 
+    def _remaining(self, one: Value, other: Value) -> Interval | None:
+        """The upper bound of a loop minus its induction variable: at least 1, and at least a step where the
+        loop ends at its bound."""
+        loop = self._inductions.get(other.id)
+        if loop is None or loop.operands[1].id != one.id:
+            return None
+        lower, upper, step = map(self.of, loop.operands[:3])
+        divisors = [self._axes.of(bound).divisibility[0] for bound in loop.operands[:2]]
+        whole = step.low == step.high > 0 and all(divisor % step.low == 0 for divisor in divisors)
+        least = step.low if whole else 1
+        return Interval(least, max(least, upper.high - lower.low))
+
     def _computed(self, word: str, operands: tuple[Value, ...]) -> Interval | None:
         if word in _CASTS:
             return self.of(operands[0])
+        if word == "subi" and (found := self._remaining(operands[0], operands[1])) is not None:
+            return found
         rule = _RULES.get(word)
         return rule(self.of(operands[0]), self.of(operands[1])) if rule is not None else None
 
