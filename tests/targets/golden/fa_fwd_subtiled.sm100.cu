@@ -1394,7 +1394,7 @@ fa_fwd_subtiled_launch(__half* q, __half* k, __half* v, __half* o, float* lse, f
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(fa_fwd_subtiled_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 200032)) return status;
+    if (const cudaError_t status = allow_shared_memory<fa_fwd_subtiled_kernel>(200032)) return status;
     fa_fwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 512, 200032, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length);
     return cudaGetLastError();
 }

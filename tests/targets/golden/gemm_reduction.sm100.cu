@@ -263,7 +263,7 @@ gemm_reduction_launch(__half* a, __half* b, __half* c, float* sums, int32_t M, i
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = cudaFuncSetAttribute(gemm_reduction_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 198848)) return status;
+    if (const cudaError_t status = allow_shared_memory<gemm_reduction_kernel>(198848)) return status;
     gemm_reduction_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 198848, stream>>>(map_a_desc_1, map_b_desc, map_c_desc_2, a, b, c, sums, M, N, K);
     return cudaGetLastError();
 }
