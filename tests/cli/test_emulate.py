@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.emulate.ptx import HEADER, REGISTERS
-from tests.kernels.programs import loops, program, source
+from tests.kernels.programs import cuda, loops, program
 from twill.cli import run
 from twill.launch.manifest import manifest, write
 
@@ -84,13 +84,13 @@ def test_a_build_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         write(manifest(made, scheduled, {one.loop.path: 1.0 for one in scheduled}))
     )
     (tmp_path / "kernel.ttgir").write_text(made.module.text)
-    (tmp_path / "kernel.cu").write_text(source(made))
+    (tmp_path / "kernel.cu").write_text(cuda("gemm"))
     assert (
         run(["emulate", str(tmp_path), "--arg", "K=128", "--integers", "--ptx", str(tmp_path / "made.ptx")])
         == 0
     )
     assert "wgmma.mma_async" in (tmp_path / "made.ptx").read_text()
     assert capsys.readouterr().out == "as late as possible  relative errors c 0.0e+00: no hazard\n"
-    (tmp_path / "kernel.cu").write_text(source(made).replace("__syncthreads();", ""))
+    (tmp_path / "kernel.cu").write_text(cuda("gemm").replace("__syncthreads();", ""))
     assert run(["emulate", str(tmp_path), "--arg", "K=128"]) == 2
     assert "an mbarrier is used without synchronization after its initialization" in capsys.readouterr().err

@@ -548,6 +548,24 @@ def searched(
     c_desc.store([row, 0], (acc * (total + low + 1).to(tl.float32)).to(tl.float16))
 
 
+@triton.jit
+def halves(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, stored as two halves of each tile's columns."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N // 2])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
+    c_desc.store([row, col], left.to(tl.float16))
+    c_desc.store([row, col + BLOCK_N // 2], right.to(tl.float16))
+
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -570,6 +588,7 @@ TWILL = {
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
     "straight": STATE,
+    "halves": {**HALF, **SIZES, **TILE},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
@@ -633,5 +652,6 @@ VARIANTS = {
     "skipping": ("skipping", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
+    "halves": ("halves", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

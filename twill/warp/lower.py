@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Module, Op, Token
+from twill.ir.loop import Module, Op, Tensor, Token
 from twill.ir.program import (
     DRAINS,
     DependenceBarrier,
@@ -339,6 +339,7 @@ def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLo
         if op.name in STORES
         for value in op.operands
         if (maker := code.maker(value))
+        and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
     }
     return max((target.tiles.scratch(op) for op in ops if op.index not in leaving), default=0)
 

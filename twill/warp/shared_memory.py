@@ -59,13 +59,16 @@ def _tile(op: Op) -> Tensor:
     return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
-def _held(code: Code, op: Op) -> Tensor:
-    """The tile that a store writes, as it lies in registers: changes of its layout move nothing."""
-    value = next(value for value in op.operands if isinstance(value.type, Tensor))
-    while (maker := code.maker(value)) is not None and role(maker) == "layout":
+def _held(demand: "Demand", op: Op) -> Tensor:
+    """The tile that a store writes, as it lies in registers when it leaves."""
+    kind = _tile(op)
+    value = next(value for value in op.operands if value.type == kind)
+    while (maker := demand.code.maker(value)) is not None and role(maker) == "layout":
         value = maker.operands[0]
-    assert isinstance(value.type, Tensor)
-    return value.type
+        if not isinstance(value.type, Tensor) or not demand.tiles.leaves(value.type):
+            break
+        kind = value.type
+    return kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +158,7 @@ def _own(requests: Sequence[_StagingRequest], parts: int, scratch: Mapping[int, 
 def _request(demand: Demand, op: Op) -> _StagingRequest:
     looped = op.index in demand.stores
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
-    plain = _StagingRequest(op, group, demand.tiles.across(_held(demand.code, op)), looped)
+    plain = _StagingRequest(op, group, demand.tiles.across(_held(demand, op)), looped)
     for plan in () if looped else demand.plans:
         if (
             plan.consumers == (group,)

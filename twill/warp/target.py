@@ -23,6 +23,8 @@ class Tiles:
     """Whether elements change threads between two types."""
     scratch: Callable[[Op], int]
     """Bytes of shared memory that a group needs while it executes an operation."""
+    leaves: Callable[[Tensor], bool]
+    """Whether a tile is stored from the layout that it has, whatever layout the store asks for."""
     across: Callable[[Tensor], int]
     """How many warps share the rows of a tile, each with its columns."""
 

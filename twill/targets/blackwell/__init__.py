@@ -11,7 +11,7 @@ from twill.ir.program import Program, Statement
 from twill.targets.blackwell.tcgen05 import TcgenPrinter, unsupported
 from twill.targets.cuda import kernel
 from twill.targets.cuda.fragments import holding, moves, scratch
-from twill.targets.cuda.tensor_memory import row_groups
+from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.warp.dataflow import Code
 from twill.warp.steps import Parts, Step
 from twill.warp.target import Legalization, Statements, Target, Tiles
@@ -57,7 +57,7 @@ TARGET = Target(
     name="Blackwell",
     completion="mbarrier",
     accumulators="tensor memory",
-    tiles=Tiles(moves, scratch, _across),
+    tiles=Tiles(moves, scratch, leaves, _across),
     legalization=Legalization(_statements, _straight, _nothing_crosses, _no_waits, _unchanged),
     source=source,
     unsupported=unsupported,

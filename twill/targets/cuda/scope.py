@@ -193,11 +193,11 @@ class Scope:
 
     @property
     def scratch(self) -> str:
-        """Where the group's scratch buffer is."""
+        """Where the group's scratch buffer is; without one, a name that no file declares."""
         buffer = next(
             (buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None
         )
-        return plus("memory", buffer.offset) if buffer else "memory"
+        return plus("memory", buffer.offset) if buffer else "no_scratch_buffer"
 
     def group_barrier(self) -> str:
         """All warps of the group."""

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Protocol, assert_never
 
 from twill.ir.effects import at
-from twill.ir.loop import Op, Scalar, Tensor, TensorDesc
+from twill.ir.loop import Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.program import (
     Advance,
     At,
@@ -65,7 +65,7 @@ from twill.targets.cuda.polynomials import text
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared, copied, shared, stored
-from twill.targets.cuda.tensor_memory import row_groups
+from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.thread_block import COPYING
 
@@ -430,7 +430,7 @@ class Emitter:
         scope = self.scope(it.reads, at=it.at)
         for index in it.ops[:-1]:
             before = self.program.op(index)
-            if role(before) == "layout":
+            if role(before) == "layout" and _leaves(before.operands[0]):
                 scope.values[before.result.id] = scope.form(before.operands[0])
             else:
                 execute(scope, before)
@@ -625,6 +625,10 @@ def line_bytes(type: TensorDesc) -> int:
     """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of
     none."""
     return shared("", type.shape, type.dtype, type.encoding).width
+
+
+def _leaves(value: Value) -> bool:
+    return isinstance(value.type, Tensor) and leaves(value.type)
 
 
 def _across(words: Held) -> int:

@@ -14,7 +14,7 @@ from twill.ir.distribution import powers
 from twill.ir.loop import MemDesc, Scalar, Tensor, TensorMemory, Type
 from twill.ops.c import c_type
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.fragments import holding
+from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements
 from twill.targets.cuda.shared_tiles import UNROLL
@@ -36,6 +36,12 @@ def row_groups(form: object) -> int | None:
     columns = tuple((0, c) for c in powers(1, form.shape[1]))
     placed = columns == (*form.register, *form.warp[2:]) and rows == (*form.lane, *form.warp[:2])
     return form.shape[1] // own if placed else None
+
+
+def leaves(tile: Tensor) -> bool:
+    """Whether a tile can be stored as registers hold it: fragments of an MMA, or a row in each thread."""
+    form = holding(tile)
+    return isinstance(form, Fragment) or row_groups(form) is not None
 
 
 def _place(buffer: Type, tile: Tensor) -> tuple[int, int]:
