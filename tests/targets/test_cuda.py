@@ -63,7 +63,9 @@ def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
 @needs_nvcc
 def test_a_kernel_builds(tmp_path: Path) -> None:
     write(tmp_path / "kernel.cu", source(program("gemm")))
-    write(tmp_path / "kernel.json", manifest.write(manifest.manifest(program("gemm"), (), {})))
+    _, scheduled = loops("gemm")
+    made = manifest.manifest(program("gemm"), scheduled, {one.loop.path: 1.0 for one in scheduled})
+    write(tmp_path / "kernel.json", manifest.write(made))
     assert build(tmp_path) == ()
     assert (tmp_path / "kernel.so").exists()
 
