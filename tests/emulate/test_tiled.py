@@ -20,6 +20,9 @@ BUMPED = {"M": 128, "N": 128, "K": 192, "stride": 192}
         ("bumped", BUMPED | {"M": 144}, False),
         ("bumped", BUMPED | {"N": 112, "K": 80}, False),
         ("pointers", {}, True),
+        ("clamped", {"M": 128, "N": 128, "K": 192}, True),
+        ("clamped", {"M": 256, "N": 128, "K": 192}, True),
+        ("clamped", {"M": 112, "N": 128, "K": 192}, False),
         ("gathered_rows", {"M": 100}, False),
     ],
 )

@@ -145,6 +145,22 @@ def bumped(
 
 
 @triton.jit
+def clamped(
+    a, b, c, bound, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, with row 0 in place of rows beyond the end, columns from 16 times a number in memory on filled with zeros."""
+    start, k = tl.program_id(0) * BLOCK_M, tl.arange(0, BLOCK_K)
+    m, n = start + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    rows, last = tl.where(m < M, m, 0), tl.load(bound) * 16
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = tl.load(a + rows[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < last, other=0.0)
+        y = tl.load(b + n[:, None] * K + (i * BLOCK_K + k)[None, :], n[:, None] < N, other=0.0)
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), n[None, :] < N)
+
+
+@triton.jit
 def gathered(
     a, b, c, rows, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -579,6 +595,7 @@ TWILL = {
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
     "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
+    "clamped": {**HALF, "bound": "*i32:16", **SIZES, **TILE},
     "offset": {**HALF, **SIZES, **TILE},
     "gathered": {**HALF, "rows": "*i32", "M": "i32", "N": "i32", "K": "i32", **TILE},
     "branching": {**HALF, "sizes": "*i32:16", **SIZES, **TILE},
@@ -628,6 +645,7 @@ VARIANTS = {
     "split": ("split", {}),
     "pointers": ("pointers", {}),
     "bumped": ("bumped", {}),
+    "clamped": ("clamped", {}),
     "offset": ("offset", {}),
     "gathered": ("gathered", {}),
     "gathered_rows": ("gathered", {"K": "i32:16", "N": "i32:16"}),

@@ -802,6 +802,14 @@ MUTANTS = (
         ("bumped",),
     ),
     Mutant(
+        "tiled-inside",
+        f"{CUDA}/statements.py",
+        '>= {many}" for one, many in own.inside',
+        '>= 0" for one, many in own.inside',
+        "TMA loads tiles that their map does not describe",
+        ("clamped",),
+    ),
+    Mutant(
         "quad-order",
         f"{RUNTIME}/store.cuh",
         "(upper ? words[i] : words[i + 2]) = got;",

@@ -53,6 +53,16 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                 {
                     // bumped/for.0: 2 stages, an iteration every 896 cycles
                     const int32_t n = trips_0;
+                    int32_t kept_left_10_corner0;
+                    {
+                        kept_left_10_corner0 = (int32_t(row_3)) % (int32_t(M));
+                    }
+                    keep(kept_left_10_corner0);
+                    int32_t kept_acc_15_corner0;
+                    {
+                        kept_acc_15_corner0 = (int32_t(muli_10)) % (int32_t(N));
+                    }
+                    keep(kept_acc_15_corner0);
                     if (n >= 1) {
                         // cycle 0, stage 0: load left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
                         channel_left_10_acc_15.producer_acquire(count_left_10_acc_15);
@@ -63,7 +73,7 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                                 const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                                 const int32_t left_ = 0;
                                 const int32_t left_6_ = K - left_;
-                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(int32_t(0) * 64), int32_t(((int32_t(row_3)) % (int32_t(M)))));
+                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(int32_t(0) * 64), int32_t(kept_left_10_corner0));
                             }
                             {
                                 const int64_t twill_begin1_5_ = (int64_t)(0);
@@ -71,8 +81,8 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                                 const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
                                 const int32_t left_ = 0;
                                 const int32_t left_6_ = K - left_;
-                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(((int32_t(muli_10)) % (int32_t(N)))), int32_t(int32_t(0) * 64));
-                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(((int32_t(muli_10)) % (int32_t(N)))) + 64, int32_t(int32_t(0) * 64));
+                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(kept_acc_15_corner0), int32_t(int32_t(0) * 64));
+                                tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(0) * 64));
                             }
                         }
                         for (int32_t i = 1; i < n; ++i) {
@@ -85,7 +95,7 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                                     const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                                     const int32_t left_ = i * 64;
                                     const int32_t left_6_ = K - left_;
-                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(int32_t(i) * 64), int32_t(((int32_t(row_3)) % (int32_t(M)))));
+                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(int32_t(i) * 64), int32_t(kept_left_10_corner0));
                                 }
                                 {
                                     const int64_t twill_begin1_5_ = (int64_t)(i);
@@ -93,8 +103,8 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                                     const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
                                     const int32_t left_ = i * 64;
                                     const int32_t left_6_ = K - left_;
-                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(((int32_t(muli_10)) % (int32_t(N)))), int32_t(int32_t(i) * 64));
-                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(((int32_t(muli_10)) % (int32_t(N)))) + 64, int32_t(int32_t(i) * 64));
+                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(kept_acc_15_corner0), int32_t(int32_t(i) * 64));
+                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(i) * 64));
                                 }
                             }
                         }

@@ -87,6 +87,11 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
                     {
                         // grouped/for.0/while.0/for.0: 2 stages, an iteration every 640 cycles
                         const int32_t n = trips_0;
+                        int32_t kept_x_28_corner0;
+                        {
+                            kept_x_28_corner0 = int32_t(muli_7);
+                        }
+                        keep(kept_x_28_corner0);
                         if (n >= 1) {
                             // cycle 0, stage 0: load acc_30 (tests/kernels/ttgir/grouped.sm90.ttgir:75:21)
                             channel_acc_30.producer_acquire(count_acc_30);
@@ -101,7 +106,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_x_28.full(count_x_28), 16384);
                                 {
-                                    tma_load(channel_x_28.slot(count_x_28), &map_x_28, channel_x_28.full(count_x_28), int32_t(int32_t(0)), int32_t(int32_t(muli_7)));
+                                    tma_load(channel_x_28.slot(count_x_28), &map_x_28, channel_x_28.full(count_x_28), int32_t(int32_t(0)), int32_t(kept_x_28_corner0));
                                 }
                             }
                             for (int32_t i = 1; i < n; ++i) {
@@ -118,7 +123,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
                                 if (thread.leader) {
                                     mbarrier_arrive_expect(channel_x_28.full(count_x_28 + i), 16384);
                                     {
-                                        tma_load(channel_x_28.slot(count_x_28 + i), &map_x_28, channel_x_28.full(count_x_28 + i), int32_t(int32_t((i * 64))), int32_t(int32_t(muli_7)));
+                                        tma_load(channel_x_28.slot(count_x_28 + i), &map_x_28, channel_x_28.full(count_x_28 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_28_corner0));
                                     }
                                 }
                             }

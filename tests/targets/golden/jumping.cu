@@ -48,6 +48,16 @@ jumping_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_co
             {
                 // jumping/for.0: 2 stages, an iteration every 898 cycles
                 const int32_t n = trips_0;
+                int32_t kept_x_19_corner0;
+                {
+                    kept_x_19_corner0 = int32_t(muli_1);
+                }
+                keep(kept_x_19_corner0);
+                int32_t kept_y_27_corner0;
+                {
+                    kept_y_27_corner0 = int32_t(muli_10);
+                }
+                keep(kept_y_27_corner0);
                 if (n >= 1) {
                     // cycle 0, stage 0: load x_19_y_27 (tests/kernels/ttgir/jumping.sm90.ttgir:64:15)
                     channel_x_19_y_27.producer_acquire(count_x_19_y_27);
@@ -55,11 +65,11 @@ jumping_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_co
                         mbarrier_arrive_expect(channel_x_19_y_27.full(count_x_19_y_27), 32768);
                         {
                             const int32_t x_14_ = 0;
-                            tma_load(channel_x_19_y_27.slot(count_x_19_y_27), &map_x_19, channel_x_19_y_27.full(count_x_19_y_27), int32_t(int32_t(0) * 64), int32_t(int32_t(muli_1)));
+                            tma_load(channel_x_19_y_27.slot(count_x_19_y_27), &map_x_19, channel_x_19_y_27.full(count_x_19_y_27), int32_t(int32_t(0) * 64), int32_t(kept_x_19_corner0));
                         }
                         {
-                            tma_load(channel_x_19_y_27.slot(count_x_19_y_27) + 16384, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27), int32_t(int32_t(muli_10)), int32_t(int32_t(at_13)));
-                            tma_load(channel_x_19_y_27.slot(count_x_19_y_27) + 16384 + 8192, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27), int32_t(int32_t(muli_10)) + 64, int32_t(int32_t(at_13)));
+                            tma_load(channel_x_19_y_27.slot(count_x_19_y_27) + 16384, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27), int32_t(kept_y_27_corner0), int32_t(int32_t(at_13)));
+                            tma_load(channel_x_19_y_27.slot(count_x_19_y_27) + 16384 + 8192, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27), int32_t(kept_y_27_corner0) + 64, int32_t(int32_t(at_13)));
                         }
                     }
                     // cycle 836, stage 0: load.at_32 (tests/kernels/ttgir/jumping.sm90.ttgir:69:16)
@@ -85,11 +95,11 @@ jumping_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_co
                             mbarrier_arrive_expect(channel_x_19_y_27.full(count_x_19_y_27 + i), 32768);
                             {
                                 const int32_t x_14_ = i * 64;
-                                tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i), &map_x_19, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(int32_t(i) * 64), int32_t(int32_t(muli_1)));
+                                tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i), &map_x_19, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_19_corner0));
                             }
                             {
-                                tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i) + 16384, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(int32_t(muli_10)), int32_t(int32_t(at_13)));
-                                tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i) + 16384 + 8192, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(int32_t(muli_10)) + 64, int32_t(int32_t(at_13)));
+                                tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i) + 16384, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(kept_y_27_corner0), int32_t(int32_t(at_13)));
+                                tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i) + 16384 + 8192, &map_y_27, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(kept_y_27_corner0) + 64, int32_t(int32_t(at_13)));
                             }
                         }
                         // cycle 836, stage 0: load.at_32 (tests/kernels/ttgir/jumping.sm90.ttgir:69:16)

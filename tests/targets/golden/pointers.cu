@@ -41,17 +41,27 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_c
             {
                 // pointers/for.0: 2 stages, an iteration every 896 cycles
                 const int32_t n = trips_0;
+                int32_t kept_x_30_corner0;
+                {
+                    kept_x_30_corner0 = int32_t(muli_1);
+                }
+                keep(kept_x_30_corner0);
+                int32_t kept_y_40_corner0;
+                {
+                    kept_y_40_corner0 = int32_t(muli_10);
+                }
+                keep(kept_y_40_corner0);
                 if (n >= 1) {
                     // cycle 0, stage 0: load x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
                     channel_x_30_y_40.producer_acquire(count_x_30_y_40);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_30_y_40.full(count_x_30_y_40), 32768);
                         {
-                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(0)), int32_t(int32_t(muli_1)));
+                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(0)), int32_t(kept_x_30_corner0));
                         }
                         {
-                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(muli_10)), int32_t(int32_t(0)));
-                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(int32_t(muli_10)) + 64, int32_t(int32_t(0)));
+                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(kept_y_40_corner0), int32_t(int32_t(0)));
+                            tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(kept_y_40_corner0) + 64, int32_t(int32_t(0)));
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -60,11 +70,11 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_c
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_30_y_40.full(count_x_30_y_40 + i), 32768);
                             {
-                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t((i * 64))), int32_t(int32_t(muli_1)));
+                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_30_corner0));
                             }
                             {
-                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t(muli_10)), int32_t(int32_t((i * 64))));
-                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t(muli_10)) + 64, int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(kept_y_40_corner0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(kept_y_40_corner0) + 64, int32_t(int32_t((i * 64))));
                             }
                         }
                     }

@@ -43,6 +43,16 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
             {
                 // query_gradient/for.0: 2 stages, an iteration every 576 cycles
                 const int32_t n = trips_0;
+                int32_t kept_keys_38_corner0;
+                {
+                    kept_keys_38_corner0 = int32_t(begin_24);
+                }
+                keep(kept_keys_38_corner0);
+                int32_t kept_p_44_corner0;
+                {
+                    kept_p_44_corner0 = int32_t(begin_24);
+                }
+                keep(kept_p_44_corner0);
                 if (n >= 1) {
                     // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient.sm90.ttgir:77:18)
                     channel_keys_38.producer_acquire(count_keys_38);
@@ -50,7 +60,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 4096);
                         {
                             const int32_t at_30_ = begin_24;
-                            tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(int32_t(begin_24) + int32_t(0)));
+                            tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t(0)));
                         }
                     }
                     // cycle 351, stage 0: load p_44 (tests/kernels/ttgir/query_gradient.sm90.ttgir:83:15)
@@ -59,7 +69,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         mbarrier_arrive_expect(channel_p_44.full(count_p_44), 4096);
                         {
                             const int32_t at_30_ = begin_24;
-                            tma_load(channel_p_44.slot(count_p_44), &map_p_44, channel_p_44.full(count_p_44), int32_t(0), int32_t(int32_t(begin_24) + int32_t(0)));
+                            tma_load(channel_p_44.slot(count_p_44), &map_p_44, channel_p_44.full(count_p_44), int32_t(0), int32_t(kept_p_44_corner0 + int32_t(0)));
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -69,7 +79,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                             mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 4096);
                             {
                                 const int32_t at_30_ = begin_24 + (i * 32);
-                                tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(int32_t(begin_24) + int32_t((i * 32))));
+                                tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t((i * 32))));
                             }
                         }
                         // cycle 351, stage 0: load p_44 (tests/kernels/ttgir/query_gradient.sm90.ttgir:83:15)
@@ -78,7 +88,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                             mbarrier_arrive_expect(channel_p_44.full(count_p_44 + i), 4096);
                             {
                                 const int32_t at_30_ = begin_24 + (i * 32);
-                                tma_load(channel_p_44.slot(count_p_44 + i), &map_p_44, channel_p_44.full(count_p_44 + i), int32_t(0), int32_t(int32_t(begin_24) + int32_t((i * 32))));
+                                tma_load(channel_p_44.slot(count_p_44 + i), &map_p_44, channel_p_44.full(count_p_44 + i), int32_t(0), int32_t(kept_p_44_corner0 + int32_t((i * 32))));
                             }
                         }
                     }

@@ -44,6 +44,11 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
         {
             // query_gradient/for.0: 2 stages, an iteration every 496 cycles
             const int32_t n = trips_0;
+            int32_t kept_keys_38_corner0;
+            {
+                kept_keys_38_corner0 = int32_t(begin_24);
+            }
+            keep(kept_keys_38_corner0);
             uint32_t kept_p_44_to[1];
             uint32_t kept_p_44_at0[8];
             {
@@ -61,7 +66,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                     mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 2048);
                     {
                         const int32_t at_30_ = begin_24;
-                        tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(int32_t(begin_24) + int32_t(0)));
+                        tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t(0)));
                     }
                 }
                 // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
@@ -83,7 +88,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                         mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 2048);
                         {
                             const int32_t at_30_ = begin_24 + (i * 16);
-                            tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(int32_t(begin_24) + int32_t((i * 16))));
+                            tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t((i * 16))));
                         }
                     }
                     // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)

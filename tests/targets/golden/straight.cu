@@ -51,6 +51,11 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
             {
                 // straight/for.0: 5 stages, an iteration every 336 cycles
                 const int32_t n = trips_0;
+                int32_t kept_z_15_corner0;
+                {
+                    kept_z_15_corner0 = int32_t(row_0);
+                }
+                keep(kept_z_15_corner0);
                 if (n >= 4) {
                     // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
                     channel_s_s_2.producer_acquire(count_s_s_2);
@@ -113,7 +118,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_z_15.full(count_z_15 + i - 4), 8192);
                             {
-                                tma_load(channel_z_15.slot(count_z_15 + i - 4), &map_z_15, channel_z_15.full(count_z_15 + i - 4), int32_t(0), int32_t(int32_t(row_0)));
+                                tma_load(channel_z_15.slot(count_z_15 + i - 4), &map_z_15, channel_z_15.full(count_z_15 + i - 4), int32_t(0), int32_t(kept_z_15_corner0));
                             }
                         }
                     }
@@ -122,7 +127,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 4), 8192);
                         {
-                            tma_load(channel_z_15.slot(count_z_15 + n - 4), &map_z_15, channel_z_15.full(count_z_15 + n - 4), int32_t(0), int32_t(int32_t(row_0)));
+                            tma_load(channel_z_15.slot(count_z_15 + n - 4), &map_z_15, channel_z_15.full(count_z_15 + n - 4), int32_t(0), int32_t(kept_z_15_corner0));
                         }
                     }
                     // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -130,7 +135,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 3), 8192);
                         {
-                            tma_load(channel_z_15.slot(count_z_15 + n - 3), &map_z_15, channel_z_15.full(count_z_15 + n - 3), int32_t(0), int32_t(int32_t(row_0)));
+                            tma_load(channel_z_15.slot(count_z_15 + n - 3), &map_z_15, channel_z_15.full(count_z_15 + n - 3), int32_t(0), int32_t(kept_z_15_corner0));
                         }
                     }
                     // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -138,7 +143,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 2), 8192);
                         {
-                            tma_load(channel_z_15.slot(count_z_15 + n - 2), &map_z_15, channel_z_15.full(count_z_15 + n - 2), int32_t(0), int32_t(int32_t(row_0)));
+                            tma_load(channel_z_15.slot(count_z_15 + n - 2), &map_z_15, channel_z_15.full(count_z_15 + n - 2), int32_t(0), int32_t(kept_z_15_corner0));
                         }
                     }
                     // cycle 128, stage 4: load z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -146,7 +151,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_z_15.full(count_z_15 + n - 1), 8192);
                         {
-                            tma_load(channel_z_15.slot(count_z_15 + n - 1), &map_z_15, channel_z_15.full(count_z_15 + n - 1), int32_t(0), int32_t(int32_t(row_0)));
+                            tma_load(channel_z_15.slot(count_z_15 + n - 1), &map_z_15, channel_z_15.full(count_z_15 + n - 1), int32_t(0), int32_t(kept_z_15_corner0));
                         }
                     }
                 } else {
@@ -167,7 +172,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_z_15.full(count_z_15 + i), 8192);
                             {
-                                tma_load(channel_z_15.slot(count_z_15 + i), &map_z_15, channel_z_15.full(count_z_15 + i), int32_t(0), int32_t(int32_t(row_0)));
+                                tma_load(channel_z_15.slot(count_z_15 + i), &map_z_15, channel_z_15.full(count_z_15 + i), int32_t(0), int32_t(kept_z_15_corner0));
                             }
                         }
                     }

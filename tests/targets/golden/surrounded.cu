@@ -54,13 +54,18 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
             {
                 // surrounded/for.0: 2 stages, an iteration every 640 cycles
                 const int32_t n = trips_0;
+                int32_t kept_x_20_corner0;
+                {
+                    kept_x_20_corner0 = int32_t(muli_1);
+                }
+                keep(kept_x_20_corner0);
                 if (n >= 1) {
                     // cycle 0, stage 0: load x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
                     channel_x_20_p_33.producer_acquire(count_x_20_p_33);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_20_p_33.full(count_x_20_p_33), 24576);
                         {
-                            tma_load(channel_x_20_p_33.slot(count_x_20_p_33), &map_x_20, channel_x_20_p_33.full(count_x_20_p_33), int32_t(0), int32_t(int32_t(muli_1)));
+                            tma_load(channel_x_20_p_33.slot(count_x_20_p_33), &map_x_20, channel_x_20_p_33.full(count_x_20_p_33), int32_t(0), int32_t(kept_x_20_corner0));
                         }
                         {
                             tma_load(channel_x_20_p_33.slot(count_x_20_p_33) + 16384, &map_p_33, channel_x_20_p_33.full(count_x_20_p_33), int32_t(0), int32_t(0));
@@ -72,7 +77,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_20_p_33.full(count_x_20_p_33 + i), 24576);
                             {
-                                tma_load(channel_x_20_p_33.slot(count_x_20_p_33 + i), &map_x_20, channel_x_20_p_33.full(count_x_20_p_33 + i), int32_t(0), int32_t(int32_t(muli_1)));
+                                tma_load(channel_x_20_p_33.slot(count_x_20_p_33 + i), &map_x_20, channel_x_20_p_33.full(count_x_20_p_33 + i), int32_t(0), int32_t(kept_x_20_corner0));
                             }
                             {
                                 tma_load(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384, &map_p_33, channel_x_20_p_33.full(count_x_20_p_33 + i), int32_t(0), int32_t(0));

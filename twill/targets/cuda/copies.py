@@ -48,6 +48,8 @@ class Copies:
     starts: tuple[str, ...]
     """Bytes from the beginning of the tile to copies 0, 1, ...; the pattern repeats, `step` bytes further."""
     step: int
+    guard: str = ""
+    """Which threads have a copy; empty where all do."""
 
     @property
     def place(self) -> list[str]:
@@ -59,7 +61,8 @@ class Copies:
 
     def loop(self, body: str) -> list[str]:
         """`body` for each copy."""
-        return [UNROLL, f"for (uint32_t i_ = 0; i_ < {self.count}; ++i_) {body}"]
+        guard = f"if ({self.guard}) " if self.guard else ""
+        return [UNROLL, f"for (uint32_t i_ = 0; i_ < {self.count}; ++i_) {guard}{body}"]
 
 
 def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
@@ -68,7 +71,7 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     the tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     if form.axes != (0, 1):
-        return None
+        return _vector(tensor, vector, form) if plain else None
     rows, columns = form.shape
     tile = (
         Shared("", rows, columns, 8 * size, columns * size)
@@ -88,6 +91,19 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     point = Point(form, "i_", at[::-1] if tile.transposed else at)
     starts = tuple(_start(tile, down * turn, vector, plain) for turn in range(min(turns, count)))
     return Copies(count, vector, point, per, starts, down * turns * tile.width)
+
+
+def _vector(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
+    """Of a vector."""
+    size, threads = bits(tensor.dtype) // 8, form.threads
+    total = -(-tensor.bytes // vector)
+    if total % threads and total > threads:
+        return None
+    count = max(1, total // threads)
+    index = f"(thread.index + {threads} * i_)" if count > 1 else "thread.index"
+    point = Point(form, "i_", (f"({index} * {vector // size})",) * 2)
+    guard = f"thread.index < {total}" if total < threads else ""
+    return Copies(count, vector, point, 1, (f"thread.index * {vector}",), threads * vector, guard)
 
 
 def _start(tile: Shared, down: int, vector: int, plain: bool) -> str:
@@ -345,9 +361,9 @@ def hoisted(
             continue
         room, used, variable = room - words, used + words, f"{name}at{number}"
         kept.append(f"{variable}[i_]" if count > 1 else f"{variable}[0]")
-        declared.append(f"{_unsigned(offset.bits)} {variable}[{count}];")
+        declared.append(f"{_unsigned(offset.bits)} {variable}[{count}]{' = {}' if found.guard else ''};")
         one = f"{kept[-1]} = {_sum(texts, offset.bits)};"
-        computed += found.loop(one) if count > 1 else [one]
+        computed += found.loop(one) if count > 1 or found.guard else [one]
     conditions = _joined(one.holds(found.point) for one in _conditions(analysis, op) if one.fixed)
     mask = f"{name}inside" if conditions else ""
     if mask:

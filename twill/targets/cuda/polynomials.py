@@ -46,6 +46,21 @@ class Polynomial:
         return frozenset(one for product, _ in self.terms for one in product)
 
     @property
+    def values(self) -> frozenset[int]:
+        """The values that it is computed from."""
+        found = set[int]()
+        for one in self.atoms:
+            parts = [part for part in (one.start, one.modulus) if part is not None]
+            found |= {value for part in parts for value in part.values} if parts else {one.value}
+        return frozenset(found)
+
+    def parted(self, first: Callable[["Polynomial"], bool]) -> "tuple[Polynomial, Polynomial]":
+        """The terms for which `first` holds, and the others."""
+        terms = [(Polynomial((term,)), term) for term in self.terms]
+        chosen = tuple(term for one, term in terms if first(one))
+        return Polynomial(chosen), Polynomial(tuple(term for term in self.terms if term not in chosen))
+
+    @property
     def constant(self) -> int | None:
         """Its value, where it has no atoms."""
         return None if self.atoms else sum(count for _, count in self.terms)

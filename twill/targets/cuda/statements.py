@@ -61,11 +61,11 @@ from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import c_name, count, tensor_map
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
-from twill.targets.cuda.polynomials import text
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared, copied, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
+from twill.targets.cuda.tiled_corners import NOTHING_FIXED, FixedCorner, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.thread_block import COPYING
 
@@ -110,6 +110,8 @@ class Emitter:
     """The smallest i of the part of a loop that is printed."""
     tiled: Mapping[int, TiledLoad] = field(default_factory=dict[int, TiledLoad])
     """Pointer loads by TMA, by the operation that loads."""
+    corners: dict[int, FixedCorner] = field(default_factory=dict[int, FixedCorner])
+    """What is kept of the coordinates of the loads by TMA in the loop that is printed."""
     kept: dict[int, Hoisted] = field(default_factory=dict[int, Hoisted])
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
     predicated: bool = False
@@ -237,27 +239,53 @@ class Emitter:
         if self.program.channel(it.channel).filled_by == "cp_async":
             return self._copied(it, n)
         lines = [line for load in it.loads for line in self._tile(it, load)]
+        inside = self._inside(it)
         tensors = self.program.channel(it.channel).tensors
         expected = it.bytes or sum(tensors[load.tensor].bytes for load in it.loads)
         expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {expected});"
         head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-        return [
-            head,
-            f"{channel_name(it.channel)}.producer_acquire({n});",
-            "if (thread.leader) {",
-            *indented([expect, *lines]),
-            "}",
-        ]
+        start = ["if (thread.leader) {", *indented([expect, *lines]), "}"]
+        acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
+        if not inside:
+            return [head, acquire, *start]
+        copied = [line for load in it.loads for line in self._copies(it, load, n)]
+        copied += ["cp_async_wait();", "fence_async_shared();", "__syncwarp();"]
+        copied.append(f"if (thread.leader) mbarrier_arrive({channel_name(it.channel)}.full({n}));")
+        other = ["} else {", *indented(copied), "}"]
+        chosen = ["bool inside_ = true;", *inside, "if (inside_) {", *indented(start), *other]
+        return [head, acquire, "{", *indented(chosen), "}"]
 
-    def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
+    def _inside(self, it: ProducerLoad) -> list[str]:
+        """Whether all tiles of a slot are such as tensor maps describe; nothing where they always are."""
+        lines = list[str]()
+        for load in it.loads:
+            own = self.tiled.get(load.ops[-1])
+            if own is None or not own.inside:
+                continue
+            scope = self._computed(it, load)
+            fixed = self.corners.get(load.ops[-1], NOTHING_FIXED)
+            holds = [f"{fixed.text(scope, one)} >= {many}" for one, many in own.inside]
+            lines += ["{", *indented([*scope.lines, f"inside_ = inside_ && {' && '.join(holds)};"]), "}"]
+        return lines
+
+    def _corner(self, scope: Scope, load: TiledLoad) -> list[str]:
+        """Of a tile in the tensor map of a pointer load: coordinates, outermost first."""
+        fixed = self.corners.get(load.op, NOTHING_FIXED)
+        return [f"int32_t({fixed.text(scope, one.coordinate)})" for one in reversed(load.dimensions)]
+
+    def _computed(self, it: ProducerLoad, load: TileLoad) -> Scope:
+        """A scope in which all that a load needs is computed."""
         scope = self.scope(load.reads, at=it.at)
-        op = self.program.op(load.ops[-1])
         for index in load.ops[:-1]:
             execute(scope, self.program.op(index))
+        return scope
+
+    def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
+        scope, op = self._computed(it, load), self.program.op(load.ops[-1])
         tensor = self.program.channel(it.channel).tensors[load.tensor]
         n = sequence(it.channel, it.at.iteration)
         own = self.tiled.get(op.index)
-        corner = _corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
+        corner = self._corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
         name = tensor_map(self.program.name(op.result.id)) if own else map_name(self.program, op)
         try:
             address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
@@ -302,11 +330,12 @@ class Emitter:
     def _hoisted(self, it: Pipelined) -> list[str]:
         """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
         registers for that."""
-        self.kept = {}
-        if not self.group.only_moves or self.group.warps < 4:
-            return []
+        self.kept, self.corners = {}, {}
         inside = frozenset(op.index for op in self.program.op(it.op).inner())
-        room, lines = self.group.registers - COPYING, list[str]()
+        tiled = self._fixed_corners(it, inside)
+        if not self.group.only_moves or self.group.warps < 4:
+            return tiled
+        room, lines = self.group.registers - COPYING, tiled
         for one in walk((it,)):
             for load in one.loads if isinstance(one, ProducerLoad) else ():
                 if load.vector and load.ops[-1] not in (*self.kept, *self.tiled):
@@ -315,6 +344,22 @@ class Emitter:
                     if found is not None:
                         self.kept[load.ops[-1]] = found
                         room, lines = room - found.registers, [*lines, *found.lines]
+        return lines
+
+    def _fixed_corners(self, it: Pipelined, inside: frozenset[int]) -> list[str]:
+        """What of the coordinates of loads by TMA is the same in every iteration."""
+        block = self.program.op(it.op).regions[0].blocks[0]
+        results = (value.id for index in inside for value in self.program.op(index).results)
+        moving = frozenset([*(arg.id for arg in block.args), *results])
+        lines = list[str]()
+        filled = [one for one in walk((it,)) if isinstance(one, ProducerLoad)]
+        for one in filled:
+            for load in one.loads:
+                index = load.ops[-1]
+                if index in self.tiled and index not in self.corners:
+                    scope = self.scope(load.reads, at=one.at)
+                    self.corners[index] = fixed_corner(scope, self.tiled[index], moving)
+                    lines += self.corners[index].lines(scope)
         return lines
 
     def _kept(self, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int) -> Hoisted | None:
@@ -583,15 +628,6 @@ class Emitter:
         scope = self.scope([condition] if condition else [])
         lines = [f"if ({scope.scalar(op.operands[0])}) {{", *indented(self.all(then))]
         return [*lines, *(["} else {", *indented(self.all(otherwise))] if otherwise else []), "}"]
-
-
-def _corner(scope: Scope, load: TiledLoad) -> list[str]:
-    """Of a tile in the tensor map of a pointer load: coordinates, outermost first."""
-
-    def named(value: int) -> str:
-        return scope.scalar(scope.program.value(value))
-
-    return [f"int32_t({text(one.coordinate, named, 'int32_t')})" for one in reversed(load.dimensions)]
 
 
 def indented(lines: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ be stored one by one. A thread holds pairs of neighbouring elements. Four neighb
 columns of one line between them, exchange words of 16-bit elements, so that each stores 16 bytes.
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 from twill.ir.loop import Function, Op, Tensor
@@ -46,6 +47,23 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Moved(Point):
+    """An element that is in another column of the same row after an exchange."""
+
+    row: str = ""
+    """The register of a vector of rows that belongs to it."""
+
+    def along(self, axes: tuple[int, ...]) -> Point:
+        """As of a point: a vector of rows is where it was, one of columns in other threads."""
+        whole = self.layout
+        if axes == (0,):
+            return Point(Fragment(axes, (whole.shape[0],), whole.down, whole.across), self.row)
+        return (
+            self if axes == whole.axes else Point(Fragment(axes, (whole.shape[1],)), self.register, self.at)
+        )
+
+
 def _placed(scope: Scope, op: Op, one: Point) -> tuple[str, str]:
     """The pointer of an element, and the condition in front of its store. Raises ValueError where another
     thread knows them."""
@@ -61,7 +79,8 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[s
     row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
     part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
     column = f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8{part}"
-    one = Point(form, "g_", (f"{row} + 8 * (g_ % 2){band}", column))
+    own = f"(g_ / {2 * groups} * 2 + g_ % 2)" if form.bands > 1 else "(g_ % 2)"
+    one = _Moved(form, "g_", (f"{row} + 8 * (g_ % 2){band}", column), own)
     pointer, condition = _placed(scope, op, one)
     words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
     return [

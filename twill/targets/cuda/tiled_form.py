@@ -4,7 +4,7 @@ Takes a `Program`; gives the same with channels that TMA fills, and the loads by
 host that makes their tensor maps and decides by the arguments of a launch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from twill.ir.program import (
@@ -56,7 +56,15 @@ def tiled_form(program: Program) -> TiledForm | None:
         return None
     channels = tuple(replace(one, filled_by="tma") if one.id in changed else one for one in program.channels)
     groups = tuple(_narrowed(program, group, channels) for group in program.groups)
-    return TiledForm(replace(program, channels=channels, groups=groups), loads)
+    made = TiledForm(replace(program, channels=channels, groups=groups), loads)
+    return made if _alone(made, changed) else None
+
+
+def _alone(form: TiledForm, changed: Set[str]) -> bool:
+    """Whether tiles that may lie outside of their map are loaded by single warps, which copy them."""
+    partly = any(one.inside for one in form.loads.values())
+    producers = {one.producer for one in form.program.channels if one.id in changed}
+    return not partly or all(one.warps == 1 for one in form.program.groups if one.id in producers)
 
 
 def _narrowed(program: Program, group: WarpProgram, channels: tuple[Channel, ...]) -> WarpProgram:

@@ -17,11 +17,13 @@ from twill.ops.table import role
 from twill.targets.cuda.polynomials import Atom, Polynomial, Scalars, atom, number
 from twill.targets.cuda.shared_tiles import Shared, shared
 from twill.warp.channels import bits
+from twill.warp.dataflow import cheap
 
 UNBOUNDED = 1 << 31
 """The extent of a dimension whose bound nothing says: coordinates are smaller."""
 MOST_ROWS = 256
 """Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
+_VIEWS = frozenset({"broadcast", "expand", "layout"})
 MOST_RANK = 5
 """Of a tensor map."""
 
@@ -52,6 +54,8 @@ class TiledLoad:
     element: str
     multiples: tuple[tuple[Polynomial, int], ...]
     """On arguments: each must be a positive multiple of the number."""
+    inside: tuple[tuple[Polynomial, int], ...] = ()
+    """On the tile: each must be the number at least, or its pointers and mask are not those of the map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class _Affine:
     constant: Polynomial
     coefficients: tuple[Polynomial, ...]
     multiples: tuple[tuple[Polynomial, int], ...] = ()
+    inside: tuple[tuple[Polynomial, int], ...] = ()
 
     def __add__(self, other: "_Affine") -> "_Affine":
         both = zip(self.coefficients, other.coefficients, strict=True)
@@ -68,6 +73,7 @@ class _Affine:
             self.constant + other.constant,
             tuple(a + b for a, b in both),
             (*self.multiples, *other.multiples),
+            (*self.inside, *other.inside),
         )
 
     @property
@@ -152,6 +158,8 @@ class _Finder:
                 return self._product(maker)
             case "remainder":
                 return self._wrapped(maker, kind)
+            case "select":
+                return self._clamped(maker, kind)
             case _:
                 raise _NotAffineError
 
@@ -161,7 +169,8 @@ class _Finder:
             raise _NotAffineError
         tile, factor = (other, one) if one.uniform else (one, other)
         made = tile.times(factor.constant)
-        return replace(made, multiples=(*tile.multiples, *factor.multiples))
+        multiples, inside = (*tile.multiples, *factor.multiples), (*tile.inside, *factor.inside)
+        return replace(made, multiples=multiples, inside=inside)
 
     def _wrapped(self, op: Op, kind: Tensor) -> _Affine:
         """Consecutive numbers that begin at a multiple of how many they are, by a number that is one too."""
@@ -174,7 +183,21 @@ class _Finder:
             raise _NotAffineError
         start = atom(Atom(-1, one.constant, by.constant)) if one.constant.terms else one.constant
         multiples = (*one.multiples, *by.multiples, (by.constant, many))
-        return _Affine(start, one.coefficients, multiples)
+        return _Affine(start, one.coefficients, multiples, (*one.inside, *by.inside))
+
+    def _clamped(self, op: Op, kind: Tensor) -> _Affine:
+        """Consecutive numbers as long as they are below a bound: all of them, in a tile that is inside."""
+        condition, one = self.maker(op.operands[0]), self.affine(op.operands[1])
+        while condition is not None and role(condition) in _VIEWS:
+            condition = self.maker(condition.operands[0])
+        if condition is None or role(condition) != "compare" or not self.affine(op.operands[2]).uniform:
+            raise _NotAffineError
+        axis, bound = self._compared(condition)
+        many = kind.shape[axis] if len(kind.shape) > axis else 0
+        if not many or one.multiples:
+            raise _NotAffineError
+        multiples = ((bound + one.constant, many),) if self._argument(bound + one.constant) else ()
+        return replace(one, multiples=multiples, inside=(*one.inside, (bound, many)))
 
     def _divisor(self, one: Atom) -> int:
         if one.start is not None and one.modulus is not None:
@@ -222,9 +245,15 @@ class _Finder:
         size = bits(tensor.dtype) // 8
         rows, rest = offset.constant.divided(pitch)
         further, columns = self._further(rest)
-        bounds = dict(self._bounds(op))
-        extents = [
-            self._extent(bounds.get(axis), start) for axis, start in ((inner, columns), (1 - inner, rows))
+        bounds, starts = dict(self._bounds(op)), {inner: columns, 1 - inner: rows}
+        extents = [self._extent(bounds.get(axis), starts[axis]) for axis in (inner, 1 - inner)]
+        inside = [
+            *offset.inside,
+            *(
+                (bound, kind.shape[axis])
+                for axis, bound in bounds.items()
+                if not self._fixed(bound, starts[axis])
+            ),
         ]
         dimensions = (
             Dimension(columns, number(1), extents[0], tile.width // size),
@@ -243,7 +272,11 @@ class _Finder:
         unique = tuple(dict.fromkeys(multiples))
         if any(fixed is not None and (fixed <= 0 or fixed % n) for fixed, n in _constants(unique)):
             raise _NotAffineError
-        return TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique)
+        needed = [one.coordinate for one in dimensions] + [one for one, _ in inside]
+        if not all(map(self._at_hand, needed)):
+            raise _NotAffineError
+        element = base.type.pointee.name
+        return TiledLoad(op.index, base, dimensions, tile, element, unique, tuple(dict.fromkeys(inside)))
 
     def _argument(self, polynomial: Polynomial) -> bool:
         """Whether the host can compute it."""
@@ -308,9 +341,38 @@ class _Finder:
         along = [axis for axis, each in enumerate(small.coefficients) if each.terms]
         if len(along) != 1 or small.coefficients[along[0]] != number(1) or not bound.uniform:
             raise _NotAffineError
-        if small.multiples or bound.multiples:
+        if small.multiples or bound.multiples or small.inside or bound.inside:
             raise _NotAffineError
         return along[0], bound.constant - small.constant + number(predicate[2] == "e")
 
     def _extent(self, bound: Polynomial | None, start: Polynomial) -> Polynomial:
-        return number(UNBOUNDED) if bound is None else bound + start
+        """Of a map; where the bound does not follow from arguments, tiles are to lie inside of it."""
+        return number(UNBOUNDED) if bound is None or not self._fixed(bound, start) else bound + start
+
+    def _fixed(self, bound: Polynomial, start: Polynomial) -> bool:
+        return self._argument(bound + start)
+
+    def _at_hand(self, polynomial: Polynomial) -> bool:
+        """Whether the group that loads can compute it."""
+        return all(
+            self._at_hand(one.start) and self._at_hand(one.modulus)
+            if one.start is not None and one.modulus is not None
+            else self._computed(self.program.value(one.value))
+            for one in polynomial.atoms
+        )
+
+    def _computed(self, value: Value) -> bool:
+        maker = self.maker(value)
+        known = value.id in self.scalars.kept | self.scalars.arguments
+        known = known or (maker is not None and (maker.index in self.given.ops or role(maker) == "constant"))
+        return (
+            known
+            or (maker is None and value.id in self._inductions)
+            or (maker is not None and cheap(maker) and all(map(self._computed, maker.operands)))
+        )
+
+    @property
+    def _inductions(self) -> frozenset[int]:
+        """Induction variables, which every statement of a loop knows."""
+        walked = self.program.function.walk()
+        return frozenset(op.regions[0].blocks[0].args[0].id for op in walked if role(op) == "for")

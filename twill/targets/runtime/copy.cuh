@@ -51,4 +51,7 @@ __device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+/// Until all copies that this thread has started are complete (cp.async.wait_all).
+__device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 }  // namespace twill
