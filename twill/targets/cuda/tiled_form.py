@@ -57,7 +57,7 @@ def tiled_form(program: Program) -> TiledForm | None:
     channels = tuple(replace(one, filled_by="tma") if one.id in changed else one for one in program.channels)
     groups = tuple(_narrowed(program, group, channels) for group in program.groups)
     made = TiledForm(replace(program, channels=channels, groups=groups), loads)
-    return made if _alone(made, changed) else None
+    return made if _alone(made, frozenset(changed)) else None
 
 
 def _alone(form: TiledForm, changed: Set[str]) -> bool:
