@@ -51,7 +51,7 @@ EXAMPLES = (
     "fa_bwd_subtiled",
 )
 BLACKWELL = tuple(
-    f"{kernel}.sm100" for kernel in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled")
+    f"{kernel}.sm100" for kernel in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_bwd")
 )
 """Examples compiled for Blackwell."""
 _HERE = Path(__file__).parent

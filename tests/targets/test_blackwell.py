@@ -27,7 +27,7 @@ from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 
 GIVEN = {"M": 256, "N": 256, "K": 256, "heads": 1, "length": 640, "scale": 0.09}
-SPILLING = ("fa_fwd_subtiled.sm100",)
+SPILLING = ("fa_fwd_subtiled.sm100", "fa_bwd.sm100")
 """Kernels that need more registers than their schedules count."""
 WITH_BARRIERS = [kernel for kernel in BLACKWELL if program(kernel).dependences]
 

@@ -117,6 +117,8 @@ def _synchronous(program: Program, group: int, state: _Group, action: Action) ->
     match statement:
         case Compute():
             _defer(group, state, action, statement)
+        case ProducerStore(channel=channel):
+            _free(program, group, state, channel)
         case FinalizeReduction(register=register):
             state.deferred.discard(_register(register))
         case StoreTile(buffer=buffer, waits=waits):
@@ -254,6 +256,15 @@ def _consumer_release(program: Program, group: int, state: _Group, channel: str,
             )
     state.released.add((channel, number))
     _acquired_no_more(state, channel, number)
+
+
+def _free(program: Program, group: int, state: _Group, channel: str) -> None:
+    """No store reads a buffer in the slots that a group fills."""
+    for buffer in program.buffers:
+        if buffer.overlays == channel and buffer.id in state.leaving:
+            raise HazardError(
+                f"group {group} fills {channel} while a store reads {buffer.id}, which lies in it"
+            )
 
 
 def _stage(program: Program, group: int, state: _Group, name: str) -> None:

@@ -23,6 +23,8 @@ from twill.ir.program import (
     ProducerStore,
     Program,
     Read,
+    Slot,
+    StoreTile,
     TensorMemory,
     TensorMemorySync,
 )
@@ -32,6 +34,9 @@ from twill.simulate.protocol import HazardError, Protocol
 
 WARPGROUP = 4
 """Warps, of which each has its own lanes of tensor memory."""
+
+SLOTS = "the slots of "
+"""What slots in which tiles are staged are called here."""
 
 Agent = tuple[str, int]
 """("threads", "issuer" or "mma", group)."""
@@ -104,9 +109,12 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
         case ProducerLoad(channel=name, at=at):
             _acquire(run, group, action, name, at)
             _tell(run, "full", name, action.sequence(name, at.iteration), threads)
+        case StoreTile(buffer=buffer):
+            _staged(run, threads, buffer)
         case ProducerStore(channel=name, at=at, reads=reads):
             _acquire(run, group, action, name, at)
             _touched(run, action, threads, reads, (), name)
+            _slot(run, threads, name, f"the store to {name}", writes=True)
             _tell(run, "full", name, action.sequence(name, at.iteration), threads)
         case Compute(reads=reads, stores=stores, node=node):
             _touched(run, action, threads, reads, stores, node)
@@ -158,6 +166,9 @@ def _issue(run: _Run, group: int, action: Action, issue: MmaIssue) -> None:
     assert isinstance(issue.completion, MbarrierArrival)
     assert isinstance(issue.accumulator, TensorMemory)
     _touched(run, action, agent, issue.reads, (issue.accumulator,), issue.node)
+    for read in issue.reads:
+        if isinstance(read.location, Slot):
+            _slot(run, agent, read.location.channel, issue.node, writes=False)
     for slot in issue.completion.slots:
         _tell(run, "empty", slot.channel, action.sequence(slot.channel, slot.iteration), agent)
     for phase in issue.completion.barriers:
@@ -183,8 +194,28 @@ def _touched(
         columns = (first, first + tile.columns)
         access = _Access(agent, run.time[agent], tile.id, columns, location in stores, what)
         for other in run.accesses:
-            _check(run, other, access)
+            if not other.tile.startswith(SLOTS):
+                _check(run, other, access)
         run.accesses.append(access)
+
+
+def _staged(run: _Run, agent: Agent, name: str) -> None:
+    """A tile on its way to global memory, in a slot of a channel."""
+    buffer = next((buffer for buffer in run.program.buffers if buffer.id == name), None)
+    if buffer is not None and buffer.overlays:
+        _slot(run, agent, buffer.overlays, f"the store through {name}", writes=True)
+
+
+def _slot(run: _Run, agent: Agent, channel: str, what: str, *, writes: bool) -> None:
+    """An access to the slots of a channel, where tiles are staged in them too."""
+    if not any(buffer.overlays == channel for buffer in run.program.buffers):
+        return
+    run.time[agent] = run.time.get(agent, 0) + 1
+    access = _Access(agent, run.time[agent], f"{SLOTS}{channel}", (0, 1), writes, what)
+    for other in run.accesses:
+        if other.tile == access.tile:
+            _check(run, other, access)
+    run.accesses.append(access)
 
 
 def _check(run: _Run, before: _Access, access: _Access) -> None:
@@ -193,7 +224,7 @@ def _check(run: _Run, before: _Access, access: _Access) -> None:
         return
     if run.known.get(access.agent, {}).get(before.agent, 0) < before.time:
         raise HazardError(
-            f"{access.what} of group {access.agent[1]} uses {access.tile} in tensor memory, where"
+            f"{access.what} of group {access.agent[1]} uses {access.tile}, where"
             f" {before.what} of group {before.agent[1]} may not be complete"
         )
 

@@ -62,6 +62,8 @@ class ChannelPlan:
     """Groups whose MMAs read a slot in a loop."""
     by_threads: tuple[int, ...] | None = None
     """Groups whose threads do; None: all consumers release slots by threads."""
+    spare: int = 0
+    """Slots that only let the loads run further ahead than the schedule has them."""
 
     @property
     def local(self) -> bool:
@@ -72,6 +74,10 @@ class ChannelPlan:
     def stride(self) -> int:
         last = self.tensors[-1]
         return _aligned(last.offset + last.bytes)
+
+    def holds_one_of(self, values: Iterable[Value]) -> bool:
+        """Whether a slot has any of these values."""
+        return any(self.holds(value) is not None for value in values)
 
     def holds(self, value: Value) -> int | None:
         """Which tensor of a slot is this value; None where it is none."""
@@ -197,6 +203,7 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
             (tuple(values),),
             False,
             *releasing,
+            depth - max(_slots_live(scheduled, loads[i].id) for i in members),
         )
 
 
@@ -232,13 +239,19 @@ def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str], bool]]) -> li
 
 def _slots_needed(scheduled: Scheduled, node: str) -> int:
     """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
+    held = {value.id for value in scheduled.problem.values if value.src == node}
+    given = [p.slots for p in scheduled.solution.allocations if p.value in held]
+    return max([_slots_live(scheduled, node), *given])
+
+
+def _slots_live(scheduled: Scheduled, node: str) -> int:
+    """As many slots as iterations of a node's value overlap."""
     held = [value for value in scheduled.problem.values if value.src == node]
     interval, begin = scheduled.solution.interval, scheduled.start(node)
     ends = [
         scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses
     ]
-    given = [p.slots for p in scheduled.solution.allocations if p.value in {value.id for value in held}]
-    return max([1, *given, *(-(-(end - begin) // interval) for end in ends)])
+    return max([1, *(-(-(end - begin) // interval) for end in ends)])
 
 
 def _slots_until(scheduled: Scheduled, task: Task, readers: Iterable[tuple[Task, Leaf]]) -> int:
@@ -341,7 +354,8 @@ def deepen(
     than those that the loads run ahead in, and local ones at most two: the second spares a barrier before
     each fill.
 
-    Raises TwillError where not even the slots that the schedule needs fit.
+    Where the slots that the schedule gives do not fit, those go first in which loads only run ahead. Raises
+    TwillError where not even the slots that the schedule needs fit.
     """
     for name in given:
         if name not in {channel.id for channel in channels}:
@@ -352,6 +366,11 @@ def deepen(
     depths = {channel.id: given.get(channel.id, channel.depth) for channel in channels}
     strides = {channel.id: channel.stride + BARRIERS for channel in channels}
     used = sum(depths[name] * strides[name] for name in depths)
+    spare = [channel.id for channel in channels if channel.id not in given for _ in range(channel.spare)]
+    while used > available and spare:
+        name = max(spare, key=lambda name: (strides[name], depths[name], name))
+        spare.remove(name)
+        depths[name], used = depths[name] - 1, used - strides[name]
     if used > available:
         raise TwillError(
             f"the channels need {used} bytes of shared memory, {available} are left",

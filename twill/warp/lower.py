@@ -203,7 +203,9 @@ def _planned(design: _Design) -> Plan:
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
     limits = (_limit(one), options.depths, options.most)
     memory = layout(Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits))
-    kernel = Kernel(code, target, memory.plans, design.names, memory.stores, options.settings)
+    kernel = Kernel(
+        code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
+    )
     launch = thread_block.launch(granted, one)
     deferred = deferred_reductions(code, inside)
     return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch)

@@ -11,11 +11,11 @@ channel saves (backward attention on an H200: 39.0 against 32.3 million SM cycle
 two). One that another warp stores lies in a slot of a channel, which is its buffer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
+from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ir.program import Buffer, Channel, SharedMemory
 from twill.ops.table import role
 from twill.warp.channels import ALIGNMENT, BARRIERS, ChannelPlan, bits, deepen, tile_bytes
@@ -159,6 +159,11 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
     looped = op.index in demand.stores
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
     plain = _StagingRequest(op, group, demand.tiles.across(_held(demand, op)), looped)
+    for plan in demand.plans if looped else ():
+        if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand.code, plan, group):
+            request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
+            if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
+                return request
     for plan in () if looped else demand.plans:
         if (
             plan.consumers == (group,)
@@ -169,6 +174,42 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
             if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
                 return request
     return plain
+
+
+def read_by_maker(code: Code, op: Op) -> tuple[Value, ...]:
+    """The tiles in shared memory that the MMA reads whose result a store writes, as it is loaded from tensor
+    memory: the MMA is complete when the store has its tile."""
+    value = next(value for value in op.operands if isinstance(value.type, Tensor))
+    while (maker := code.maker(value)) is not None and role(maker) == "layout":
+        value = maker.operands[0]
+    if maker is None or role(maker) != "tensor_memory_load" or len(maker.operands) < 2:
+        return ()
+    mma = code.maker(maker.operands[1])
+    if mma is None or role(mma) != "tensor_memory_mma":
+        return ()
+    return tuple(_unviewed(code, operand) for operand in mma.operands[:2])
+
+
+def _unviewed(code: Code, value: Value) -> Value:
+    while (maker := code.maker(value)) is not None and role(maker) == "buffer_transpose":
+        value = maker.operands[0]
+    return value
+
+
+def _after_its_mma(code: Code, plan: ChannelPlan, group: int) -> bool:
+    """A group fills the one slot of the channel and stores; that MMA alone reads it."""
+    values = [value for use in plan.sources for value in use]
+    readers = [user for value in values for user in _mmas(code, value)]
+    own = plan.producer == group and plan.by_mma == (group,) and plan.by_threads == ()
+    return own and plan.filled_by == "threads" and plan.depth == 1 and len(readers) == 1
+
+
+def _mmas(code: Code, value: Value) -> Iterator[Op]:
+    for user in code.users.get(value.id, ()):
+        if role(user) == "buffer_transpose":
+            yield from _mmas(code, user.result)
+        else:
+            yield user
 
 
 def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:

@@ -71,6 +71,8 @@ class Kernel:
     buffers: Mapping[int, tuple[str, int]]
     """Staging buffer and parts, by the index of a store."""
     settings: Settings
+    overlaid: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Staging buffers that lie in the slots of a channel, by its id."""
     tiles: Mapping[int, TensorTile] = field(default_factory=dict[int, TensorTile])
     """In tensor memory, by the value id of the buffer."""
     dependences: Mapping[int, Dependences] = field(default_factory=dict[int, Dependences])
@@ -661,7 +663,11 @@ def _copied(group: Group, task: Task) -> Value | None:
 
 
 def _awaited(group: Group, event: Event, at: At) -> Iterable[Step]:
-    """Waits for the accesses to tensor memory that come before those of an event."""
+    """Waits for the accesses to tensor memory that come before those of an event, and for stores from the
+    slot that it fills."""
+    if event.channel is not None and event.task is not None and event.channel.filled_by == "threads":
+        staged = group.kernel.overlaid.get(event.channel.id, ())
+        yield from (Step(StoreWait(buffer, at), at.stage) for buffer in staged)
     if event.task is None or not event.computes or event.slices[0]:
         return
     for wait in sorted(group.dependences.waits.get(event.task.id, ()), key=_name):
