@@ -314,6 +314,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 channel_weights_39.consumer_release(count_weights_39);
                 channel_g1.consumer_wait(count_g1);
+                wgmma_wait<0>();
+                registers_fence(dy);
                 // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1));
@@ -334,11 +336,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
                 }
-                wgmma_wait<0>();
-                registers_fence(dy);
-                registers_fence(slopes_45);
                 channel_x0.consumer_release(count_x0);
                 channel_slopes_47.consumer_wait(count_slopes_47);
+                wgmma_wait<0>();
+                registers_fence(slopes_45);
                 // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
                 {
                     float read_0[16];
@@ -638,6 +639,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     channel_weights_39.consumer_release(count_weights_39 + i);
                     channel_g1.consumer_wait(count_g1 + i);
+                    wgmma_wait<0>();
+                    registers_fence(dy);
                     // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i));
@@ -658,11 +661,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
                     }
-                    wgmma_wait<0>();
-                    registers_fence(dy);
-                    registers_fence(slopes_45);
                     channel_x0.consumer_release(count_x0 + i);
                     channel_slopes_47.consumer_wait(count_slopes_47 + i);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_45);
                     // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
                     {
                         float read_0[16];

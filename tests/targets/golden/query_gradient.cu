@@ -231,6 +231,8 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         for (int i_ = 0; i_ < 32; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
+                    wgmma_wait<0>();
+                    registers_fence(acc_29);
                     // cycle 351, stage 0: dot.p_46 (tests/kernels/ttgir/query_gradient.sm90.ttgir:85:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_44.slot(count_p_44 + i));
@@ -246,7 +248,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         wgmma_commit();
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_29);
                     registers_fence(p_46);
                 }
                 channel_keys_38.consumer_release(count_keys_38 + n - 2);
@@ -544,6 +545,8 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
                     fence_async_shared();
+                    wgmma_wait<0>();
+                    registers_fence(acc_29);
                     // cycle 351, stage 0: dot.p_46 (tests/kernels/ttgir/query_gradient.sm90.ttgir:85:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_44.slot(count_p_44 + i));
@@ -559,7 +562,6 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
                         wgmma_commit();
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_29);
                     registers_fence(p_46);
                 }
                 channel_keys_38.consumer_release(count_keys_38 + n - 2);

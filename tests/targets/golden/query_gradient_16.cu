@@ -260,6 +260,9 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                         wgmma_commit();
                     }
                     named_barrier_sync(group_1_barrier, 128);
+                    wgmma_wait<0>();
+                    registers_fence(acc_29);
+                    registers_fence(p_40);
                     // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46 + i));
@@ -274,8 +277,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                         wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[7], descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
-                    wgmma_wait<2>();
-                    registers_fence(p_40);
                     // cycle 191, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:80:15)
                     {
                         #pragma unroll
@@ -287,7 +288,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                         for (int i_ = 0; i_ < 16; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_29);
                     registers_fence(p_47);
                     channel_keys_38.consumer_release(count_keys_38 + i - 1);
                     // cycle 366, stage 0: sub.p_48 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:87:15)
@@ -600,6 +600,9 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         wgmma_commit();
                     }
                     named_barrier_sync(group_1_barrier, 128);
+                    wgmma_wait<0>();
+                    registers_fence(acc_29);
+                    registers_fence(p_40);
                     // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46 + i));
@@ -614,8 +617,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         wgmma_f16_f16_n16<K_MAJOR>(part<1, 2>(p_47), y_22[7], descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
-                    wgmma_wait<2>();
-                    registers_fence(p_40);
                     // cycle 191, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:80:15)
                     {
                         #pragma unroll
@@ -627,7 +628,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         for (int i_ = 0; i_ < 16; ++i_) p_42[i_] = exp2_approx(p_41[i_]);
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_29);
                     registers_fence(p_47);
                     channel_keys_38.consumer_release(count_keys_38 + i - 1);
                     // cycle 366, stage 0: sub.p_48 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:87:15)

@@ -60,6 +60,8 @@ class _Flight:
     """Of the interval in which it was issued."""
     done: Time
     through: Time
+    followed: bool = False
+    """Another MMA was issued right behind it, when the tensor core was just through with it."""
 
 
 @dataclass(slots=True)
@@ -219,7 +221,8 @@ def _spent(run: _Run, one: _Flight) -> bool:
     for when the next MMA is issued, if the schedule has its result by then, or at the back edge, if the
     tensor core is through with it: the compiler keeps registers of MMAs in flight apart from all others, and
     where they do not fit it serializes every MMA (C7512). A wait between two MMAs that the tensor core
-    executes one right behind the other would let it run dry."""
+    executes one right behind the other would let it run dry: if the second only adds to registers that it
+    always has, the wait comes after its issue, before arithmetic needs registers."""
     read = any(kind == "register" for kind, _, _ in one.reads)
     return read and not any(name in run.touched for _, name, _ in one.writes)
 
@@ -239,11 +242,21 @@ def _step(run: _Run, key: Key, step: Step, i: int, total: int, began: Time) -> N
         or (issued and one.began < began and one.done <= now and _held_up(run, one, writes))
         or _releases(step.statement, one.reads, i, total)
     ]
-    spent = [i for i, one in enumerate(run.in_flight) if issued and one.done <= now and _spent(run, one)]
+    lasting = not any(name in run.touched for _, name, _ in accumulator)
+    spent = [
+        position
+        for position, one in enumerate(run.in_flight)
+        if (issued and (one.done if lasting else one.through) <= now and _spent(run, one))
+        or (one.followed and isinstance(step.statement, Compute | ProducerStore | StoreTile))
+    ]
     _await(run, key, needed, spent)
     _check(run, step, i, total)
     _assign(run, step, i, total)
     if issued:
+        run.in_flight = [
+            replace(one, followed=one.followed or (one.through <= now and _spent(run, one)))
+            for one in run.in_flight
+        ]
         run.in_flight.append(_Flight(reads - writes, writes, began, began + step.done, began + step.through))
 
 
