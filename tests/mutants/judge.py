@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.emulate.builds import numbers
-from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, joined, loops, program
+from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, architecture, joined, loops, program
 from twill.diagnostics import TwillError
 from twill.emulate import HazardError
 from twill.emulate.build import Build, Request, run, wrong
@@ -37,6 +37,7 @@ FURTHER: Mapping[str, Sequence[Request]] = {
         *(Request({"M": 128, "N": 256, "K": 320}, integers=True, schedule=schedule) for schedule in (1, 2)),
         Request({"M": 256, "N": 256, "K": 64}, grid=(2, 1, 1)),
     ),
+    "gemm.sm100": (Request({"M": 128, "N": 256, "K": 64 * 6}),),
     "gemm_persistent": (Request({"M": 256, "N": 512, "K": 200}),),
     "fa_fwd": (Request({"heads": 2, "length": 256, "scale": 0.09}, grid=(2, 2, 1)),),
     "batched": (Request({}, grid=(1, 2, 3)),),
@@ -73,7 +74,7 @@ def found(kernels: Sequence[str], *, simulate: bool) -> Found:
 
 def _simulated(kernel: str) -> Found:
     place = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 1, "grid.y": 1, "grid.z": 1}
-    made, given = program(kernel), numbers(kernel) if kernel in EXAMPLES else SMALL.get(kernel, {})
+    made, given = program(kernel), _given(kernel)
     try:
         compared = compare(made, scalars(made.function, given), place)
         for trips in range(4 if kernel not in EXAMPLES or kernel == "gemm" else 0):
@@ -84,12 +85,16 @@ def _simulated(kernel: str) -> Found:
     return Found("simulator", f"{bad.argument} differs by {bad.error:.1e}") if bad else Found()
 
 
+def _given(kernel: str) -> Mapping[str, float]:
+    return numbers(kernel) if kernel.removesuffix(".sm100") in EXAMPLES else SMALL.get(kernel, {})
+
+
 def _emulated(kernels: Sequence[str], text: str) -> Found:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "all.cu"
         file.write_text(text)
         try:
-            host = compiled(file, Path(folder), [RUNTIME])
+            host = compiled(file, Path(folder), [RUNTIME], f"{architecture(kernels[0]).removeprefix('sm')}a")
         except TwillError as problem:
             return Found("nvcc", problem.message)
         for kernel in kernels:
@@ -97,14 +102,16 @@ def _emulated(kernels: Sequence[str], text: str) -> Found:
             made = program(kernel)
             described = manifest(made, scheduled, dict.fromkeys((one.loop.path for one in scheduled), 1.0))
             for request in _requests(kernel):
-                one = _executed(Build(replace(described, name=kernel), made.function, host), request)
+                one = _executed(
+                    Build(replace(described, name=kernel.replace(".", "_")), made.function, host), request
+                )
                 if one.judge:
                     return Found(one.judge, f"{kernel}: {one.what}")
     return Found()
 
 
 def _requests(kernel: str) -> Iterator[Request]:
-    yield Request(numbers(kernel) if kernel in EXAMPLES else SMALL.get(kernel, {}))
+    yield Request(_given(kernel))
     yield from FURTHER.get(kernel, ())
 
 
