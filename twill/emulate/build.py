@@ -24,10 +24,11 @@ from twill.emulate.memory.clocks import Array
 from twill.emulate.memory.device import Device
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.files.text import load as text_of
-from twill.ir.loop import GRID, Function, Module, Scalar
+from twill.ir.loop import GRID, Function, Module, Op, Scalar, Tensor, Value
 from twill.launch.build import MANIFEST, RUNTIME, SOURCE
 from twill.launch.manifest import Manifest, read
-from twill.simulate.compare import Compared, arguments, error, scalars
+from twill.ops.values import element
+from twill.simulate.compare import TOLERANCE, Compared, arguments, error, scalars
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 
@@ -238,15 +239,44 @@ def _compared(name: str, kind: str, expected: Memory, before: Array, found: Arra
 TF32 = 2e-3
 """Relative error of a dot whose float32 operands lose 13 bits of their fraction: the tensor core reads them
 as tf32."""
+QUANTIZED = 1e-2
+"""Relative error of integers that are rounded from floats."""
 
 
 def wrong(build: Build, compared: Sequence[Compared]) -> Compared | None:
-    """The first array that differs by more than rounding explains."""
-    coarse = any(
-        op.name in _DOTS and getattr(op.operands[0].type, "dtype", None) == Scalar("f32")
-        for op in build.function.walk()
+    """The first array that differs by more than rounding explains: of what is stored, of the operands of
+    dots, and of every value that the kernel narrows, as a sum in another order may be rounded otherwise."""
+    narrowed = max(_narrowings(build.function), default=0.0)
+    whole = QUANTIZED if any(_quantizes(op) for op in build.function.walk()) else 0.0
+    return next(
+        (
+            one
+            for one in compared
+            if not one.good and one.error > (narrowed if one.type in TOLERANCE else whole)
+        ),
+        None,
     )
-    return next((one for one in compared if not one.good and not (coarse and one.error <= TF32)), None)
+
+
+def _narrowings(function: Function) -> Iterator[float]:
+    """The tolerances of types that values are rounded to."""
+    for op in function.walk():
+        if op.name in _DOTS and getattr(op.operands[0].type, "dtype", None) == Scalar("f32"):
+            yield TF32
+        wide, narrow = (_tolerances(values) for values in (op.operands, op.results))
+        if wide and narrow and max(narrow) > min(wide):
+            yield max(narrow)
+
+
+def _tolerances(values: Sequence[Value]) -> list[float]:
+    names = [element(value.type) for value in values if isinstance(value.type, Tensor)]
+    return [TOLERANCE[name] for name in names if name in TOLERANCE]
+
+
+def _quantizes(op: Op) -> bool:
+    """Floats become integers."""
+    wide = [name for name in map(element, (result.type for result in op.results)) if name[:1] == "i"]
+    return bool(_tolerances(op.operands)) and any(name != "i1" for name in wide)
 
 
 _DOTS = ("tt.dot", "ttng.warp_group_dot", "ttng.tc_gen5_mma")
