@@ -43,7 +43,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         int32_t trips_0 = 0;
         int32_t muli_10;
         int32_t muli_8;
-        __half truncf_12[64];
+        uint32_t truncf_12[32];
         // muli.10 (examples/ttgir/dual_gemm.sm100.ttgir:47:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -117,12 +117,12 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) mulf_11_[i_] = (silu_17_[((i_ & 63))] * linear_12_[((i_ & 63))]);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_12[i_] = __half(mulf_11_[((i_ & 63))]);
+            for (int i_ = 0; i_ < 32; ++i_) truncf_12[i_] = pack_f16(mulf_11_[(((2 * i_) & 63))], mulf_11_[(((2 * i_ + 1) & 63))]);
         }
         // store (examples/ttgir/dual_gemm.sm100.ttgir:74:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_12, i_ * 8);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_12, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -116,9 +116,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         float slopes_46[64];
         float slopes_48[64];
         float slopes_49[64];
-        __half truncf_0[64];
-        __half truncf_4[64];
-        __half truncf_7[64];
+        uint32_t truncf_0[32];
+        uint32_t truncf_4[32];
+        uint32_t truncf_7[32];
         float weights[64];
         float weights_31[64];
         float weights_38[64];
@@ -278,7 +278,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 743, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) truncf_7[i_] = __half(slopes_49[((i_ & 63))]);
+                        for (int i_ = 0; i_ < 32; ++i_) truncf_7[i_] = pack_f16(slopes_49[(((2 * i_) & 63))], slopes_49[(((2 * i_ + 1) & 63))]);
                     }
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_1_barrier, 256);
@@ -286,7 +286,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     channel_local_alloc_8.producer_acquire(count_local_alloc_8 + i - 1);
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(channel_local_alloc_8.slot(count_local_alloc_8 + i - 1) + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_7, i_ * 8);
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i - 1) + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_7, i_ * 4);
                     }
                     fence_async_shared();
                     channel_local_alloc_8.producer_commit(count_local_alloc_8 + i - 1);
@@ -356,7 +356,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int j_ = 0; j_ < 1; ++j_) {
                             uint32_t words_[32];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(float(truncf_7[(((2 * (32 * j_ + i_) + 0) & 63))]), float(truncf_7[(((2 * (32 * j_ + i_) + 1) & 63))]));
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 0) & 63)) / 2], (((2 * (32 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 1) & 63)) / 2], (((2 * (32 * j_ + i_) + 1) & 63)) % 2));
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 32 * j_, words_);
                         }
                         tensor_memory_wait_store();
@@ -466,7 +466,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 743, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) truncf_7[i_] = __half(slopes_49[((i_ & 63))]);
+                    for (int i_ = 0; i_ < 32; ++i_) truncf_7[i_] = pack_f16(slopes_49[(((2 * i_) & 63))], slopes_49[(((2 * i_ + 1) & 63))]);
                 }
                 if (thread.leader) tma_wait_read<0>();
                 named_barrier_sync(group_1_barrier, 256);
@@ -474,7 +474,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 channel_local_alloc_8.producer_acquire(count_local_alloc_8 + n - 1);
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(channel_local_alloc_8.slot(count_local_alloc_8 + n - 1) + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_7, i_ * 8);
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + n - 1) + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_7, i_ * 4);
                 }
                 fence_async_shared();
                 channel_local_alloc_8.producer_commit(count_local_alloc_8 + n - 1);
@@ -508,7 +508,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int j_ = 0; j_ < 1; ++j_) {
                         uint32_t words_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(float(truncf_7[(((2 * (32 * j_ + i_) + 0) & 63))]), float(truncf_7[(((2 * (32 * j_ + i_) + 1) & 63))]));
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 0) & 63)) / 2], (((2 * (32 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 1) & 63)) / 2], (((2 * (32 * j_ + i_) + 1) & 63)) % 2));
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 32 * j_, words_);
                     }
                     tensor_memory_wait_store();
@@ -609,14 +609,14 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             tensor_memory_load_tile(dz_16_, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             tensor_memory_load_tile(dy_18, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_0[i_] = __half(dz_16_[((i_ & 63))]);
+            for (int i_ = 0; i_ < 32; ++i_) truncf_0[i_] = pack_f16(dz_16_[(((2 * i_) & 63))], dz_16_[(((2 * i_ + 1) & 63))]);
         }
         // store (examples/ttgir/fa_bwd.sm100.ttgir:106:5)
         {
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_0, i_ * 8);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_0, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
@@ -631,14 +631,14 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) mulf_3_[i_] = (dy_18[((i_ & 63))] * scale);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_4[i_] = __half(mulf_3_[((i_ & 63))]);
+            for (int i_ = 0; i_ < 32; ++i_) truncf_4[i_] = pack_f16(mulf_3_[(((2 * i_) & 63))], mulf_3_[(((2 * i_ + 1) & 63))]);
         }
         // store (examples/ttgir/fa_bwd.sm100.ttgir:111:5)
         {
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_4, i_ * 8);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_4, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

@@ -99,7 +99,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         float shrink_29[1];
         float shrink_29_age1[1];
         float total_12[1];
-        __half truncf_3[128];
+        uint32_t truncf_3[64];
         float weights[128];
         // mulf.scale2_3 (examples/ttgir/fa_fwd.sm100.ttgir:48:17)
         {
@@ -1134,13 +1134,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             #pragma unroll
             for (int i_ = 0; i_ < 128; ++i_) divf_2_[i_] = divide(acc_9_[((i_ & 127))], total_12[0]);
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) truncf_3[i_] = __half(divf_2_[((i_ & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_3[i_] = pack_f16(divf_2_[(((2 * i_) & 127))], divf_2_[(((2 * i_ + 1) & 127))]);
         }
         // store (examples/ttgir/fa_fwd.sm100.ttgir:102:5)
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<8>(memory + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_3, i_ * 8);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_3, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {

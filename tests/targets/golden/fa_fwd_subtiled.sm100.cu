@@ -124,7 +124,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         float shrink_39[1];
         float shrink_39_age1[1];
         float total0[1];
-        __half truncf_3[128];
+        uint32_t truncf_3[64];
         float weights[128];
         float weights_37[128];
         float weights_38[128];
@@ -449,13 +449,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             #pragma unroll
             for (int i_ = 0; i_ < 128; ++i_) divf_2_[i_] = divide(acc0_15_[((i_ & 127))], total0[0]);
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) truncf_3[i_] = __half(divf_2_[((i_ & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_3[i_] = pack_f16(divf_2_[(((2 * i_) & 127))], divf_2_[(((2 * i_ + 1) & 127))]);
         }
         // store (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:146:5)
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<8>(memory + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_3, i_ * 8);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_3, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {
@@ -515,7 +515,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         float shrink_50[1];
         float shrink_51[1];
         float total1_19[1];
-        __half truncf_15[128];
+        uint32_t truncf_15[64];
         float weights[128];
         float weights_48[128];
         float weights_49[128];
@@ -984,13 +984,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             #pragma unroll
             for (int i_ = 0; i_ < 128; ++i_) divf_14_[i_] = divide(acc1_17_[((i_ & 127))], total1_19[0]);
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) truncf_15[i_] = __half(divf_14_[((i_ & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_15[i_] = pack_f16(divf_14_[(((2 * i_) & 127))], divf_14_[(((2 * i_ + 1) & 127))]);
         }
         // store (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:160:5)
         {
             named_barrier_sync(group_2_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<8>(memory + 32768 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_15, i_ * 8);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 32768 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_15, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 128);
             if (thread.leader) {

@@ -41,7 +41,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
         int32_t trips_0 = 0;
         int32_t muli_10;
         int32_t muli_8;
-        __half truncf_11[128];
+        uint32_t truncf_11[64];
         // muli.10 (examples/ttgir/gemm.sm100.ttgir:44:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -87,12 +87,12 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
             float acc_9_[128];
             tensor_memory_load_tile(acc_9_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) truncf_11[i_] = __half(acc_9_[((i_ & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
         }
         // store (examples/ttgir/gemm.sm100.ttgir:59:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_11, i_ * 8);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_11, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
@@ -103,7 +103,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_11, 64 + i_ * 8);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_11, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -46,7 +46,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
         int32_t muli_9;
         int32_t tiles;
         int32_t tiles_3;
-        __half truncf_10[128];
+        uint32_t truncf_10[64];
         // muli.2 (examples/ttgir/gemm_persistent.sm100.ttgir:36:10)
         {
             tiles = M / 128;
@@ -101,14 +101,14 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 float acc_9_[128];
                 tensor_memory_load_tile(acc_9_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
                 #pragma unroll
-                for (int i_ = 0; i_ < 128; ++i_) truncf_10[i_] = __half(acc_9_[((i_ & 127))]);
+                for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
             }
             // store (examples/ttgir/gemm_persistent.sm100.ttgir:62:7)
             {
                 if (thread.leader) tma_wait_read<0>();
                 named_barrier_sync(group_2_barrier, 256);
                 #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_10, i_ * 8);
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_10, i_ * 4);
                 fence_async_shared();
                 named_barrier_sync(group_2_barrier, 256);
                 if (thread.leader) {
@@ -119,7 +119,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 if (thread.leader) tma_wait_read<0>();
                 named_barrier_sync(group_2_barrier, 256);
                 #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) store_elements<8>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_10, 64 + i_ * 8);
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_10, 32 + i_ * 4);
                 fence_async_shared();
                 named_barrier_sync(group_2_barrier, 256);
                 if (thread.leader) {

@@ -50,7 +50,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         float total_11[4];
         float total_18[32];
         float total_19[4];
-        __half truncf_11[128];
+        uint32_t truncf_11[64];
         // muli.10 (examples/ttgir/gemm_reduction.sm100.ttgir:51:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -90,13 +90,13 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                 __syncwarp();
                 // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:61:19)
                 {
-                    __half read_0[32];
+                    uint32_t read_0[16];
                     const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
-                        load_elements<8>(read_0, i_ * 8, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = float(read_0[((i_ & 31))]);
+                    for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                 }
                 // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:62:19)
                 {
@@ -151,13 +151,13 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
             float acc_9_[128];
             tensor_memory_load_tile(acc_9_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) truncf_11[i_] = __half(acc_9_[((i_ & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
         }
         // store (examples/ttgir/gemm_reduction.sm100.ttgir:73:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<8>(memory + (i_ * 8 + thread.warp / 4 * 128) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 128) * 2 % 128), truncf_11, i_ * 8);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 128) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 128) * 2 % 128), truncf_11, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

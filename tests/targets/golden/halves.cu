@@ -36,8 +36,8 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         int32_t muli_1;
         int32_t muli_3;
         float outRHS[32];
-        __half truncf_6[32];
-        __half truncf_9[32];
+        uint32_t truncf_6[16];
+        uint32_t truncf_9[16];
         // muli.3 (tests/kernels/ttgir/halves.sm90.ttgir:31:10)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -96,14 +96,14 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) outRHS[i_] = acc_3[((i_ & 31) + 32)];
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) truncf_6[i_] = __half(outLHS_[((i_ & 31))]);
+            for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_] = pack_f16(outLHS_[(((2 * i_) & 31))], outLHS_[(((2 * i_ + 1) & 31))]);
         }
         // store (tests/kernels/ttgir/halves.sm90.ttgir:46:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 163840 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(__half)) = __half(float(truncf_6[((i_ & 31))]));
+                shared_at<__half>(memory + 163840 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(__half)) = __half(unpack_f16(truncf_6[((i_ & 31)) / 2], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 256);
             uint32_t convert_layout_7_[4][4];
             #pragma unroll
@@ -123,14 +123,14 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             addi_8 = muli_3 + 64;
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) truncf_9[i_] = __half(outRHS[((i_ & 31))]);
+            for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_] = pack_f16(outRHS[(((2 * i_) & 31))], outRHS[(((2 * i_ + 1) & 31))]);
         }
         // store (tests/kernels/ttgir/halves.sm90.ttgir:50:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 163840 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(__half)) = __half(float(truncf_9[((i_ & 31))]));
+                shared_at<__half>(memory + 163840 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(__half)) = __half(unpack_f16(truncf_9[((i_ & 31)) / 2], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 256);
             uint32_t convert_layout_10_[4][4];
             #pragma unroll

@@ -83,13 +83,13 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 channel_descriptor_load_26.consumer_wait(count_descriptor_load_26);
                 // cycle 0, stage 0: ext.27 (tests/kernels/ttgir/rotated.sm90.ttgir:56:13)
                 {
-                    __half read_0[32];
+                    uint32_t read_0[16];
                     const uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
-                        load_elements<8>(read_0, i_ * 8, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = float(read_0[((i_ & 31))]);
+                    for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                 }
                 channel_descriptor_load_26.consumer_release(count_descriptor_load_26);
                 // cycle 266, stage 0: ffma.turned_15 (tests/kernels/ttgir/rotated.sm90.ttgir:61:20)
@@ -120,13 +120,13 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 }
                 // cycle 364, stage 0: store convert.acc_25 to acc_25
                 {
-                    __half acc_21_[32];
+                    uint32_t acc_21_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = __half((((i_ & 1)) ? turned_18[(((i_ >> 1) & 15))] : turned_15[(((i_ >> 1) & 15))]));
+                    for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__half>(memory + 163840 + ((i_ & 7) + ((i_ >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half)) = __half(float(acc_21_[((i_ & 31))]));
+                        shared_at<__half>(memory + 163840 + ((i_ & 7) + ((i_ >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half)) = __half(unpack_f16(acc_21_[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     named_barrier_sync(group_1_barrier, 256);
                     uint32_t acc_25_[4][4];
                     #pragma unroll
@@ -141,13 +141,13 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     channel_descriptor_load_26.consumer_wait(count_descriptor_load_26 + i);
                     // cycle 0, stage 0: ext.27 (tests/kernels/ttgir/rotated.sm90.ttgir:56:13)
                     {
-                        __half read_0[32];
+                        uint32_t read_0[16];
                         const uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
-                            load_elements<8>(read_0, i_ * 8, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = float(read_0[((i_ & 31))]);
+                        for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_12);
@@ -194,13 +194,13 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     }
                     // cycle 364, stage 0: store convert.acc_25 to acc_25
                     {
-                        __half acc_21_[32];
+                        uint32_t acc_21_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = __half((((i_ & 1)) ? turned_18[(((i_ >> 1) & 15))] : turned_15[(((i_ >> 1) & 15))]));
+                        for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(memory + 163840 + ((i_ & 7) + ((i_ >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half)) = __half(float(acc_21_[((i_ & 31))]));
+                            shared_at<__half>(memory + 163840 + ((i_ & 7) + ((i_ >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half)) = __half(unpack_f16(acc_21_[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                         named_barrier_sync(group_1_barrier, 256);
                         uint32_t acc_25_[4][4];
                         #pragma unroll

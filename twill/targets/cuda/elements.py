@@ -64,6 +64,11 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
             UNROLL,
             f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];",
         ]
+    if pack and isinstance(form, Spread):
+        same = isinstance(elements, Held) and elements.pack == pack and elements.layout == form
+        low, high = (elements(form.point(f"({plus('2 * i_', half)})")) for half in (0, 1))
+        words = f"{elements.name}[i_]" if same and isinstance(elements, Held) else f"{pack}({low}, {high})"
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_] = {words};"]
     if pack:
         low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]

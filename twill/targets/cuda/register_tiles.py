@@ -98,20 +98,20 @@ def word(type: Type) -> str:
 
 def packed(type: Type) -> str | None:
     """The word that packs two elements of a tile kept packed; None for other values."""
-    if (
-        isinstance(type, Tensor)
-        and not literal(type)
-        and axes(type) == (0, 1)
-        and isinstance(type.dtype, Scalar)
-    ):
-        return PACK.get(type.dtype.name)
-    return None
+    if not isinstance(type, Tensor) or not isinstance(type.dtype, Scalar):
+        return None
+    if literal(type):
+        paired = BITS.get(type.dtype.name) == 16 and len(type.shape) > 1 and registers(type) > 1
+        return PACK[type.dtype.name] if paired else None
+    return PACK.get(type.dtype.name) if axes(type) == (0, 1) else None
 
 
 def declaration(type: Type, name: str) -> str:
     """Of a variable; without initial value."""
     if not isinstance(type, Tensor):
         return f"{c_type(type)} {name};"
+    if packed(type) and literal(type):
+        return f"{word(type)} {name}[{registers(type) // 2}];"
     if packed(type):
         return f"{word(type)} {name}[{registers(type) // 8}][4];"
     return f"{c_type(type)} {name}[{registers(type)}];"
@@ -119,8 +119,8 @@ def declaration(type: Type, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The elements of a tile kept in a variable, one by one or packed in pairs, four words for sixteen
-    columns."""
+    """The elements of a tile kept in a variable, one by one or packed in pairs, as MMAs do four words for
+    sixteen columns, in a linear layout one for two registers."""
 
     name: str
     layout: Fragment | Spread
@@ -132,6 +132,8 @@ class Held:
         """Raises ValueError where the element is in another thread."""
         register = self.register(point)
         i = atom(register)
+        if self.pack and isinstance(self.layout, Spread):
+            return f"un{self.pack}({self.name}[{i} / 2], {i} % 2)"
         if self.pack:
             return f"un{self.pack}({self.name}[{i} / 8][{i} / 2 % 4], {i} % 2)"
         return f"float({self.name}[{register}])" if self.halves else f"{self.name}[{register}]"

@@ -12,7 +12,7 @@ from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
 from twill.ir.program import SlotTensor
 from twill.ops.c import c_type
 from twill.targets.cuda.bank_conflicts import Exchange, exchange
-from twill.targets.cuda.expressions import atom
+from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
@@ -132,9 +132,17 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
     lines.append(f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)")
     address = f"{name}_at + {_element(tile, one.coordinate(0), one.coordinate(1))}"
+    found, kind = held(name, type), c_type(type)
     if many > 1:
-        return [*lines, f"    load_elements<{many}>({name}, i_ * {many}, {address});"], held(name, type)
-    return [*lines, f"    {name}[i_] = shared_at<{c_type(type)}>({address});"], held(name, type)
+        words = many // 2 if found.pack else many
+        return [*lines, f"    load_elements<{words}>({name}, i_ * {words}, {address});"], found
+    if found.pack:
+        pair = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
+        places = (f"{name}_at + {_element(tile, at.coordinate(0), at.coordinate(1))}" for at in pair)
+        low, high = (f"float(shared_at<{kind}>({place}))" for place in places)
+        lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
+        return [*lines, f"    {name}[i_] = {found.pack}({low}, {high});"], found
+    return [*lines, f"    {name}[i_] = shared_at<{kind}>({address});"], found
 
 
 def _element(tile: Shared, row: str, column: str) -> str:
@@ -183,8 +191,10 @@ def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[s
     row = form.point().coordinate(0)
     column = f"(i_ * {many})" if groups == 1 else f"(i_ * {many} + thread.warp / 4 * {own})"
     address = f"{tile.address} + {_element(tile, row, column)}"
-    index = f"{first} + i_ * {many}" if first else f"i_ * {many}"
-    write = f"store_elements<{many}>({address}, {source.name}, {index});"
+    words = many // 2 if source.pack else many
+    begin = first * words // many
+    index = f"{begin} + i_ * {words}" if first else f"i_ * {words}"
+    write = f"store_elements<{words}>({address}, {source.name}, {index});"
     return [UNROLL, f"for (int i_ = 0; i_ < {own // many}; ++i_) {write}"]
 
 
@@ -196,7 +206,8 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
         if many > 1:
             first = form.point(f"(i_ * {many})")
             address = f"{tile.address} + {_element(tile, first.coordinate(0), first.coordinate(1))}"
-            store = f"store_elements<{many}>({address}, {elements.name}, i_ * {many});"
+            words = many // 2 if elements.pack else many
+            store = f"store_elements<{words}>({address}, {elements.name}, i_ * {words});"
             return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
     if isinstance(one, LinearPoint):
         row, column = one.coordinate(0), one.coordinate(1)
