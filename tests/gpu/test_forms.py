@@ -16,7 +16,7 @@ from twill.simulate.interpret import interpret
 
 pytestmark = pytest.mark.gpu("sm_90")
 
-NUMBERS = {"M": 256, "N": 256, "K": 256, "L": 1, "groups": 5, "slope": 0.125, "stride": 256}
+NUMBERS = {"M": 256, "N": 256, "K": 256, "L": 1, "groups": 5, "taps": 2, "slope": 0.125, "stride": 256}
 GRID = (2, 1, 1)
 
 TENSOR_CORE = 1e-3

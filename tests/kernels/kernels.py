@@ -582,6 +582,30 @@ def halves(
 
 
 
+@triton.jit
+def nested(
+    a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = the sum over taps t of a @ b[t].T, tile by tile of K within each tap; odd programs take the taps one by one, with a loop
+    that ends by a condition."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [taps * N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    if tl.program_id(0) % 2 == 0:
+        for t in range(taps):
+            for k in range(0, K, BLOCK_K):
+                acc = tl.dot(a_desc.load([row, k]), b_desc.load([t * N + col, k]).T, acc)
+    else:
+        left = taps * K // BLOCK_K - 1
+        while left >= 0:
+            t, k = left * BLOCK_K // K, left * BLOCK_K % K
+            acc = tl.dot(a_desc.load([row, k]), b_desc.load([t * N + col, k]).T, acc)
+            left -= 1
+    c_desc.store([row, col], acc.to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -608,6 +632,7 @@ TWILL = {
     "halves": {**HALF, **SIZES, **TILE},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
     "searched": {**HALF, "starts": "*i32:16", "groups": "i32", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
@@ -668,6 +693,7 @@ VARIANTS = {
     "queries": ("queries", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "nested": ("nested", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
     "halves": ("halves", {}),

@@ -1,9 +1,13 @@
 """Loops that are executed as they stand: who executes them, and what they carry."""
 
+import pytest
+
 from tests.kernels.programs import loops, program
+from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read as parsed
 from twill.ir.program import For, If, InitializeCarried, Pipelined, StoreTile, While, walk
+from twill.simulate.compare import compare
 from twill.warp.dataflow import read
 from twill.warp.non_loop_code import refusals
 
@@ -64,3 +68,23 @@ def reasons(text: str) -> list[str]:
     inside = {op.index for op in loop.op.inner()} | {loop.op.index}
     plain = [op for op in code.ops.values() if op.index not in inside]
     return [error.message for error in refusals(code, plain, {loop.op.index: loop})]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("taps", [1, 3])
+def test_accumulators_pass_through_loops_and_branches(place: int, taps: int) -> None:
+    """Even programs accumulate over two counted loops, odd ones over a loop that ends by a condition."""
+    numbers = {"M": 256, "N": 128, "K": 128, "taps": taps}
+    compared = compare(program("nested"), numbers, grid(place, 0, (2, 1)))
+    assert all(one.good for one in compared), compared
+    assert any(one.changed for one in compared)
+
+
+def test_an_accumulator_of_two_nested_loops_is_one_variable() -> None:
+    (storing,) = (
+        warps
+        for warps in program("nested").groups
+        if any(isinstance(one, StoreTile) for one in walk(warps.body))
+    )
+    outer = next(one for one in walk(storing.body) if isinstance(one, For))
+    assert not any(isinstance(one, InitializeCarried) for one in outer.body)

@@ -58,8 +58,10 @@ class Code:
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
     """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy."""
     carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])
-    """What arguments and results of loops follow from, by value id: initial and yielded values, conditions
-    and bounds."""
+    """What arguments and results of loops, and results of branches, follow from, by value id: initial and
+    yielded values, conditions and bounds."""
+    moved: frozenset[int] = frozenset()
+    """Values that become such an argument or result, by id."""
     reloaded: frozenset[int] = frozenset()
     """Loads of index tiles, by the index of the operation, which every reader executes again."""
     resident: frozenset[int] = frozenset()
@@ -108,6 +110,7 @@ def read(module: Module, function: Function) -> Code:
         {value: tuple(found) for value, found in users.items()},
         value_names(function),
         carried={one.id: sources for op in ops.values() for one, sources in _sources(op)},
+        moved=frozenset(value.id for op in ops.values() for value in _moved(op)),
     )
 
 
@@ -138,12 +141,37 @@ def final(op: Op) -> tuple[tuple[Value, Value], ...]:
     return tuple(zip(op.results, args, strict=False))
 
 
+def selected(op: Op) -> tuple[tuple[Value, tuple[Value, ...]], ...]:
+    """The results of a branch with statements of its own, and what its sides yield for each."""
+    if not branching(op):
+        return ()
+    sides = [_last(region.blocks[0]) for region in op.regions if region.blocks]
+    return tuple(zip(op.results, zip(*sides, strict=True), strict=True)) if op.results else ()
+
+
+def branching(op: Op) -> bool:
+    """An `scf.if` whose sides are no plain arithmetic: with loops, TMA loads, or writes to memory."""
+    return role(op) == "if" and any(
+        role(inner) in ("for", "while") or inner.name in EFFECTS | {LOAD, DOT} for inner in op.inner()
+    )
+
+
+def _moved(op: Op) -> Iterable[Value]:
+    """What becomes another value where a loop or a branch begins or ends."""
+    for one in carries(op):
+        yield from (one.init, one.yielded)
+    yield from (source for _, source in passed(op))
+    yield from (source for _, sources in selected(op) for source in sources)
+
+
 def _last(block: Block) -> tuple[Value, ...]:
     """What a block yields."""
     return block.ops[-1].operands if block.ops and role(block.ops[-1]) == "yield" else ()
 
 
 def _sources(op: Op) -> Iterable[tuple[Value, tuple[Value, ...]]]:
+    for result, sources in selected(op):
+        yield result, (*sources, op.operands[0])
     if role(op) not in ("for", "while"):
         return
     deciding = op.operands[:3] if role(op) == "for" else op.regions[0].blocks[0].ops[-1].operands[:1]
@@ -344,6 +372,7 @@ def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Valu
     for op in code.ops.values():
         if op.index not in scheduled:
             yield from final(op)
+            yield from _through(code, op, loops)
     for loop in loops:
         for carried in loop.carried:
             yield carried.arg, carried.yielded
@@ -357,6 +386,17 @@ def _combined(code: Code, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Valu
                 and not invariant(code, loop, op.operands[2])
             ):
                 yield op.operands[2], op.result
+
+
+def _through(code: Code, op: Op, loops: tuple[Loop, ...]) -> Iterable[tuple[Value, Value]]:
+    """What a loop hands through a scheduled loop in it, and nothing else reads: one variable holds it."""
+    within = {carried.result.id: (loop, carried) for loop in loops for carried in loop.carried}
+    for one in carries(op):
+        loop, carried = within.get(one.yielded.id, (None, None))
+        if loop is None or carried is None or carried.init is not one.arg:
+            continue
+        if code.users[one.arg.id] == (loop.op,) and len(code.users[carried.result.id]) == 1:
+            yield one.arg, carried.arg
 
 
 def _named(code: Code, classes: Iterable[list[Value]]) -> Mapping[int, str]:

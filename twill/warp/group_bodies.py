@@ -45,11 +45,13 @@ from twill.warp.dataflow import (
     LOAD,
     STORES,
     Code,
+    branching,
     carries,
     cone,
     kept_carried,
     loaded,
     passed,
+    selected,
     zero,
 )
 from twill.warp.non_loop_code import NonLoopCode, executes, writes_tensor_memory
@@ -99,7 +101,7 @@ class Body:
     def initial(self) -> frozenset[int]:
         """Values that loops begin with, or that tasks in loops read."""
         inits = {carried.init.id for loop, _ in self.loops.values() for carried in loop.carried}
-        return self.non_loop.leaves[self.group] | inits
+        return self.non_loop.leaves[self.group] | inits | self.code.moved
 
     def location(self, value: Value) -> OperandLocation:
         """Where this group reads a value outside of pipelined loops."""
@@ -166,7 +168,7 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
 
 def _arithmetic(body: Body, op: Op) -> bool:
     """Executed by this group as it stands."""
-    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or op.index in body.loops or role(op) in ("for", "while"):
+    if op.name in (LOAD, *EFFECTS, *IMPLICIT) or role(op) in ("for", "while") or branching(op):
         return False
     if op.name == ALLOC and (loaded(body.code, op.result) or op.result.id in body.code.resident):
         return False
@@ -223,29 +225,37 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
 def _repeated(body: Body, op: Op) -> Iterable[Statement]:
     """A loop that is executed as it stands, with the moves of what it carries."""
     carried = [one for one in carries(op) if one.arg.id in body.needs]
-    yield from (_moved(body, one.init, one.arg) for one in carried)
-    last = op.regions[-1].blocks[0]
-    moves = (_moved(body, one.yielded, one.arg) for one in carried if one.yielded is not one.arg)
-    again = (*_block(body, last, repeated=True), *moves)
+    yield from _moves(body, ((one.init, one.arg) for one in carried))
+    moves = _moves(body, ((one.yielded, one.arg) for one in carried))
+    again = (*_block(body, op.regions[-1].blocks[0], repeated=True), *moves)
     if role(op) == "for":
         yield For(op.index, again, _found(body, op.operands[:3]))
         return
     before = op.regions[0].blocks[0]
-    handed = (_moved(body, source, arg) for arg, source in passed(op) if arg.id in body.needs)
+    handed = _moves(body, ((source, arg) for arg, source in passed(op) if arg.id in body.needs))
     condition = next(iter(_found(body, before.ops[-1].operands[:1])), None)
     yield While(op.index, (*_block(body, before, repeated=False), *handed), condition, again)
 
 
-def _moved(body: Body, source: Value, arg: Value) -> InitializeCarried:
-    """What a loop carries becomes `source`."""
-    maker = body.code.maker(source)
-    plain = source.id not in body.code.carried and (maker is None or maker.name in IMPLICIT)
-    location = None if plain or zero(body.code, source) else body.location(source)
-    return InitializeCarried(source.id, location, Register(body.kernel.names[arg.id]))
+def _moves(body: Body, pairs: Iterable[tuple[Value, Value]]) -> Iterable[InitializeCarried]:
+    """Each second value, which a loop carries or a branch results in, becomes the first."""
+    names = body.kernel.names
+    for source, target in pairs:
+        if names[source.id] == names[target.id]:
+            continue
+        maker = body.code.maker(source)
+        plain = source.id not in body.code.carried and (maker is None or maker.name in IMPLICIT)
+        location = None if plain or zero(body.code, source) else body.location(source)
+        yield InitializeCarried(source.id, location, Register(names[target.id]))
 
 
 def _branch(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
-    branches = [_block(body, region.blocks[0], repeated=repeated) for region in op.regions if region.blocks]
+    kept = [(result, sources) for result, sources in selected(op) if result.id in body.needs]
+    branches = [
+        (*_block(body, region.blocks[0], repeated=repeated), *_moves(body, ((s[i], r) for r, s in kept)))
+        for i, region in enumerate(op.regions)
+        if region.blocks
+    ]
     if any(branches):
         condition = next(iter(_found(body, op.operands[:1])), None)
         yield If(op.index, condition, branches[0], branches[1] if len(branches) > 1 else ())

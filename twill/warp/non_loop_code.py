@@ -109,8 +109,6 @@ def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Ite
             yield code.refuse(f"{op.name} can not be generated", op)
         if role(op) == "atomic" and any(result.id in code.users for result in op.results):
             yield code.refuse("an atomic operation whose result is used can not be generated", op)
-        if role(op) == "if" and op.results and not pure(op):
-            yield code.refuse("a branch that stores and has results can not be generated", op)
 
 
 def _undecided(code: Code, ops: Sequence[Op]) -> Iterator[TwillError]:

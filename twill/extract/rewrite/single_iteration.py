@@ -1,10 +1,11 @@
-"""MMAs outside of loops as loops of one iteration.
+"""MMAs outside of counted loops as loops of one iteration.
 
-Scheduling and lowering work on loops. Code with MMAs that no loop repeats is scheduled as a loop of one
-iteration, so its tiles are loaded, staged and awaited by the same rules. Takes a module; gives the same with
-an `scf.for` of one iteration around the MMAs of each stretch of code between loops, with the tiles that feed
-them and all that depends on these. What the stretch computes otherwise stands before the loop, and its
-results leave it as carried values. Lines stay where they are, except for operations moved before the loop.
+Scheduling and lowering work on counted loops. Code with MMAs that none repeats, or that a `while` loop
+repeats, is scheduled as a loop of one iteration, so its tiles are loaded, staged and awaited by the same
+rules. Takes a module; gives the same with an `scf.for` of one iteration around the MMAs of each stretch of
+code between loops, with the tiles that feed them and all that depends on these. What the stretch computes
+otherwise stands before the loop, and its results leave it as carried values. Lines stay where they are,
+except for operations moved before the loop.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,21 +40,22 @@ def _stretches(function: Function) -> Iterator[tuple[tuple[Op, ...], Op]]:
     MMA; and the operation behind them."""
     for block in function.body.blocks if function.body else ():
         for straight in _straight(block):
-            stretch = _around_mmas(straight)
+            stretch = _around_mmas(straight[:-1])
             if stretch:
-                yield stretch, block.ops[block.ops.index(stretch[-1]) + 1]
+                yield stretch, straight[len(straight) - straight[::-1].index(stretch[-1])]
 
 
 def _straight(block: Block) -> Iterator[tuple[Op, ...]]:
-    """The stretches of a block, and of blocks in it, between loops and branches with loops or MMAs."""
+    """The stretches of a block, and of blocks in it, between loops and branches with loops or MMAs; each with
+    the operation behind it."""
     run = list[Op]()
-    for op in block.ops[:-1]:
+    for op in block.ops:
         if role(op) not in LOOPS and not any(role(inner) in LOOPS or is_mma(inner) for inner in op.inner()):
             run.append(op)
             continue
-        yield tuple(run)
+        yield (*run, op)
         run = []
-        if role(op) not in LOOPS or any(role(inner) in LOOPS for inner in op.inner()):
+        if role(op) != "for" or any(role(inner) in LOOPS for inner in op.inner()):
             for inner in (block for region in op.regions for block in region.blocks):
                 yield from _straight(inner)
     yield tuple(run)
