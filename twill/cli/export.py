@@ -1,0 +1,58 @@
+"""`twill export`: hand a schedule over to another compiler."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from twill.cli import worker
+from twill.cli.options import (
+    Command,
+    Folder,
+    Option,
+    generate_options,
+    input_options,
+    inputs,
+    program_options,
+    what_if_options,
+)
+
+if TYPE_CHECKING:
+    from twill.export import Language
+
+
+@click.command(cls=Command, short_help="Write a kernel or schedule for another compiler.")
+@click.argument("spec")
+@input_options
+@what_if_options
+@program_options
+@click.option(
+    "--to",
+    type=click.Choice(["gluon"]),
+    default="gluon",
+    show_default=True,
+    help="Gluon: a kernel for Triton 3.7 to 3.9.",
+)
+@click.option("--out", type=Folder(), default=Path("export"), metavar="DIR", show_default=True)
+def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
+    """Schedule the loops of SPEC and write them for another compiler, with explicit warp specialization.
+
+    Gluon: NAME_gluon.py has a kernel with the arguments of SPEC's, and `launch(grid, *arguments)`. It is
+    compiled where Triton is installed.
+
+    \b
+    twill export kernel.ttgir --arch sm90 --to gluon --out export/
+    """
+    from dataclasses import replace
+
+    from twill.cli.output import write_all
+    from twill.export import exported
+    from twill.generate import generate
+
+    wanted = replace(generate_options(options), execute=False)
+    made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
+    name, text = worker.alone(lambda: exported(made, to))
+    for path in write_all(out, {name: lambda: text}):
+        click.echo(f"wrote {path}", err=True)
+    for warning in made.program.warnings:
+        click.echo(f"warning: {warning}", err=True)

@@ -1,0 +1,49 @@
+"""Warp programs for other compilers: Gluon kernels.
+
+Takes a `Generated`; gives the file, by its name. Raises TwillError, with the line of the operation and a way
+out, for what the other compiler's language can not express.
+"""
+
+from importlib.util import find_spec
+from typing import Literal, TypeAlias
+
+from twill.diagnostics import TwillError
+from twill.generate import Generated
+from twill.ir.names import identifier
+from twill.ir.program import Program
+
+Language: TypeAlias = Literal["gluon"]
+
+
+def exported(made: Generated, to: Language) -> tuple[str, str]:
+    """The name and the text of the file. A Gluon kernel is compiled where Triton is installed."""
+    name = identifier(made.program.function.name)
+    match to:
+        case "gluon":
+            from twill.targets.gluon.kernel import source
+
+            text = source(made.program)
+            machine = made.loops[0].machine
+            if find_spec("triton") is not None:
+                _compiled(text, made.program, machine.arch, made.program.shared.limit)
+            return f"{name}_gluon.py", text
+
+
+def _compiled(text: str, program: Program, arch: str, limit: int) -> None:
+    """Triton adds shared memory for its own exchanges between threads."""
+    from twill.extract.frontend.gluon import compiled
+
+    used = compiled(text, program.function, arch).shared_bytes
+    if used > limit:
+        raise TwillError(
+            f"{program.function.name} needs {used} bytes of shared memory as Triton compiles it;"
+            f" a thread block has {limit}",
+            help=_fewer_slots(program, used - limit),
+        )
+
+
+def _fewer_slots(program: Program, excess: int) -> str:
+    """The way out: the channel whose slots are largest gives some up."""
+    channel = max(program.channels, key=lambda one: (one.depth > 1, one.stride, one.id))
+    left = max(1, channel.depth - -(-excess // channel.stride))
+    return f"use fewer slots: --slots {channel.id}={left}"
