@@ -4,6 +4,7 @@
 """
 
 import time
+from dataclasses import replace
 
 from twill.diagnostics import TwillError
 from twill.engine.decode import channels
@@ -12,6 +13,15 @@ from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.simplest import proven
 from twill.modulo.start import Start, start
+
+LARGE = 48
+"""Operations above which a rough answer is constructed before the solvers start."""
+
+STATED = 2000
+"""Operations above which no solver is started: stating the rules takes longer than any limit."""
+
+PATIENCE = 0.1
+"""Part of the time limit that a rough answer may take."""
 
 
 def solve(problem: Problem, options: Options | None = None, report: Report = lambda event: None) -> Result:
@@ -35,15 +45,56 @@ def solve(problem: Problem, options: Options | None = None, report: Report = lam
 def _found(problem: Problem, options: Options, report: Report) -> Result:
     """By the bounds alone where they decide, or by construction where that meets them; the solvers are
     imported only after that."""
+    began = time.monotonic()
     begin = start(problem, joint=not options.modulo_only)
     if begin.infeasible:
         return begin.result(problem, options)
     made = _constructed(problem, options, begin, report)
     if made is not None and _simplest(problem, options, begin, made):
         return begin.met(problem, options, made)
-    from twill.smt.search import search
+    count = len(problem.operations)
+    rough = _rough(problem, options, begin, report) if count > LARGE else None
+    if count > STATED:
+        result = begin.undecided(problem, options, f"{count} operations are too many for a solver")
+    else:
+        from twill.smt.search import search
 
-    return search(problem, options, report, begin, made)
+        result = search(problem, options, report, begin, made, began)
+    if result.status == "unknown" and rough is None:
+        rough = _rough(problem, options, begin, report)
+    return result if rough is None else _or_rough(result, rough)
+
+
+def _or_rough(result: Result, rough: Solution) -> Result:
+    """The result with a rough answer where it has none as good."""
+    if result.solution is not None and result.solution.interval <= rough.interval:
+        return result
+    optimal = result.proved >= rough.interval
+    note = "a first answer, constructed without a solver; others may be faster and simpler"
+    return replace(
+        result,
+        status="optimal" if optimal else "feasible",
+        solution=rough,
+        notes=(*result.notes, note),
+    )
+
+
+def _rough(problem: Problem, options: Options, begin: Start, report: Report) -> Solution | None:
+    """A first answer, at an interval that is not the smallest."""
+    from twill.modulo.constructive import rising
+    from twill.verify import check
+
+    if options.engine != "auto":
+        return None
+    began, joint = time.monotonic(), not options.modulo_only
+    for found in rising(problem, begin.low, begin.top, begin.max_in_flight(options), joint=joint):
+        passed = time.monotonic() - began
+        if not check(problem, found, joint=joint):
+            report(Progress(passed, "construction", found.interval, "feasible"))
+            return found
+        if passed > PATIENCE * options.time_limit:
+            return None
+    return None
 
 
 def _constructed(problem: Problem, options: Options, begin: Start, report: Report) -> Solution | None:

@@ -12,8 +12,8 @@ from twill.inputs import Inputs, cases
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
-from twill.modulo.constructive import schedules
-from twill.modulo.simplest import proven
+from twill.modulo.constructive import rising, schedules
+from twill.modulo.simplest import issues_in_order, proven
 from twill.pipeline import solve
 from twill.smt import cpsat
 from twill.verify.check import check
@@ -111,3 +111,26 @@ def test_pinned_starts_are_left_to_the_solvers() -> None:
     problem = tiny_problem(Random(1), 3)
     pinned = replace(problem, starts=((problem.operations[0].id, 0),))
     assert list(schedules(pinned, bounds(pinned).value, 2)) == []
+
+
+def test_a_first_answer_where_solvers_have_none() -> None:
+    """Without time for a solver, attention has an answer and a bound."""
+    (case,) = cases(Inputs("examples/ttgir/fa_fwd_subtiled.sm90.ttgir"))
+    result = solve(case.problem, Options(time_limit=0.4, explain=False))
+    assert result.solution is not None
+    assert result.proved <= result.solution.interval
+    first = next(s for s in rising(case.problem, 2048, 40000, 4) if not check(case.problem, s))
+    assert first.interval <= 2 * 2048
+    assert issues_in_order(case.problem, first)
+
+
+def test_large_loops_are_bounded_without_a_solver() -> None:
+    """A chain of 20,000 operations on one unit, with a circuit through all of them."""
+    count = 20_000
+    ops = tuple(Operation(f"o{i}", "o", (Reservation("tc", 2),), 3) for i in range(count))
+    edges = tuple(Edge(f"o{i}", f"o{(i + 1) % count}", 3, int(i + 1 == count)) for i in range(count))
+    problem = Problem("chain", "toy", (Unit("tc"),), ops, edges)
+    result = solve(problem, Options(time_limit=1))
+    assert (result.status, result.proved) == ("unknown", 3 * count)
+    assert result.bounds.recurrence.ops[:2] == ("o0", "o1")
+    assert result.notes == (f"{count} operations are too many for a solver",)

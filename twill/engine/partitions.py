@@ -55,39 +55,41 @@ def _tile_pieces(problem: Problem, piece: Sequence[int]) -> list[list[int]]:
         value.src: max(value.registers, 1 if value.shared or value.tensor else 0) for value in problem.values
     }
     largest = max((sizes.get(problem.operations[i].id, 0) for i in piece), default=0)
-    heavy = [i for i in piece if not _light(problem, i)]
-    chosen = set(heavy)
+    longest = max(op.duration for op in problem.operations)
+    light = [i for i in piece if 16 * problem.operations[i].duration < longest]
+    chosen = set(piece) - set(light)
     links = (
         (problem.index(edge.src), problem.index(edge.dst))
         for edge in problem.edges
         if 8 * sizes.get(edge.src, 0) >= largest
     )
-    cores = components(heavy, ((a, b) for a, b in links if a in chosen and b in chosen))
-    light = [i for i in piece if _light(problem, i)]
+    cores = components(sorted(chosen), ((a, b) for a, b in links if a in chosen and b in chosen))
     return _adopt(problem, sorted(sorted(core) for core in cores), light)
 
 
-def _light(problem: Problem, op: int) -> bool:
-    """An operation on row vectors: it takes a small part of what the longest operation takes."""
-    longest = max(o.duration for o in problem.operations)
-    return problem.operations[op].duration * 16 < longest
-
-
 def _adopt(problem: Problem, cores: list[list[int]], light: Sequence[int]) -> list[list[int]]:
-    """Every light operation joins the core that feeds it, or else that it feeds."""
+    """Every light operation (on row vectors: short beside the longest) joins the core that feeds it, or else
+    that it feeds."""
     home = {op: c for c, core in enumerate(cores) for op in core}
-    pending = [op for op in light if op not in home]
-    ends = [(problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
-    for _ in light:
+    near: dict[int, tuple[list[int], list[int]]] = {op: ([], []) for op in light}
+    for edge in problem.edges:
+        a, b = problem.index(edge.src), problem.index(edge.dst)
+        if b in near:
+            near[b][0].append(a)
+        if a in near:
+            near[a][1].append(b)
+    pending, left = list(light), len(light) + 1
+    while len(pending) < left:
+        left = len(pending)
         for op in pending:
-            near = [home[a] for a, b in ends if b == op and a in home] or [
-                home[b] for a, b in ends if a == op and b in home
-            ]
-            if near and op not in home:
-                home[op] = near[0]
+            core = next((home[other] for side in near[op] for other in side if other in home), None)
+            if core is not None:
+                home[op] = core
         pending = [op for op in pending if op not in home]
-    lone = [[op] for op in pending]
-    return [sorted(op for op, c in home.items() if c == k) for k in range(len(cores))] + lone
+    members: list[list[int]] = [[] for _ in cores]
+    for op, core in sorted(home.items()):
+        members[core].append(op)
+    return members + [[op] for op in pending]
 
 
 def _alike(problem: Problem, shares: list[list[int]]) -> list[list[int]]:

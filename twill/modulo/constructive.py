@@ -2,13 +2,14 @@
 partitions.
 
 Takes a `Problem` and an interval; gives schedules that keep dependences and units and issue one operation of
-a group after the other, with first-fit addresses. Registers and the capacity of memories are not looked at
-while times are chosen: the caller verifies each schedule, and takes none that breaks a rule. An operation
-that fits nowhere displaces others, which are then placed again, within a budget. Deterministic; what it does
-not find may exist.
+a group after the other, with first-fit addresses; `rising` gives simpler ones at larger intervals. Registers
+and the capacity of memories are not looked at while times are chosen: the caller verifies each schedule, and
+takes none that breaks a rule. An operation that fits nowhere displaces others, which are then placed again,
+within a budget. Deterministic; what it does not find may exist.
 """
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,17 @@ from twill.ir.schedule import Solution
 from twill.modulo.addresses import first_fit
 from twill.modulo.simplest import Labels, Machine, arcs, windows
 
-PLACEMENTS = 16
+PLACEMENTS = 8
 """Times an operation is placed, on average, before a partition is given up."""
 
 LARGEST = 1000
 """Operations above which it is not tried: it takes seconds there."""
+
+STEP = 16
+"""A first answer is looked for at intervals that rise by this part."""
+
+REACH = 16
+"""Times the lowest interval: a first answer is not looked for beyond."""
 
 
 def schedules(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True) -> Iterator[Solution]:
@@ -40,14 +47,34 @@ def schedules(problem: Problem, interval: Time, in_flight: int, *, joint: bool =
                 yield found
 
 
+def rising(
+    problem: Problem, low: Time, top: Time, in_flight: int, *, joint: bool = True
+) -> Iterator[Solution]:
+    """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
+    the other, in the order of the program or depth first, so that few values are live at once."""
+    if not _supported(problem, top, joint):
+        return
+    partitions = _by_groups(problem) if joint else [None]
+    orders = (range(len(problem.operations)), _depth_first(problem))
+    interval = low
+    while interval <= min(top, REACH * low):
+        for labels in partitions:
+            for order in orders:
+                starts = _one_after_the_other(problem, interval, labels, order)
+                found = None if starts is None else _solution(problem, interval, starts, labels)
+                if found is not None and found.in_flight(problem) <= in_flight:
+                    yield found
+        interval += max(1, interval // STEP)
+
+
 def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
-    """Pinned starts, what takes longer than the interval, and an operation that takes a unit of several twice
-    are left to the solvers."""
-    several = {unit.name for unit in problem.units if unit.capacity > 1}
+    """Pinned starts, what takes longer than the interval, and an operation that takes a unit twice are left
+    to the solvers."""
     for op in problem.operations:
         parts = _parts(problem, op, 0 if joint else None)
-        shared = [part.machine for part in parts if part.machine in several]
-        if len(set(shared)) < len(shared) or any(part.cycles > interval for part in parts):
+        if len({part.machine for part in parts}) < len(parts) or any(
+            part.cycles > interval for part in parts
+        ):
             return False
     return not problem.starts and len(problem.operations) <= LARGEST
 
@@ -87,56 +114,106 @@ def _parts(problem: Problem, op: Operation, group: int | None) -> list[_Part]:
     return found if group is None else [*found, _Part(group, 0, max(1, op.issue))]
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A part of an operation from residue `begin` on."""
+
+    op: int
+    begin: Time
+    part: _Part
+
+
 @dataclass(slots=True)
-class _Table:
-    """A modulo reservation table: what every machine runs, by operation."""
+class _Track:
+    """What one machine runs, by residue; `begins` is sorted."""
 
     interval: Time
-    capacity: Mapping[Machine, int]
-    taken: defaultdict[Machine, dict[tuple[int, int], tuple[Time, _Part]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    capacity: int
+    begins: list[Time] = field(default_factory=list[Time])
+    spans: list[_Span] = field(default_factory=list[_Span])
 
-    def add(self, op: int, parts: Sequence[_Part], start: Time) -> None:
-        for k, part in enumerate(parts):
-            self.taken[part.machine][op, k] = ((start + part.offset) % self.interval, part)
+    def add(self, span: _Span) -> None:
+        at = bisect_right(self.begins, span.begin)
+        self.begins.insert(at, span.begin)
+        self.spans.insert(at, span)
 
-    def remove(self, op: int, parts: Sequence[_Part]) -> None:
-        for k, part in enumerate(parts):
-            del self.taken[part.machine][op, k]
+    def remove(self, span: _Span) -> None:
+        at = bisect_left(self.begins, span.begin)
+        while self.spans[at] != span:
+            at += 1
+        del self.begins[at], self.spans[at]
+
+    def blocking(self, part: _Part, begin: Time) -> list[_Span]:
+        """The spans that leave no room for `part` at `begin`."""
+        near = self._near(part, begin) if self.capacity == 1 else list(self._overlapping(part, begin))
+        if sum(span.part.amount for span in near) + part.amount <= self.capacity:
+            return []
+        inside = (s.begin for s in near if (s.begin - begin) % self.interval < part.cycles)
+        peak = max(self._running(near, at) for at in (begin, *inside))
+        return near if peak + part.amount > self.capacity else []
+
+    def _running(self, spans: Sequence[_Span], at: Time) -> int:
+        return sum(s.part.amount for s in spans if (at - s.begin) % self.interval < s.part.cycles)
+
+    def _overlapping(self, part: _Part, begin: Time) -> Iterator[_Span]:
+        for span in self.spans:
+            behind, ahead = (begin - span.begin) % self.interval, (span.begin - begin) % self.interval
+            if behind < span.part.cycles or ahead < part.cycles:
+                yield span
+
+    def _near(self, part: _Part, begin: Time) -> list[_Span]:
+        """The same where spans do not overlap each other: the one before `begin`, and those that begin within
+        `part`."""
+        count, found = len(self.spans), list[_Span]()
+        at = bisect_right(self.begins, begin)
+        if count and (begin - self.begins[at - 1]) % self.interval < self.spans[at - 1].part.cycles:
+            found.append(self.spans[at - 1])
+        for step in range(count):
+            span = self.spans[(at + step) % count]
+            if (span.begin - begin) % self.interval >= part.cycles:
+                break
+            if span not in found:
+                found.append(span)
+        return found
+
+
+@dataclass(slots=True)
+class _Table:
+    """A modulo reservation table."""
+
+    interval: Time
+    tracks: Mapping[Machine, _Track]
+
+    def spans(self, op: int, parts: Sequence[_Part], start: Time) -> Iterator[tuple[_Track, _Span]]:
+        for part in parts:
+            yield self.tracks[part.machine], _Span(op, (start + part.offset) % self.interval, part)
 
     def rivals(self, parts: Sequence[_Part], start: Time) -> set[int]:
         """The operations that are in the way of `parts` from `start` on."""
-        return {op for part in parts for op in self._in_the_way(part, (start + part.offset) % self.interval)}
+        asked = self.spans(-1, parts, start)
+        return {span.op for track, own in asked for span in track.blocking(own.part, own.begin)}
 
-    def _in_the_way(self, part: _Part, begin: Time) -> set[int]:
-        near = {
-            key: (other, theirs)
-            for key, (other, theirs) in self.taken[part.machine].items()
-            if (begin - other) % self.interval < theirs.cycles
-            or (other - begin) % self.interval < part.cycles
-        }
-        room = self.capacity.get(part.machine, 1) - part.amount
-        if sum(theirs.amount for _, theirs in near.values()) <= room:
-            return set()
-        inside = (other for other, _ in near.values() if (other - begin) % self.interval < part.cycles)
-        peak = max(
-            sum(p.amount for other, p in near.values() if (at - other) % self.interval < p.cycles)
-            for at in (begin, *inside)
+    def later(self, parts: Sequence[_Part], start: Time) -> Time:
+        """How much later than `start` the first span that blocks it then is over; 0 where nothing does."""
+        return max(
+            (
+                (span.begin + span.part.cycles - own.begin) % self.interval or self.interval
+                for track, own in self.spans(-1, parts, start)
+                for span in track.blocking(own.part, own.begin)[:1]
+            ),
+            default=0,
         )
-        return {op for op, _ in near} if peak > room else set()
 
-    def ends(self, parts: Sequence[_Part]) -> Iterator[Time]:
-        """Residues of a start at which some part begins just as another operation ends."""
-        for part in parts:
-            for begin, other in self.taken[part.machine].values():
-                yield (begin + other.cycles - part.offset) % self.interval
-
-    def begins(self, parts: Sequence[_Part]) -> Iterator[Time]:
-        """Residues of a start at which some part ends just as another operation begins."""
-        for part in parts:
-            for begin, _ in self.taken[part.machine].values():
-                yield (begin - part.cycles - part.offset) % self.interval
+    def sooner(self, parts: Sequence[_Part], start: Time) -> Time:
+        """How much sooner than `start` it must be over before the last span that blocks it then begins."""
+        return max(
+            (
+                (own.begin + own.part.cycles - span.begin) % self.interval or self.interval
+                for track, own in self.spans(-1, parts, start)
+                for span in track.blocking(own.part, own.begin)[-1:]
+            ),
+            default=0,
+        )
 
 
 @dataclass(slots=True)
@@ -161,23 +238,31 @@ class _Placing:
         out |= {b for b, w in self.after[op] if b != op and b in self.start and self.start[b] < start + w}
         for other in out:
             self.remove(other)
-        self.table.add(op, self.parts[op], start)
+        for track, span in self.table.spans(op, self.parts[op], start):
+            track.add(span)
         self.start[op] = self.last[op] = start
         return sorted(out)
 
     def remove(self, op: int) -> None:
-        self.table.remove(op, self.parts[op])
-        del self.start[op]
+        for track, span in self.table.spans(op, self.parts[op], self.start.pop(op)):
+            track.remove(span)
 
     def slot(self, op: int) -> Time:
         """The first start at which nothing is in the way; where there is none, the earliest that is later
         than the last."""
         early = self.earliest(op)
-        ends = (early, *self.table.ends(self.parts[op]))
-        for later in sorted({(at - early) % self.interval for at in ends}):
-            if not self.table.rivals(self.parts[op], early + later):
-                return early + later
-        return max(early, self.last.get(op, -1) + 1)
+        time = self.free(op, early)
+        return max(early, self.last.get(op, -1) + 1) if time is None else time
+
+    def free(self, op: int, early: Time) -> Time | None:
+        """The first start from `early` on at which nothing is in the way, within an interval."""
+        time = early
+        while time < early + self.interval:
+            later = self.table.later(self.parts[op], time)
+            if later == 0:
+                return time
+            time += later
+        return None
 
     def run(self, rank: Sequence[tuple[Time, int]]) -> bool:
         """Place all operations, those of lower rank first, within the budget."""
@@ -199,11 +284,10 @@ class _Placing:
             found = self.slot(op)
             self.place(op, found if found <= start else start)
             return
-        late = min([latest, *(self.start[b] - w for b, w in self.after[op] if b != op)])
-        back = sorted({(late - at) % self.interval for at in (late, *self.table.begins(self.parts[op]))})
-        times = [late - by for by in back if late - by >= max(early, start)]
-        free = (time for time in times if not self.table.rivals(self.parts[op], time))
-        self.place(op, next(free, start))
+        time = min([latest, *(self.start[b] - w for b, w in self.after[op] if b != op)])
+        while time > max(early, start) and (sooner := self.table.sooner(self.parts[op], time)):
+            time -= sooner
+        self.place(op, max(time, start))
 
 
 def _starts(problem: Problem, interval: Time, labels: Labels | None) -> list[Time] | None:
@@ -219,6 +303,40 @@ def _starts(problem: Problem, interval: Time, labels: Labels | None) -> list[Tim
     return [placing.start[op] for op in range(len(problem.operations))]
 
 
+def _one_after_the_other(
+    problem: Problem, interval: Time, labels: Labels | None, order: Sequence[int]
+) -> list[Time] | None:
+    """Each group issues in this order, each operation as early as nothing is in the way."""
+    if windows(problem, interval, labels, joint=labels is not None) is None:
+        return None
+    placing, last = _placing(problem, interval, labels), defaultdict[int, Time](int)
+    for op in order:
+        group = 0 if labels is None else labels[op]
+        time = placing.free(op, max(placing.earliest(op), last[group] if labels else 0))
+        if time is None or placing.place(op, time):
+            return None
+        last[group] = time
+    return [placing.start[op] for op in range(len(problem.operations))]
+
+
+def _depth_first(problem: Problem) -> list[int]:
+    """An order of one iteration in which results are used soon."""
+    missing = [0] * len(problem.operations)
+    after: list[list[int]] = [[] for _ in problem.operations]
+    for edge in problem.edges:
+        if edge.distance == 0:
+            after[problem.index(edge.src)].append(problem.index(edge.dst))
+            missing[problem.index(edge.dst)] += 1
+    ready, order = [op for op, count in enumerate(missing) if not count][::-1], list[int]()
+    while ready:
+        order.append(ready.pop())
+        for other in reversed(after[order[-1]]):
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
+    return order
+
+
 def _placing(problem: Problem, interval: Time, labels: Labels | None) -> _Placing:
     count = range(len(problem.operations))
     before: list[list[tuple[int, Time]]] = [[] for _ in count]
@@ -230,7 +348,9 @@ def _placing(problem: Problem, interval: Time, labels: Labels | None) -> _Placin
         _parts(problem, op, None if labels is None else labels[i]) for i, op in enumerate(problem.operations)
     ]
     capacity: dict[Machine, int] = {unit.name: unit.capacity for unit in problem.units}
-    return _Placing(interval, parts, before, after, _Table(interval, capacity))
+    machines = {part.machine for own in parts for part in own}
+    tracks = {machine: _Track(interval, capacity.get(machine, 1)) for machine in machines}
+    return _Placing(interval, parts, before, after, _Table(interval, tracks))
 
 
 def _settle(problem: Problem, placing: _Placing) -> None:

@@ -38,6 +38,13 @@ class Start:
         most = self.max_in_flight(options)
         return Result(problem, "optimal", self.bounds, self.low, solution, self.refuted, max_in_flight=most)
 
+    def undecided(self, problem: Problem, options: Options, note: str) -> Result:
+        """The bounds alone."""
+        most = self.max_in_flight(options)
+        return Result(
+            problem, "unknown", self.bounds, self.low, None, self.refuted, (), (note,), max_in_flight=most
+        )
+
     def result(self, problem: Problem, options: Options) -> Result:
         """The answer where no interval works."""
         reasons = tuple(

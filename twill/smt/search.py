@@ -17,13 +17,13 @@ from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
 from twill.smt.causes import cause
 from twill.smt.cpsat import Tactics
+from twill.smt.early import early
 from twill.smt.explain import explain
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import LARGE, Race, decide
 from twill.smt.relax import Projection, projections
 from twill.smt.setting import Evidence, Setting
-from twill.smt.shifted import shifted_copies
 from twill.smt.symmetry import families
 
 WORK = 0.5
@@ -47,14 +47,16 @@ def search(
     report: Report,
     begin: Start | None = None,
     made: Solution | None = None,
+    began: float | None = None,
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search. `made` is a schedule at its lower end, where one is known.
+    this search. `made` is a schedule at its lower end, where one is known; the time limit counts from
+    `began` on.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
-    setting = _setting(problem, options, report, begin.max_in_flight(options))
+    setting = _setting(problem, options, report, begin.max_in_flight(options), began)
     evidence = _decided(setting, Evidence(begin.low, begin.top, made, begin.refuted))
     if options.max_in_flight is None:
         setting, evidence = _deepened(setting, evidence, begin)
@@ -92,10 +94,13 @@ def _deepens(setting: Setting) -> bool:
     return setting.in_flight < MOST and setting.problem.monotone and len(setting.problem.operations) <= LARGE
 
 
-def _setting(problem: Problem, options: Options, report: Report, in_flight: int) -> Setting:
+def _setting(
+    problem: Problem, options: Options, report: Report, in_flight: int, began: float | None
+) -> Setting:
     joint = not options.modulo_only
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
-    began, analysed = time.monotonic(), len(problem.operations) <= ANALYSED
+    began = time.monotonic() if began is None else began
+    analysed = len(problem.operations) <= ANALYSED
     candidates = partitions(problem) if joint and analysed else ()
     return Setting(
         problem,
@@ -130,7 +135,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     pending = list(projections(setting.problem)) if setting.joint and setting.problem.monotone else []
     while pending and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
-    evidence = shifted_copies(setting, evidence)
+    evidence = early(setting, evidence)
     while evidence.open and setting.remaining > 0:
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)

@@ -5,6 +5,7 @@ checked is that the claims cover every interval that the status speaks of, for s
 the answer.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -126,27 +127,37 @@ def _along(problem: Problem, circuit: Sequence[str], joint: bool) -> list[_Arc]:
 
 def _refutes(arcs: Sequence[_Arc], circuit: Sequence[str], interval: Time) -> bool:
     """Every step of the circuit is an edge, and its delays exceed its distances times the interval."""
-    total = 0
-    for step in zip(circuit, [*circuit[1:], *circuit[:1]], strict=True):
-        weights = [arc.delay - arc.distance * interval for arc in arcs if (arc.src, arc.dst) == step]
-        if not weights:
-            return False
-        total += max(weights)
-    return total > 0
+    heaviest: dict[tuple[str, str], Time] = {}
+    for arc in arcs:
+        weight = arc.delay - arc.distance * interval
+        heaviest[arc.src, arc.dst] = max(weight, heaviest.get((arc.src, arc.dst), weight))
+    steps = list(zip(circuit, [*circuit[1:], *circuit[:1]], strict=True))
+    return all(step in heaviest for step in steps) and sum(heaviest[step] for step in steps) > 0
 
 
 def _feasible(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> bool:
-    """Starts that satisfy all arcs exist: relaxation settles within as many rounds as there are operations
-    (Bellman-Ford)."""
-    start = dict.fromkeys(ops, 0)
-    for _ in range(len(ops) + 1):
-        late = [(arc.dst, start[arc.src] + arc.delay - arc.distance * interval) for arc in arcs]
-        late = [(op, time) for op, time in late if time > start[op]]
-        if not late:
-            return True
-        for op, time in late:
-            start[op] = max(start[op], time)
-    return False
+    """Starts that satisfy all arcs exist: relaxation settles (Bellman-Ford). What was pushed waits in line; a
+    start that is pushed more often than there are operations is on, or behind, a circuit that never
+    settles."""
+    start, pushed = dict.fromkeys(ops, 0), dict.fromkeys(ops, 0)
+    leaving: dict[str, list[_Arc]] = {op: [] for op in ops}
+    for arc in arcs:
+        leaving[arc.src].append(arc)
+    line, waiting = deque(ops), set(ops)
+    while line:
+        op = line.popleft()
+        waiting.discard(op)
+        for arc in leaving[op]:
+            time = start[op] + arc.delay - arc.distance * interval
+            if time > start[arc.dst]:
+                start[arc.dst] = time
+                pushed[arc.dst] += arc.dst not in waiting
+                if pushed[arc.dst] > len(start):
+                    return False
+                if arc.dst not in waiting:
+                    line.append(arc.dst)
+                    waiting.add(arc.dst)
+    return True
 
 
 def status(result: Result, in_flight: int | None = None) -> Iterator[Violation]:

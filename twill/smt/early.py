@@ -1,8 +1,8 @@
-"""An early answer for a loop of sub-tiles: shifted copies of one schedule (`twill.smt.symmetry`).
+"""An early answer: shifted copies of one schedule for a loop of sub-tiles (`twill.smt.symmetry`); for any
+other loop what is found soon under a natural partition.
 
 Two iterations in flight, at intervals that rise from the lowest in growing steps, then nearer to the lowest,
-to within a small part of it. It finds and proves nothing; its probes have budgets of work, and so has the
-whole.
+to within a part of it. It finds and proves nothing; its probes have budgets of work, and so has the whole.
 """
 
 from dataclasses import dataclass, replace
@@ -14,43 +14,54 @@ from twill.smt import cpsat
 from twill.smt.cpsat import Tactics
 from twill.smt.setting import Evidence, Setting
 
-GRAIN = 64
-"""It ends where the gap is less than this part of the interval."""
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How much it takes part: a good answer for sub-tiles, which are alike, a rough one for others."""
+
+    grain: int
+    """It ends where the gap is less than this part of the interval."""
+    probe: float
+    """Shares of work for a probe."""
+    whole: float
+    """The same for all of it."""
+
+
+SUBTILES = _Effort(64, 1.0, 24.0)
+OTHERS = _Effort(8, 0.25, 6.0)
 
 REACH = 4
 """Times the lowest interval: it does not try larger ones."""
 
-SHARES = 24
-"""Shares of work for all of it."""
-
 
 @dataclass(frozen=True, slots=True)
 class _State:
+    effort: _Effort
     evidence: Evidence
     floor: Time
     step: Time = 0
     spent: float = 0.0
 
 
-def shifted_copies(setting: Setting, evidence: Evidence) -> Evidence:
-    """The evidence with the best schedule of this form."""
-    if not setting.alike or setting.options.engine not in ("auto", "cpsat"):
+def early(setting: Setting, evidence: Evidence) -> Evidence:
+    """The evidence with the best schedule that is found soon."""
+    if setting.options.engine not in ("auto", "cpsat"):
         return evidence
-    state = _State(evidence, evidence.low)
+    state = _State(SUBTILES if setting.alike else OTHERS, evidence, evidence.low)
     while _goes_on(setting, state):
         state = _at(setting, state, _interval(state))
     return state.evidence
 
 
-def _grain(evidence: Evidence) -> Time:
-    return max(1, evidence.low // GRAIN)
+def _grain(state: _State) -> Time:
+    return max(1, state.evidence.low // state.effort.grain)
 
 
 def _goes_on(setting: Setting, state: _State) -> bool:
     evidence = state.evidence
-    near = evidence.best is not None and evidence.high - state.floor < _grain(evidence)
+    near = evidence.best is not None and evidence.high - state.floor < _grain(state)
     within = state.floor < min(evidence.high, REACH * evidence.low)
-    return within and not near and state.spent < SHARES * setting.work and setting.remaining > 0
+    return within and not near and state.spent < state.effort.whole * setting.work and setting.remaining > 0
 
 
 def _interval(state: _State) -> Time:
@@ -63,18 +74,16 @@ def _interval(state: _State) -> Time:
 
 
 def _at(setting: Setting, state: _State, interval: Time) -> _State:
-    setting.tell("trying", "cpsat", interval, "sub-tiles as shifted copies")
-    found, spent = _probe(setting, state.evidence, interval)
+    setting.tell("trying", "cpsat", interval, "sub-tiles as shifted copies" if setting.alike else "quickly")
+    found, spent = _probe(setting, state, interval)
     spent += state.spent
     if found is None:
-        return replace(
-            state, floor=interval + 1, step=max(2 * state.step, _grain(state.evidence)), spent=spent
-        )
+        return replace(state, floor=interval + 1, step=max(2 * state.step, _grain(state)), spent=spent)
     setting.tell("feasible", "cpsat", interval)
     return replace(state, evidence=state.evidence.found(found), spent=spent)
 
 
-def _probe(setting: Setting, evidence: Evidence, interval: Time) -> tuple[Solution | None, float]:
+def _probe(setting: Setting, state: _State, interval: Time) -> tuple[Solution | None, float]:
     """Under each natural partition; at the lowest interval three in flight too, where the simplest partition
     allows it."""
     problems = (
@@ -83,11 +92,11 @@ def _probe(setting: Setting, evidence: Evidence, interval: Time) -> tuple[Soluti
         else [setting.problem]
     )
     probes: list[tuple[Problem, int]] = [(problem, setting.few) for problem in problems]
-    if interval == evidence.low and setting.few < setting.in_flight:
+    if interval == state.evidence.low and setting.few < setting.in_flight:
         probes += [(problem, setting.few + 1) for problem in problems[:1]]
     spent, tactics = 0.0, Tactics(linearization=0, shifted=setting.alike)
     for problem, in_flight in probes:
-        budget = setting.budget(setting.work)
+        budget = setting.budget(state.effort.probe * setting.work)
         probe = cpsat.attempt(
             problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics
         )
