@@ -247,7 +247,7 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
-    from twill.costs.model import Overrides, costed, costs
+    from twill.costs.model import Overrides, costed_with_formulas
     from twill.extract.dependence.build import graph
     from twill.extract.dependence.simplify import ALL_RULES
 
@@ -263,8 +263,8 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         tensor=inputs.tensor,
         contention=inputs.contention,
     )
-    formulas = {made.node.id: made.charge.formula for made in costs(dependences, machine, overrides)}
-    return Case(costed(dependences, machine, overrides), module, loop, dependences, formulas, machine)
+    problem, formulas = costed_with_formulas(dependences, machine, overrides)
+    return Case(problem, module, loop, dependences, formulas, machine)
 
 
 def cost_sources(case: Case) -> dict[str, str]:

@@ -32,8 +32,16 @@ def inputs(spec: str, options: CommandOptions) -> Inputs:
     return Inputs(spec, pins=pins, **{name: value for name, value in options.items() if name in names})
 
 
+LARGE = 1_000_000
+"""Bytes above which reading a file is announced."""
+
+
 def prepared(requested: Inputs) -> tuple[Case, ...]:
-    """The loops of the inputs. Normalization calls a solver, so it runs in a process that Ctrl-C can kill."""
+    """The loops of the inputs. Normalization calls a solver, so it runs in a process that Ctrl-C can kill. A
+    large file takes seconds, and is announced."""
+    path = Path(requested.spec)
+    if path.is_file() and path.stat().st_size > LARGE:
+        click.echo(f"reading {path} ({path.stat().st_size / 1e6:.0f} MB)", err=True)
     return cases(requested) if requested.resolution is None else worker.alone(lambda: cases(requested))
 
 

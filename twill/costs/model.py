@@ -54,6 +54,14 @@ def costed(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -
     return _costing(graph, machine, overrides).problem()
 
 
+def costed_with_formulas(
+    graph: Graph, machine: Machine, overrides: Overrides = Overrides()
+) -> tuple[Problem, dict[str, str]]:
+    """`costed`, and the cost formula of every node by id."""
+    costing = _costing(graph, machine, overrides)
+    return costing.problem(), {op: made.charge.formula for op, made in costing.costs.items()}
+
+
 def costs(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[OperationCost, ...]:
     """The cost of every node, in the order of the graph."""
     return tuple(_costing(graph, machine, overrides).costs.values())

@@ -5,7 +5,8 @@
 limits.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 
 from twill.diagnostics import Location, TwillError
@@ -85,7 +86,7 @@ def graph_document(problem: Problem) -> dict[str, Json]:
         "limits": {f.name: getattr(problem.limits, f.name) for f in fields(Limits)},
         "resolution": encode(problem.resolution),
         **({"source": encode(problem.source)} if problem.source else {}),
-        "nodes": [node_members(problem, op) for op in problem.operations],
+        "nodes": list(node_members(problem)),
         "edges": [encode(edge) for edge in problem.edges],
         **ties(problem),
     }
@@ -101,14 +102,17 @@ def ties(problem: Problem) -> dict[str, Json]:
     return {name: rule for name, rule in rules.items() if rule}
 
 
-def node_members(problem: Problem, op: Operation) -> dict[str, Json]:
-    """An operation with its source location and the values that it produces."""
-    values = [encode(value, leave_out=["src"]) for value in problem.values if value.src == op.id]
-    return {
-        **encode(op, leave_out=["location"]),
-        **_place(problem, op.location),
-        **({"values": values} if values else {}),
-    }
+def node_members(problem: Problem) -> Iterator[dict[str, Json]]:
+    """Every operation with its source location and the values that it produces."""
+    made: defaultdict[str, list[Json]] = defaultdict(list)
+    for value in problem.values:
+        made[value.src].append(encode(value, leave_out=["src"]))
+    for op in problem.operations:
+        yield {
+            **encode(op, leave_out=["location"]),
+            **_place(problem, op.location),
+            **({"values": made[op.id]} if op.id in made else {}),
+        }
 
 
 def _place(problem: Problem, location: Location | None) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from typing import TypeVar, cast, get_args
 from twill.files.graph import RANGES, graph_document, node_members, problem_of, resources, schema, ties
 from twill.files.record import LARGEST, Names, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
-from twill.ir.problem import Edge, Operation
+from twill.ir.problem import Edge
 from twill.ir.schedule import (
     Allocation,
     Bounds,
@@ -99,7 +99,7 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
         "reasons": [asdict(reason) for reason in result.reasons],
         "notes": list(result.notes),
         "groups": [_group(result, group) for group in (result.solution.groups if result.solution else ())],
-        "ops": [_op(result, i, op) for i, op in enumerate(problem.operations)],
+        "ops": [_op(result, i, node) for i, node in enumerate(node_members(problem))],
         "edges": [_edge(result, edge) for edge in problem.edges],
         "places": [_record(place) for place in (result.solution.allocations if result.solution else ())],
         "units": graph["units"],
@@ -143,7 +143,8 @@ def _group(result: Result, group: Group) -> dict[str, Json]:
     return {**asdict(group), "ops": [op.id for op, g in numbered if g == group.id]}
 
 
-def _op(result: Result, index: int, op: Operation) -> dict[str, Json]:
+def _op(result: Result, index: int, node: Mapping[str, Json]) -> dict[str, Json]:
+    op = result.problem.operations[index]
     members: dict[str, Json] = {
         "id": op.id,
         "name": op.name,
@@ -159,7 +160,7 @@ def _op(result: Result, index: int, op: Operation) -> dict[str, Json]:
     unit = result.problem.unit(op)
     occupancy = max((r.cycles for r in op.reservations if r.unit == unit), default=0)
     derived = dict(zip(_SCHEDULED, (*where, unit, occupancy), strict=True))
-    return {**members, **derived, "latency": op.latency, **node_members(result.problem, op)}
+    return {**members, **derived, "latency": op.latency, **node}
 
 
 def _edge(result: Result, edge: Edge) -> dict[str, Json]:
