@@ -161,6 +161,22 @@ def clamped(
 
 
 @triton.jit
+def scaled(
+    a, b, c, left, right, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, each block of K times scales of its rows and columns."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k, acc, scales = tl.arange(0, BLOCK_K), tl.zeros([BLOCK_M, BLOCK_N], tl.float32), right + n // 32 * 64
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = tl.load(a + (m % M)[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < K, other=0.0)
+        y = tl.load(b + (n % N)[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < K, other=0.0)
+        rows, columns = tl.load(left + i * M + m % M), tl.load(scales)
+        acc += tl.dot(x, y.T) * rows[:, None] * columns[None, :]
+        scales += 1
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
 def gathered(
     a, b, c, rows, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -619,6 +635,7 @@ TWILL = {
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
     "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
+    "scaled": {**HALF, "left": "*fp32:16", "right": "*fp32:16", **SIZES, **TILE},
     "clamped": {**HALF, "bound": "*i32:16", **SIZES, **TILE},
     "offset": {**HALF, **SIZES, **TILE},
     "gathered": {**HALF, "rows": "*i32", "M": "i32", "N": "i32", "K": "i32", **TILE},
@@ -671,6 +688,7 @@ VARIANTS = {
     "pointers": ("pointers", {}),
     "bumped": ("bumped", {}),
     "clamped": ("clamped", {}),
+    "scaled": ("scaled", {}),
     "offset": ("offset", {}),
     "gathered": ("gathered", {}),
     "gathered_rows": ("gathered", {"K": "i32:16", "N": "i32:16"}),

@@ -30,7 +30,7 @@ FORMS = (
     ),
     *("matmul_half", "matmul_integer"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
-    *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "unpacked", "rotated", "crests"),
+    *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "unpacked", "rotated", "crests"),
     *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves"),
     *("jumping", "query_gradient", "query_gradient_16", "queries"),
 )

@@ -141,7 +141,7 @@ def _reduce(scope: Scope, op: Op) -> None:
 
 
 def _convert(scope: Scope, op: Op) -> None:
-    """Through shared memory where elements change threads."""
+    """Through shared memory where elements change threads; from where they lie there, if they were read."""
     source, result = op.operands[0].type, op.result.type
     form = scope.form(op.operands[0])
     if scope.narrow or isinstance(form, str | Shared | Transposed) or not moves(source, result):
@@ -150,6 +150,11 @@ def _convert(scope: Scope, op: Op) -> None:
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
     name, one, fragment = scope.name(op.result), point(holding(source), "i_"), holding(source)
+    if (rows := scope.rows.get(op.operands[0].id)) is not None:
+        scope.lines += [] if op.result.id in scope.targets else [declaration(result, name)]
+        scope.lines += written(result, name, lambda one: number(result, plain(result, rows, one)))
+        scope.values[op.result.id] = held(name, result)
+        return
     scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
     scope.lines.append(
         f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};"

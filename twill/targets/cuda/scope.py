@@ -64,6 +64,8 @@ class Scope:
     """Tiles go to tensor memory, in chunks: each element is computed where it is stored."""
     streams: list[Stream] = field(default_factory=list[Stream])
     """What these chunks are computed from."""
+    rows: dict[int, str] = field(default_factory=dict[int, str])
+    """Where values that were read lie row by row in shared memory, by value id."""
     deferred: bool = False
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 
@@ -112,6 +114,7 @@ class Scope:
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None
+        self.rows |= {} if kept else {value.id: f"{name}_at"}
         self.lines += written(
             tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
         )
