@@ -581,6 +581,24 @@ def searched(
 
 
 @triton.jit
+def dequantized(
+    a, b, c, scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ (b * scales), with a scale for each block of rows of b and each column."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BLOCK_K, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    n = col + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        scale = tl.load(scales + k // BLOCK_K * N + n, mask=n < N, other=1.0)
+        whole = (b_desc.load([k, col]).to(tl.int32) - 8).to(tl.float16) * scale[None, :]
+        acc = tl.dot(a_desc.load([row, k]), whole, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -647,6 +665,7 @@ TWILL = {
     "chunked": STATE,
     "straight": STATE,
     "halves": {**HALF, **SIZES, **TILE},
+    "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
@@ -715,5 +734,6 @@ VARIANTS = {
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
     "halves": ("halves", {}),
+    "dequantized": ("dequantized", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -31,7 +31,7 @@ FORMS = (
     *("matmul_half", "matmul_integer"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "unpacked", "rotated", "crests"),
-    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves"),
+    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized"),
     *("jumping", "query_gradient", "query_gradient_16", "queries"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""

@@ -5,7 +5,7 @@ Takes a `Function`; gives cones (the operations behind some operands, down to va
 registers' names, and refusals that point at the operation. Nothing here knows of schedules.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.diagnostics import TwillError
@@ -405,3 +405,25 @@ def _named(code: Code, classes: Iterable[list[Value]]) -> Mapping[int, str]:
         for members in classes
     )
     return {value.id: code.names[first.id] for members, first in firsts for value in members}
+
+
+def into_shared(ops: Sequence[Op], slots: Collection[int]) -> frozenset[int]:
+    """Of operations that are executed together, the changes of a layout on the way into shared memory, which
+    takes a tile in any layout: what only an allocation reads, and the values that go to `slots`."""
+    readers: dict[int, list[Op]] = {}
+    for op in ops:
+        for value in op.operands:
+            readers.setdefault(value.id, []).append(op)
+    return frozenset(
+        op.index
+        for op in ops
+        if role(op) == "layout" and _only_stored(readers.get(op.result.id, []), op.result.id in slots)
+    )
+
+
+def _only_stored(readers: Sequence[Op], slot: bool) -> bool:
+    return all(map(_allocates, readers)) if readers else slot
+
+
+def _allocates(op: Op) -> bool:
+    return bool(op.results) and isinstance(op.results[0].type, MemDesc)

@@ -7,7 +7,7 @@ program, each a function from `Draft` to `Draft`. Raises TwillError, with the op
 can not be lowered.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
@@ -28,7 +28,7 @@ from twill.warp import pipelined_loops, tensor_memory, thread_block
 from twill.warp.alignment import aligned, ties
 from twill.warp.channels import LOADED, ChannelPlan, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
-from twill.warp.dataflow import STORES, Code, cone, read, variables
+from twill.warp.dataflow import STORES, Code, cone, into_shared, read, variables
 from twill.warp.dead_code import without_dead_code
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
@@ -320,15 +320,10 @@ def _granted(loops: Sequence[Scheduled]) -> tuple[Granted, ...]:
 
 def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLoopCode, group: int) -> int:
     """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that
-    is only changed on the way to shared memory or into it costs nothing."""
+    is only changed on the way to global or into shared memory costs nothing."""
     inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
-    tasks = [
-        task
-        for part in parts
-        for task in part.tasks
-        if task.group == group and task.node.kind != "shared_store"
-    ]
-    ops = [code.ops[index] for task in tasks for index in task.ops]
+    tasks = [task for part in parts for task in part.tasks if task.group == group]
+    ops = [op for task in tasks for op in _exchanging(code, task)]
     ops += [
         op
         for op in code.ops.values()
@@ -344,6 +339,14 @@ def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLo
         and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
     }
     return max((target.tiles.scratch(op) for op in ops if op.index not in leaving), default=0)
+
+
+def _exchanging(code: Code, task: Task) -> Iterator[Op]:
+    """The operations of a task but those that only change a layout on the way into shared memory."""
+    ops = [code.ops[index] for index in task.ops]
+    slots = {value.id for value in ops[-1].results} if task.node.kind == "shared_store" else set[int]()
+    free = into_shared(ops, slots)
+    yield from (op for op in ops if op.index not in free)
 
 
 def _loader(parts: Sequence[_Loop]) -> int:

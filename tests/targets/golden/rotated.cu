@@ -123,17 +123,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     uint32_t acc_21_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
-                    named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__half>(memory + 163840 + ((i_ & 7) + ((i_ >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half)) = __half(unpack_f16(acc_21_[((i_ & 31)) / 2], ((i_ & 31)) % 2));
-                    named_barrier_sync(group_1_barrier, 256);
-                    uint32_t acc_25_[4][4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_25_[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 163840 + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) * sizeof(__half))), float(shared_at<__half>(memory + 163840 + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2)) * sizeof(__half))));
-                    #pragma unroll
-                    for (int j = 0; j < 4; ++j)
-                        stmatrix_x4(channel_acc_25.slot(count_acc_25) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), acc_25_[j][0], acc_25_[j][1], acc_25_[j][2], acc_25_[j][3]);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25) + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128), acc_21_, i_ * 4);
                 }
                 fence_async_shared();
                 for (int32_t i = 1; i < n; ++i) {
@@ -197,17 +188,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         uint32_t acc_21_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
-                        named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(memory + 163840 + ((i_ & 7) + ((i_ >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half)) = __half(unpack_f16(acc_21_[((i_ & 31)) / 2], ((i_ & 31)) % 2));
-                        named_barrier_sync(group_1_barrier, 256);
-                        uint32_t acc_25_[4][4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_25_[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 163840 + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) * sizeof(__half))), float(shared_at<__half>(memory + 163840 + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2)) * sizeof(__half))));
-                        #pragma unroll
-                        for (int j = 0; j < 4; ++j)
-                            stmatrix_x4(channel_acc_25.slot(count_acc_25 + i) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), acc_25_[j][0], acc_25_[j][1], acc_25_[j][2], acc_25_[j][3]);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25 + i) + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128), acc_21_, i_ * 4);
                     }
                     fence_async_shared();
                 }

@@ -31,7 +31,7 @@ from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
-from twill.targets.cuda.register_tiles import Elements, declaration, held, point
+from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, point
 from twill.targets.cuda.shared_tiles import Shared, loaded, shared
 from twill.targets.cuda.tensor_memory import Stream
 
@@ -71,7 +71,13 @@ class Scope:
 
     def bind(self, reads: Iterable[Read]) -> None:
         for read in reads:
-            self.values[read.value] = self._found(read)
+            try:
+                self.values[read.value] = self._found(read)
+            except ValueError as problem:
+                maker = self.program.value(read.value).producer
+                if maker is None:
+                    raise
+                raise refuse(self.program, self.program.op(maker), str(problem)) from problem
 
     def _found(self, read: Read) -> Form:
         value = self.program.value(read.value)
@@ -193,6 +199,11 @@ class Scope:
             self.lines.append(declaration(value.type, name))
         self.lines += written(value.type, name, elements, self.span)
         return held(name, value.type)
+
+    def in_registers(self, value: Value) -> Form:
+        """A tile as it is; in variables of its own where only a formula of its elements is known."""
+        form = self.form(value)
+        return form if isinstance(form, str | Shared | Held | Transposed) else self.kept(value, form)
 
     @property
     def scratch(self) -> str:

@@ -16,7 +16,7 @@ from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
-from twill.targets.cuda.register_tiles import Elements, Held, Point, declaration, held, point
+from twill.targets.cuda.register_tiles import Elements, Held, Point, declaration, held, packed, point
 from twill.warp.channels import bits
 
 UNROLL = "#pragma unroll"
@@ -112,7 +112,13 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
         return _loaded_one_by_one(type, tile, name)
     form = layout(type)
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-    if tile.bits == 16:
+    if tile.bits < 32 and not packed(type):
+        one = point(form, "i_")
+        row, column = (one.along((axis,)).coordinate() for axis in (0, 1))
+        lines.append(f"for (int i_ = 0; i_ < {form.registers}; ++i_)")
+        element = f"{name}_at + {_element(tile, row, column)}"
+        lines.append(f"    {name}[i_] = shared_at<{c_type(type)}>({element});")
+    elif tile.bits == 16:
         lines.append(
             f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {name}_at +"
             f" {_matrix(tile, form)});"

@@ -67,6 +67,7 @@ from twill.targets.cuda.shared_tiles import Shared, copied, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, FixedCorner, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
+from twill.warp.dataflow import into_shared
 from twill.warp.thread_block import COPYING
 
 DRAIN = "drain_"
@@ -382,9 +383,14 @@ class Emitter:
 
     def _producer_store(self, it: ProducerStore) -> list[str]:
         n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
-        for index in it.ops:
-            execute(scope, self.program.op(index))
-        channel = self.program.channel(it.channel)
+        ops, channel = [self.program.op(index) for index in it.ops], self.program.channel(it.channel)
+        tiles = zip(it.values, channel.tensors, strict=True)
+        relaid = into_shared(ops, [value for value, tensor in tiles if tensor.encoding is not None])
+        for op in ops:
+            if op.index in relaid:
+                scope.values[op.result.id] = scope.in_registers(op.operands[0])
+            else:
+                execute(scope, op)
         for value, tensor in zip(it.values, channel.tensors, strict=True):
             address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
             try:
