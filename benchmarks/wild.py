@@ -35,7 +35,10 @@ from twill.simulate.compare import compare, scalars
 SEEDS = 12
 """Random memories that are tried until a kernel writes something (a loaded size may be zero)."""
 PLACE = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 3, "grid.y": 2, "grid.z": 1}
-HEAD = ("kernel", "interval (lower bound)", "generated", "values", "built", "warnings, or what keeps it out")
+HEAD = (
+    *("kernel", "interval (lower bound)", "generated", "values", "PTX executed", "built"),
+    "warnings, or what keeps it out",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Row:
     interval: str = ""
     generated: str = ""
     values: str = ""
+    executed: str = ""
     built: str = ""
     remarks: str = ""
 
@@ -55,6 +59,7 @@ class Row:
             self.interval,
             self.generated,
             self.values,
+            self.executed,
             self.built,
             self.remarks,
         )
@@ -77,6 +82,11 @@ class Row:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Sources of the kernels, JSON.",
 )
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for what is generated and built, one folder for each kernel.",
+)
 @click.option("--one", "single", hidden=True, is_flag=True, help="Try one kernel, print its row as JSON.")
 def main(
     snapshots: Path,
@@ -85,17 +95,18 @@ def main(
     limit: float,
     patience: float,
     sources: Path | None,
+    keep: Path | None,
     single: bool,
 ) -> None:
     found = kernels(snapshots)
     if single:
-        click.echo(json.dumps(asdict(tried(names[0], found[names[0]], limit))))
+        click.echo(json.dumps(asdict(tried(names[0], found[names[0]], limit, keep))))
         return
     chosen = names or tuple(sorted(found))
     named: dict[str, str] = json.loads(sources.read_text()) if sources else {}
     rows = list[Row]()
     for name in chosen:
-        rows.append(apart(snapshots, name, limit, patience))
+        rows.append(apart(snapshots, name, limit, patience, keep))
         out.write_text(report(rows, named, limit), encoding="utf-8")
 
 
@@ -105,9 +116,10 @@ def kernels(snapshots: Path) -> dict[str, Path]:
     return nested | {path.stem: path for path in sorted(snapshots.glob("*.ttgir"))}
 
 
-def apart(snapshots: Path, name: str, limit: float, patience: float) -> Row:
+def apart(snapshots: Path, name: str, limit: float, patience: float, keep: Path | None) -> Row:
     """One kernel in a process of its own."""
     command = [sys.executable, __file__, str(snapshots), name, "--one", "--limit", str(limit)]
+    command += ["--keep", str(keep)] if keep else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
         row = (
@@ -128,16 +140,23 @@ def last(text: str) -> str:
 # --- one kernel -------------------------------------------------------------------------------------------
 
 
-def tried(name: str, path: Path, limit: float) -> Row:
+def tried(name: str, path: Path, limit: float, keep: Path | None) -> Row:
     try:
-        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=limit, check=False))
+        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=limit))
     except TwillError as problem:
         return Row(name, generated="no", remarks=said(problem))
-    built, warnings = compiled(made)
+    built, warnings = compiled(made, keep / name if keep else None)
     intervals = ", ".join(interval(result) for result in made.results.values())
-    return Row(
-        name, intervals, "yes", compared(made.program), built, "; ".join((*made.program.warnings, *warnings))
-    )
+    notes = "; ".join((*made.program.warnings, *warnings))
+    return Row(name, intervals, "yes", compared(made.program), executed(made), built, notes)
+
+
+def executed(made: Generated) -> str:
+    """What the check before the hand-over says of the kernel's PTX."""
+    runs = [run for run in (made.checked.runs if made.checked else ()) if run.by == "emulator"]
+    if not runs:
+        return "no"
+    return f"right ({runs[-1].error:.0e})" if runs[-1].values else f"not compared: {runs[-1].skipped}"
 
 
 def interval(result: Result) -> str:
@@ -172,16 +191,18 @@ def compared(program: Program) -> str:
     return "nothing is written"
 
 
-def compiled(made: Generated) -> tuple[str, tuple[str, ...]]:
+def compiled(made: Generated, keep: Path | None) -> tuple[str, tuple[str, ...]]:
     """What nvcc makes of it, and what ptxas warns of."""
     if shutil.which("nvcc") is None:
         return "no nvcc", ()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in files(made).items():
             if name in ("kernel.cu", "kernel.json"):
-                write(Path(folder) / name, text())
+                write(folder / name, text())
         try:
-            return "yes", build(Path(folder))
+            return "yes", build(folder)
         except TwillError as problem:
             return "no", (said(problem),)
 
@@ -195,6 +216,10 @@ def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str
         f"{sum(bool(row.generated) for row in rows)} kernels were tried",
         f"{sum(row.generated == 'yes' for row in rows)} are generated",
         f"{sum(row.values.startswith('right') for row in rows)} have values that were compared and are right",
+        (
+            f"{sum(row.executed.startswith('right') for row in rows)} were executed as PTX by the emulator,"
+            " right and without hazards"
+        ),
         f"{sum(row.built == 'yes' for row in rows)} are built by nvcc",
         (
             f"{sum('spilled' in row.remarks or 'serialized' in row.remarks for row in rows)} of these spill"
