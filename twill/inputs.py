@@ -152,6 +152,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.rewrite.early_return import structured
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.literal_layouts import literal_layouts
+    from twill.extract.rewrite.narrow_modules import widened
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.validate import validate
@@ -168,7 +169,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.descriptors import device_descriptors
 
         module = device_descriptors(module)
-    plain = from_iteration(in_loops(predicated(structured(module))))
+    plain = from_iteration(in_loops(predicated(structured(widened(module)))))
     exact = literal_layouts(plain, everywhere=machine.arch in inputs.exact_layouts)
     module = replace(exact, constants=constants)
     loops = chosen(module, inputs.loops)

@@ -32,6 +32,8 @@ FORMS = (
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "unpacked", "rotated", "crests"),
     *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized"),
+    *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
+    *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer"),
     *("jumping", "query_gradient", "query_gradient_16", "queries"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""

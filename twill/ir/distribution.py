@@ -5,7 +5,7 @@ replication: that lane or warp holds the same elements as its neighbour. Registe
 others are left out, as the compiler leaves them out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,6 +66,8 @@ def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None
             return _fit(_accumulator(encoding), shape)
         case DotOperand(0, NvidiaMma() as parent, int(width)) if len(shape) == 2:
             return _fit(_left_operand(parent, width), shape)
+        case DotOperand(index, Linear(_, _, warp, _), int(width)) if len(shape) == 2:
+            return _fit(_warp_operand(index, warp, width), shape)
         case Slice(dim, parent) if dim <= len(shape):
             return _drop(distribution(parent, (*shape[:dim], 1, *shape[dim:])), dim)
         case _:
@@ -79,8 +81,11 @@ def root(encoding: Encoding | None) -> Encoding | None:
     return encoding
 
 
-def bases(encoding: Blocked) -> Distribution:
-    """Each thread's elements, then the lanes, then the warps, each along the dimensions in `order`."""
+def bases(encoding: Blocked | NvidiaMma) -> Distribution:
+    """Each thread's elements, then the lanes, then the warps, each along the dimensions in `order`; of an
+    accumulator, those of its instruction."""
+    if isinstance(encoding, NvidiaMma):
+        return _accumulator(encoding)
     reached = [1] * len(encoding.order)
     levels = (encoding.size_per_thread, encoding.threads_per_warp, encoding.warps_per_cta)
     return Distribution(*(tuple(_extend(reached, sizes, encoding.order)) for sizes in levels))
@@ -103,6 +108,21 @@ def _left_operand(mma: NvidiaMma, width: int) -> Distribution:
     rows, columns = mma.warps_per_cta
     warps = (*((r, 0) for r in powers(16, 16 * rows)), *((0, 0) for _ in powers(1, columns)))
     return Distribution(register, lane, warps)
+
+
+def _warp_operand(index: int, warp: Bases, width: int) -> Distribution:
+    """An operand of mma.sync whose accumulator's warps are spread so: `width` elements of K side by side,
+    lanes along K, then along M or N; A has two rows of a thread 8 apart, each two parts of K (PTX ISA,
+    fragments of mma.sync). Warps along the other dimension hold copies."""
+    k, side = (1, 0) if index == 0 else (0, 1)
+
+    def along(dim: int, sizes: Iterable[int]) -> Iterator[tuple[int, ...]]:
+        return (_unit(dim, size, 2) for size in sizes)
+
+    rows = along(side, [8]) if index == 0 else ()
+    register = (*along(k, powers(1, width)), *rows, *along(k, [4 * width]))
+    lane = (*along(k, [width, 2 * width]), *along(side, [1, 2, 4]))
+    return Distribution(register, lane, tuple(_unit(side, vector[side], 2) for vector in warp))
 
 
 def _fit(layout: Distribution, shape: Shape) -> Distribution:

@@ -45,7 +45,7 @@ def _dot(
 
 
 ROWS = (
-    _dot("tt.dot", 3, of_op(_accumulated), role="dot"),
+    replace(_dot("tt.dot", 3, of_op(_accumulated), role="dot"), repeatable=True),
     _dot("tt.dot_scaled", 3),
     replace(
         _dot("ttng.warp_group_dot", 3, of_op(_accumulated), role="wgmma"), counts=(3, 4, 1), rule=rules.mma

@@ -35,6 +35,8 @@ LOADED = frozenset[Filling]({"tma", "cp_async"})
 """Filled asynchronously from global memory: the group that loads goes on."""
 BARRIERS = 16
 """Bytes of the two mbarriers of a slot, full and empty."""
+LEAST_LINE = 32
+"""Bytes of a line of the narrowest swizzle."""
 SMALL = 2048
 """Bytes of a slot that holds vectors alone."""
 LOCAL = 2
@@ -142,9 +144,8 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
             users = code.users.get(value.id, ())
             buffers = [user.result.type for user in users if user.name == ALLOC]
             found = next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
-            return found or next(
-                (_encoding(code, user.result) for user in users if _operand(code, user)), None
-            )
+            read = (_encoding(code, user.result) for user in users if _operand(code, user))
+            return found or next(read, None) or _for_warp_mmas(code, value)
 
 
 def _operand(code: Code, op: Op) -> bool:
@@ -156,6 +157,24 @@ def _operand(code: Code, op: Op) -> bool:
         and isinstance(tile.encoding, DotOperand)
         and any(user.name in MMAS for user in users)
     )
+
+
+def _for_warp_mmas(code: Code, value: Value) -> Encoding | None:
+    """A pattern in which rows of matrices lie in different banks, where a loaded tile is only read as
+    operands of mma.sync; None elsewhere."""
+    users = code.users.get(value.id, ())
+    kinds = [user.result.type for user in users if role(user) == "layout"]
+    operands = all(isinstance(one, Tensor) and isinstance(one.encoding, DotOperand) for one in kinds)
+    if (
+        not isinstance(value.type, Tensor)
+        or len(value.type.shape) != 2
+        or not kinds
+        or len(kinds) < len(users)
+    ):
+        return None
+    line = value.type.shape[1] * bits(value.type.dtype) // 8
+    swizzled = operands and code.maker(value) is not None and (line & -line) >= LEAST_LINE
+    return NvmmaShared(min(128, line & -line), False, bits(value.type.dtype), False) if swizzled else None
 
 
 def _transposed(code: Code, value: Value) -> bool:

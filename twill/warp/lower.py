@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Module, Op, Tensor, Token
+from twill.ir.distribution import root
+from twill.ir.loop import Linear, Module, Op, Tensor, Token
 from twill.ir.program import (
     DRAINS,
     DependenceBarrier,
@@ -28,7 +29,7 @@ from twill.warp import pipelined_loops, tensor_memory, thread_block
 from twill.warp.alignment import aligned, ties
 from twill.warp.channels import LOADED, ChannelPlan, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
-from twill.warp.dataflow import STORES, Code, cone, into_shared, read, variables
+from twill.warp.dataflow import STORES, Code, cone, into_shared, loaded, read, variables
 from twill.warp.dead_code import without_dead_code
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
@@ -338,7 +339,15 @@ def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLo
         if (maker := code.maker(value))
         and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
     }
-    return max((target.tiles.scratch(op) for op in ops if op.index not in leaving), default=0)
+    read = {op.index for op in ops if role(op) == "layout" and _read_converted(code, op)}
+    return max((target.tiles.scratch(op) for op in ops if op.index not in leaving | read), default=0)
+
+
+def _read_converted(code: Code, op: Op) -> bool:
+    """A tile that is read from its slot in the layout that it is changed to."""
+    result = op.result.type
+    exact = isinstance(result, Tensor) and isinstance(one := root(result.encoding), Linear) and one.exact
+    return exact and loaded(code, op.operands[0]) is not None
 
 
 def _exchanging(code: Code, task: Task) -> Iterator[Op]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from twill.extract.dependence.body import Body
 from twill.extract.dependence.tiles import dtype_name
-from twill.ir.distribution import distribution
+from twill.ir.distribution import distribution, root
 from twill.ir.graph import Kind
-from twill.ir.loop import DotOperand, MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Type, Value
+from twill.ir.loop import DotOperand, Linear, MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, Type, Value
 from twill.ops.table import role, row
 
 FOLDS: Mapping[str, str] = {
@@ -103,6 +103,7 @@ class _Classifier:
             isinstance(target.type, Tensor)
             and isinstance(target.type.encoding, DotOperand)
             and "operand" in self.rules
+            and not isinstance(root(target.type.encoding), Linear)
         ):
             return "shared_store", None
         return "convert", None

@@ -2,38 +2,47 @@
 
 The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout
 move nothing. It may not where an operation relies on which register of which thread holds an element
-(`tt.join`, `tt.split`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three dimensions), or
-where a tile has fewer rows or columns than its warps hold of an MMA's. Takes a `Module`; gives the same
-with the layouts of these tiles written as linear ones, marked `exact`. Elementwise operations, reductions
-and broadcasts keep to one layout and its slices, so a layout is exact everywhere or nowhere. Lines stay
-where they are.
+(`tt.join`, `tt.split`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three dimensions, MMAs of
+one warp), or where a tile has fewer rows or columns than its warps hold of an MMA's. Takes a `Module`; gives
+the same with the layouts of these tiles written as linear ones, marked `exact`. Elementwise operations,
+reductions and broadcasts keep to one layout and its slices, so a layout is exact everywhere or nowhere. Lines
+stay where they are.
 """
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import TypeGuard
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.distribution import bases, root
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, Module, NvidiaMma, Op, Tensor, Value
+from twill.ops.c import NARROW
 from twill.ops.row import Role
 from twill.ops.table import role
+from twill.ops.values import element
 
+WARP_MMA = 2
+"""Major version of the layouts of MMAs by one warp (mma.sync)."""
 _RELYING: tuple[Role, ...] = ("join", "split", "reshape", "transpose")
 
 
 def literal_layouts(module: Module, *, everywhere: bool = False) -> Module:
     """The module itself where no tile needs it. `everywhere`: all tiles are held exactly as laid out."""
     if everywhere:
-        return _exact(module, [n for n, one in module.encodings.items() if isinstance(one, Blocked | Linear)])
+        return _exact(module, [n for n, one in module.encodings.items() if _expressible(one)])
     wanted = {
         root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)
     }
     named = [
-        name
-        for name, encoding in module.encodings.items()
-        if isinstance(encoding, Blocked | Linear) and encoding in wanted
+        name for name, encoding in module.encodings.items() if _expressible(encoding) and encoding in wanted
     ]
     return _exact(module, named)
+
+
+def _expressible(encoding: Encoding) -> TypeGuard[Blocked | Linear | NvidiaMma]:
+    return isinstance(encoding, Blocked | Linear) or (
+        isinstance(encoding, NvidiaMma) and encoding.version[0] == WARP_MMA
+    )
 
 
 def _exact(module: Module, named: Sequence[str]) -> Module:
@@ -43,6 +52,8 @@ def _exact(module: Module, named: Sequence[str]) -> Module:
 def _needed(op: Op) -> Iterable[Encoding | None]:
     """The layouts of an operation's tiles that must be as they are."""
     tiles = [value.type for value in (*op.operands, *op.results) if isinstance(value.type, Tensor)]
+    if role(op) == "dot":
+        yield root(op.result.type.encoding) if isinstance(op.result.type, Tensor) else None
     deep = any(sum(size > 1 for size in tile.shape) > 2 for tile in tiles)
     if deep or (role(op) in _RELYING and not _needless(op)):
         yield from (tile.encoding for tile in tiles)
@@ -50,13 +61,15 @@ def _needed(op: Op) -> Iterable[Encoding | None]:
 
 
 def _small(tile: Tensor) -> bool:
-    """Whether it has too few elements for its warps to hold 16 rows and 8 columns each."""
+    """Whether it has too few elements for its warps to hold 16 rows and 8 columns each, or 16 where these are
+    packed in pairs."""
     layout, sizes = root(tile.encoding), [size for size in tile.shape if size > 1]
     if not isinstance(layout, Blocked) or len(sizes) not in (1, 2):
         return False
     warps = prod(layout.warps_per_cta)
     down = max(1, min(warps, sizes[0] // 16))
-    return sizes[0] < 16 or (len(sizes) == 2 and sizes[1] < 8 * (warps // down))
+    columns = 16 if element(tile) in NARROW else 8
+    return sizes[0] < 16 or (len(sizes) == 2 and sizes[1] < columns * (warps // down))
 
 
 def _needless(op: Op) -> bool:
@@ -82,8 +95,8 @@ def _edit(module: Module, name: str) -> Edit:
         f"{name} = "
     )
     encoding = module.encodings[name]
-    assert isinstance(encoding, Blocked | Linear)
-    made = bases(encoding) if isinstance(encoding, Blocked) else encoding
+    assert _expressible(encoding)
+    made = encoding if isinstance(encoding, Linear) else bases(encoding)
     fields = ", ".join(
         f"{key} = {_text(bits)}"
         for key, bits in (("register", made.register), ("lane", made.lane), ("warp", made.warp))

@@ -18,6 +18,7 @@ from twill.ir.distribution import powers
 from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
 from twill.ops.table import role
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
+from twill.warp.channels import bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +185,15 @@ def moves(source: Type, result: Type) -> bool:
 
 
 def scratch(op: Op) -> int:
-    """Bytes of shared memory that a group needs while it executes an operation: words of 8 bytes, whatever
-    they hold."""
+    """Bytes of shared memory that a group needs while it executes an operation; of a reduction, words of 8
+    bytes, whatever they hold."""
     source = op.operands[0].type if op.operands else None
     if not isinstance(source, Tensor) or role(op) not in ("reduce", "layout"):
         return 0
     form = holding(source)
     if role(op) == "layout":
-        return 8 * prod(form.shape) if moves(source, op.result.type) else 0
+        size = -(-bits(source.dtype) // 8)
+        return size * prod(form.shape) if moves(source, op.result.type) else 0
     if isinstance(form, Spread):
         return form.exchange(int(str(op.attributes["axis"])))
     kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)

@@ -12,7 +12,7 @@ from twill.ir.program import SLICES, Channel, Program, SlotTensor
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
-from twill.targets.cuda import linear_tiles, tensor_memory
+from twill.targets.cuda import linear_tiles, tensor_memory, warp_mma
 from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
 from twill.targets.cuda.elements import by_thread, cast, guard, number, once, plain, refuse, written
 from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_between
@@ -143,6 +143,10 @@ def _reduce(scope: Scope, op: Op) -> None:
 def _convert(scope: Scope, op: Op) -> None:
     """Through shared memory where elements change threads; from where they lie there, if they were read."""
     source, result = op.operands[0].type, op.result.type
+    if op.operands[0].id in scope.loads:
+        assert isinstance(result, Tensor)
+        scope.values[op.result.id] = scope.converted(op.operands[0], result)
+        return
     form = scope.form(op.operands[0])
     if scope.narrow or isinstance(form, str | Shared | Transposed) or not moves(source, result):
         scope.values[op.result.id] = form
@@ -165,6 +169,28 @@ def _convert(scope: Scope, op: Op) -> None:
     ]
     scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
     scope.values[op.result.id] = held(name, result)
+
+
+def _dot(scope: Scope, op: Op) -> None:
+    """By every warp, on its part of the accumulator."""
+    a, b, added = op.operands
+    assert isinstance(op.result.type, Tensor)
+    name = scope.name(op.result)
+    if op.result.id not in scope.targets:
+        scope.lines.append(declaration(op.result.type, name))
+    scope.lines += written(op.result.type, name, scope.elements(added))
+    scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
+    scope.values[op.result.id] = held(name, op.result.type)
+
+
+def _registers(scope: Scope, value: Value) -> str:
+    """The array that holds a tile just as its layout says."""
+    assert isinstance(value.type, Tensor)
+    form = scope.elements(value)
+    if not (isinstance(form, Held) and form.layout == holding(value.type)):
+        form = scope.kept(value, form)
+    assert isinstance(form, Held)
+    return form.name
 
 
 def _atomic(scope: Scope, op: Op) -> None:
@@ -427,6 +453,7 @@ def _maker(scope: Scope, value: Value) -> Op | None:
 
 _STATEMENTS = {
     "tt.reduce": _reduce,
+    "tt.dot": _dot,
     "tt.split": _split,
     "tt.store": _store,
     "tt.load": _load,

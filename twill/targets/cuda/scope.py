@@ -5,7 +5,7 @@ expressions; tiles of numbers become arrays, which the compiler takes apart into
 appends TTGIR operations.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.diagnostics import TwillError
@@ -29,11 +29,13 @@ from twill.targets.cuda.elements import (
 from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
-from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.linear_tiles import Spread, literal
 from twill.targets.cuda.names import c_name, channel
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, point
 from twill.targets.cuda.shared_tiles import Shared, loaded, shared
 from twill.targets.cuda.tensor_memory import Stream
+from twill.warp.channels import LOADED
+from twill.warp.dataflow import captured
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
@@ -69,15 +71,39 @@ class Scope:
     deferred: bool = False
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 
-    def bind(self, reads: Iterable[Read]) -> None:
+    loads: dict[int, tuple[Read, Slot]] = field(default_factory=dict[int, "tuple[Read, Slot]"])
+    """Tiles in slots that are read in the layouts which they are converted to, by value id."""
+
+    def bind(self, reads: Iterable[Read], ops: Iterable[Op] = ()) -> None:
+        """Where the operations find what they read."""
+        ops = tuple(ops)
         for read in reads:
-            try:
-                self.values[read.value] = self._found(read)
-            except ValueError as problem:
-                maker = self.program.value(read.value).producer
-                if maker is None:
-                    raise
-                raise refuse(self.program, self.program.op(maker), str(problem)) from problem
+            if isinstance(read.location, Slot) and self._converted(read, read.location, ops):
+                self.loads[read.value] = read, read.location
+            else:
+                self.values[read.value] = self._located(read)
+
+    def _located(self, read: Read) -> Form:
+        try:
+            return self._found(read)
+        except ValueError as problem:
+            maker = self.program.value(read.value).producer
+            if maker is None:
+                raise
+            raise refuse(self.program, self.program.op(maker), str(problem)) from problem
+
+    def _converted(self, read: Read, slot: Slot, ops: Sequence[Op]) -> bool:
+        """Whether all that uses a tile loaded to shared memory changes its layout to an exact one."""
+        users = [op for op in ops if any(value.id == read.value for value in captured(op))]
+        loaded_there = self.program.channel(slot.channel).filled_by in LOADED
+        exact = all(role(op) == "layout" and literal(op.result.type) for op in users)
+        return loaded_there and bool(users) and exact and not self.narrow
+
+    def converted(self, value: Value, result: Tensor) -> Held:
+        """A tile in a slot, read in another layout than it was loaded in."""
+        found = self._read_as(*self.loads[value.id], result)
+        assert isinstance(found, Held)
+        return found
 
     def _found(self, read: Read) -> Form:
         value = self.program.value(read.value)
@@ -112,11 +138,15 @@ class Scope:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         if not isinstance(value.type, Tensor):
             return self._scalar_at(value, slot) if one.encoding is None else self.operand(read, slot)
+        return self._read_as(read, slot, value.type)
+
+    def _read_as(self, read: Read, slot: Slot, tile: Tensor) -> Form:
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
         if one.encoding is not None:
-            lines, found = loaded(value.type, self.operand(read, slot), f"read_{len(self.lines)}")
+            lines, found = loaded(tile, self.operand(read, slot), f"read_{len(self.lines)}")
             self.lines += lines
             return found
-        name, tile = f"read_{len(self.lines)}", value.type
+        name = f"read_{len(self.lines)}"
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None

@@ -133,6 +133,12 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     """Read a tile into the registers of a linear layout; neighbours in one access where the layout keeps them
     together."""
     form = spread(type)
+    if (matrices := _matrices(form, tile)) is not None:
+        point, transposed = matrices
+        address = f"{name}_at + {_element(tile, point.coordinate(0), point.coordinate(1))}"
+        word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
+        lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
+        return [*lines, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {word}"], held(name, type)
     many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
@@ -149,6 +155,22 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
         lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
         return [*lines, f"    {name}[i_] = {found.pack}({low}, {high});"], found
     return [*lines, f"    {name}[i_] = shared_at<{kind}>({address});"], found
+
+
+def _matrices(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
+    """The row of a matrix of 8 x 8 elements whose address each lane gives, and whether the matrices are
+    transposed, where four of them are eight registers of each thread (PTX ISA, ldmatrix)."""
+    if tile.bits != 16 or len(form.register) < 3 or len(form.shape) != 2:
+        return None
+    for along in (0, 1):
+        unit = tuple((size, 0) if along == 0 else (0, size) for size in (1, 2, 4))
+        other = tuple((0, size) if along == 0 else (size, 0) for size in (1, 2, 4))
+        if form.register[0] == unit[0] and form.lane == (*unit[1:], *other):
+            contiguous = along == (0 if tile.transposed else 1)
+            rows = other if contiguous else unit
+            lane = (*rows, *form.register[1:3])
+            return LinearPoint(form.shape, form.register[3:], lane, form.warp, (0, 0)), not contiguous
+    return None
 
 
 def _element(tile: Shared, row: str, column: str) -> str:
@@ -225,6 +247,22 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
         f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
         f"    shared_at<{kind}>({address}) = {kind}({elements(one)});",
     ]
+
+
+def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
+    """Write part number `part` of the columns of a tile in registers, as many as `tile` has, one by one;
+    `kind` is the C type of an element."""
+    form = source.layout
+    one = point(form, "i_")
+    if isinstance(one, LinearPoint):
+        row, column = one.coordinate(0), one.coordinate(1)
+    else:
+        row, column = (f"({one.along((axis,)).coordinate()})" for axis in (0, 1))
+    whole = form.shape[-1] == tile.columns
+    inside = column if whole else f"({column} % {tile.columns})"
+    chosen = "" if whole else f"if ({column} / {tile.columns} == {part}) "
+    written = f"shared_at<{kind}>({tile.address} + {_element(tile, row, inside)}) = {kind}({source(one)});"
+    return [unrolled(form), f"for (int i_ = 0; i_ < {form.registers}; ++i_) {chosen}{written}"]
 
 
 def copied(

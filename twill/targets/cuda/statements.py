@@ -49,6 +49,7 @@ from twill.ir.program import (
     Write,
     walk,
 )
+from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
@@ -63,7 +64,7 @@ from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.register_tiles import Held, held, packed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import Shared, copied, shared, stored
+from twill.targets.cuda.shared_tiles import Shared, copied, picked, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, FixedCorner, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -124,6 +125,7 @@ class Emitter:
         writes: Iterable[Write] = (),
         at: At | None = None,
         span: ColumnRange = WHOLE,
+        ops: Sequence[int] = (),
     ) -> Scope:
         """Results go straight to their variables where these are not read by the same statement."""
         reads = tuple(reads)
@@ -134,7 +136,7 @@ class Emitter:
         scope = Scope(self.program, self.group, {}, targets, span=span)
         for value, induction in (self.inductions or {}).items():
             scope.values[value] = induction(iteration(at.iteration) if at else "i")
-        scope.bind(reads)
+        scope.bind(reads, map(self.program.op, ops))
         return scope
 
     def all(self, statements: Sequence[Statement]) -> list[str]:
@@ -198,7 +200,7 @@ class Emitter:
         return f"// {where}{name} ({self.program.op(ops[-1]).location})"
 
     def _compute(self, it: Compute) -> list[str]:
-        scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end))
+        scope = self.scope(it.reads, it.writes, it.at, (it.begin, it.end), it.ops)
         scope.deferred = it.deferred
         scope.streaming = bool(it.stores) and not it.writes
         for index in it.ops:
@@ -536,13 +538,16 @@ class Emitter:
         """One part of a tile: registers to shared memory, then to global memory."""
         kind = op.operands[0].type
         assert isinstance(kind, TensorDesc)
+        columns = kind.shape[-1] // parts
         try:
-            columns, across = kind.shape[-1] // parts, _across(words)
-            piece = columns // across
             tile = shared(plus("memory", offset), (*kind.shape[:-1], columns), kind.dtype, kind.encoding)
-            filled = stored(words, tile, part * piece)
         except ValueError as problem:
             raise refuse(self.program, op, f"a tile {problem}") from problem
+        try:
+            piece = columns // _across(words)
+            filled = stored(words, tile, part * piece)
+        except ValueError:
+            piece, filled = columns, picked(words, tile, part, c_type(op.operands[1].type))
 
         def column(inside: int) -> int:
             group, rest = divmod(inside, piece)

@@ -12,6 +12,7 @@ from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.program import Compute, InitializeCarried, MmaIssue, Program, Register, Slot, walk
 from twill.ops.table import named, role
 from twill.ops.values import element
+from twill.targets.cuda import warp_mma
 from twill.targets.cuda.elements import refuse, variable
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
@@ -50,6 +51,8 @@ def instructions(program: Program) -> list[str]:
 def unsupported(op: Op) -> str | None:
     """Why an MMA can not be generated, by the types of its operands; None for one that may be, and for other
     operations."""
+    if role(op) == "dot":
+        return warp_mma.unsupported(op)
     if op.name != named("wgmma"):
         return None
     kinds = [getattr(operand.type, "dtype", None) for operand in op.operands[:3]]

@@ -11,4 +11,5 @@
 #include "store.cuh"
 #include "channel.cuh"
 #include "tma.cuh"
+#include "warp_mma.cuh"
 #include "wgmma.cuh"

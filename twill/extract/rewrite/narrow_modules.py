@@ -1,0 +1,73 @@
+"""Modules of one or two warps, written for a warpgroup.
+
+Takes a `Module`; gives the same for four warps: layouts and the module's attribute name more warps, which
+hold further rows or columns of an accumulator, and further elements of other tiles, or copies. What the
+kernel computes does not depend on it; a group that computes has whole warpgroups here.
+"""
+
+from collections.abc import Iterator
+from re import finditer
+from typing import TypeAlias
+
+from twill.extract.rewrite.edits import Edit, edited
+from twill.ir.distribution import root
+from twill.ir.loop import Blocked, Encoding, Linear, Module, NvidiaMma, Tensor
+from twill.ops.table import role
+
+WARPS = 4
+Sizes: TypeAlias = "int | tuple[Sizes, ...]"
+"""As layouts are written."""
+
+
+def widened(module: Module) -> Module:
+    """The module itself where it has four warps or more."""
+    factor = WARPS // module.num_warps if module.num_warps in (1, 2) else 1
+    return edited(module, _edits(module, factor)) if factor > 1 else module
+
+
+def _edits(module: Module, factor: int) -> Iterator[Edit]:
+    for found in finditer(r'"?ttg\.num-warps"? = (\d+)', module.text):
+        yield Edit(found.start(1), found.end(1), str(WARPS))
+    for name, encoding in module.encodings.items():
+        start = 0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1
+        begin, end = start + len(name), module.text.index("\n", start)
+        line = module.text[begin:end]
+        match encoding:
+            case Blocked(warps_per_cta=warps, order=order):
+                made = tuple(n * factor if d == order[-1] else n for d, n in enumerate(warps))
+                yield Edit(begin, end, _replaced(line, "warpsPerCTA", warps, made))
+            case NvidiaMma(warps_per_cta=warps):
+                made = _spread(module, encoding, factor)
+                yield Edit(begin, end, _replaced(line, "warpsPerCTA", warps, made))
+            case Linear(lane=lane, warp=warp):
+                more = [(0,) * len(lane[0])] * (factor.bit_length() - 1)
+                yield Edit(begin, end, _replaced(line, "warp", warp, (*warp, *more)))
+            case _:
+                pass
+
+
+def _replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
+    return line.replace(f"{key} = {_text(old)}", f"{key} = {_text(new)}")
+
+
+def _text(value: Sizes) -> str:
+    return str(value) if isinstance(value, int) else f"[{', '.join(map(_text, value))}]"
+
+
+def _spread(module: Module, encoding: NvidiaMma, factor: int) -> tuple[int, ...]:
+    """Further warps take further rows of an accumulator while it has some, then columns."""
+    rows, columns = encoding.warps_per_cta
+    fewest = min(_rows(module, encoding), default=rows * encoding.instr_shape[0])
+    for _ in range(factor.bit_length() - 1):
+        down = 2 * rows * encoding.instr_shape[0] <= fewest
+        rows, columns = (2 * rows, columns) if down else (rows, 2 * columns)
+    return rows, columns
+
+
+def _rows(module: Module, encoding: Encoding) -> Iterator[int]:
+    """Of the accumulators that have a layout."""
+    for function in module.functions:
+        for op in function.walk():
+            kind = op.result.type if role(op) == "dot" else None
+            if isinstance(kind, Tensor) and root(kind.encoding) == encoding:
+                yield kind.shape[0]

@@ -1,0 +1,78 @@
+"""mma.sync: an MMA that every warp executes by itself, on operands in registers.
+
+Takes a `tt.dot` whose tiles are in exact linear layouts (`extract.rewrite.literal_layouts`); gives C. Raises
+ValueError for a layout or types that the instructions do not have (PTX ISA, "mma").
+"""
+
+from math import prod
+
+from twill.ir.distribution import powers
+from twill.ir.loop import Bases, DotOperand, Op, Scalar, Tensor
+from twill.ops.c import c_type
+from twill.targets.cuda.linear_tiles import Spread, literal, spread
+
+TYPES = {"f16": "f32", "bf16": "f32", "f32": "f32", "f8E4M3FN": "f32", "f8E5M2": "f32", "i8": "i32"}
+"""The accumulator's type by that of both operands."""
+BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8, "i8": 8}
+
+
+def unsupported(op: Op) -> str | None:
+    """Why a `tt.dot` can not be generated; None where it may be."""
+    kinds = [value.type.dtype for value in op.operands if isinstance(value.type, Tensor)]
+    names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
+    if len(names) != 3 or any(not literal(value.type) for value in op.operands):
+        return "of tiles in other layouts than those of mma.sync can not be generated"
+    if names[0] != names[1] or TYPES.get(names[0]) != names[2]:
+        return f"of {' and '.join(names[:2])} that adds to {names[2]} can not be generated"
+    return None
+
+
+def call(op: Op, accumulator: str, a: str, b: str) -> str:
+    """All instructions of a warp's part, on arrays of registers."""
+    left, right, result = (value.type for value in (*op.operands[:2], op.result))
+    assert isinstance(left, Tensor)
+    assert isinstance(right, Tensor)
+    assert isinstance(result, Tensor)
+    width = _width(left, right)
+    d, x, y = spread(result), spread(left), spread(right)
+    columns = _count(d, 1)
+    depth = left.shape[1] // (8 * width)
+    rows = d.registers // (4 * columns)
+    expected = (
+        ((0, 1), (8, 0), *_further(d, 2)),
+        (*((0, k) for k in powers(1, width)), (8, 0), (0, 4 * width), *_further(x, _log(width) + 2)),
+        (*((k, 0) for k in powers(1, width)), (4 * width, 0), *_further(y, _log(width) + 1)),
+    )
+    sizes = (4 * rows * columns, 4 * width * rows * depth, 2 * width * columns * depth)
+    found = (d.register, x.register, y.register)
+    if found != expected or sizes != (d.registers, x.registers, y.registers) or depth < 1:
+        raise ValueError("has operands in layouts that mma.sync does not have")
+    return f"warp_mma<{c_type(left)}, {rows}, {columns}, {depth}, {width}>({accumulator}, {a}, {b});"
+
+
+def _width(left: Tensor, right: Tensor) -> int:
+    """Elements of K that a thread holds side by side. Raises ValueError where they are less than four bytes,
+    or differ."""
+    widths = {one.encoding.k_width for one in (left, right) if isinstance(one.encoding, DotOperand)}
+    assert isinstance(left.dtype, Scalar)
+    (width, *more) = widths or {None}
+    if more or not isinstance(width, int) or width * BITS[left.dtype.name] < 32:
+        raise ValueError("has operands in layouts that mma.sync does not have")
+    return width
+
+
+def _count(form: Spread, axis: int) -> int:
+    """Instructions along an axis of an accumulator."""
+    return prod(2 for vector in form.register[2:] if vector[axis])
+
+
+def _further(form: Spread, first: int) -> Bases:
+    """The registers beyond one instruction: columns before rows, both rising."""
+    rest = form.register[first:]
+    inner = sorted((v for v in rest if v[1] and not v[0]), key=lambda v: v[1])
+    outer = sorted((v for v in rest if v[0] and not v[1]), key=lambda v: v[0])
+    return (*inner, *outer)
+
+
+def _log(size: int) -> int:
+    return size.bit_length() - 1

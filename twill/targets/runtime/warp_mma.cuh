@@ -1,0 +1,79 @@
+// MMAs of one warp, synchronously: D[16 x 8] += A[16 x K] B[K x 8] with all operands in registers.
+//
+// Takes whole tiles as a thread holds them, elements of 16 bits in pairs: accumulators of 16 x 8 elements, four a
+// thread, columns first; of A, for each 16 rows, `Width` elements along K, the same 8 rows below, and both
+// again for the second half of K; of B the same without the rows below. An instruction has 32 bytes of K; where
+// `Width` elements are more than four bytes, it has a part of each thread's elements, the same of A and of B.
+// PTX ISA, "Multiply-and-Accumulate Instruction: mma", fragments of m16n8k8 (tf32), m16n8k16 and m16n8k32.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+
+namespace twill {
+
+/// One instruction on the words of a fragment; the element type of A and B chooses it.
+#define TWILL_WARP_MMA(ELEMENT, D, CONSTRAINT, FORM)                                                                   \
+    __device__ __forceinline__ void mma_sync(D* d, const uint32_t (&a)[4], const uint32_t (&b)[2], ELEMENT) {          \
+        asm volatile("mma.sync.aligned." FORM " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"       \
+                     : CONSTRAINT(d[0]), CONSTRAINT(d[1]), CONSTRAINT(d[2]), CONSTRAINT(d[3])                          \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                              \
+    }
+TWILL_WARP_MMA(__half, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
+TWILL_WARP_MMA(__nv_bfloat16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+TWILL_WARP_MMA(float, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
+TWILL_WARP_MMA(__nv_fp8_e4m3, float, "+f", "m16n8k32.row.col.f32.e4m3.e4m3.f32")
+TWILL_WARP_MMA(__nv_fp8_e5m2, float, "+f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
+TWILL_WARP_MMA(int8_t, int32_t, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
+#undef TWILL_WARP_MMA
+
+/// Four bytes of neighbours, from element `first` of a tile's registers on.
+template <class Element, class Register, int Count>
+__device__ __forceinline__ uint32_t neighbours(const Register (&tile)[Count], int first) {
+    uint32_t word;
+    memcpy(&word, reinterpret_cast<const char*>(tile) + first * sizeof(Element), 4);
+    return word;
+}
+
+/// All instructions of a warp's part of an MMA: 16 * Rows x 8 * Columns, K of 8 * Width * Depth.
+template <class Element, int Rows, int Columns, int Depth, int Width, class D, class A, class B, int CountA, int CountB>
+__device__ __forceinline__ void warp_mma(D (&d)[4 * Rows * Columns], const A (&a)[CountA], const B (&b)[CountB]) {
+    static_assert(sizeof(a) == 4 * Width * Rows * Depth * sizeof(Element), "A");
+    static_assert(sizeof(b) == 2 * Width * Columns * Depth * sizeof(Element), "B");
+    constexpr int each = 4 / sizeof(Element);
+#pragma unroll
+    for (int k = 0; k < Depth; ++k)
+#pragma unroll
+        for (int part = 0; part < Width; part += each)
+#pragma unroll
+            for (int row = 0; row < Rows; ++row) {
+                const int left = 4 * Width * (k + Depth * row) + part;
+                const uint32_t words[4] = {neighbours<Element>(a, left), neighbours<Element>(a, left + Width),
+                                           neighbours<Element>(a, left + 2 * Width),
+                                           neighbours<Element>(a, left + 3 * Width)};
+#pragma unroll
+                for (int column = 0; column < Columns; ++column) {
+                    const int right = 2 * Width * (column + Columns * k) + part;
+                    const uint32_t pair[2] = {neighbours<Element>(b, right), neighbours<Element>(b, right + Width)};
+                    mma_sync(d + 4 * (column + Columns * row), words, pair, Element());
+                }
+            }
+}
+
+/// Four matrices of 8 x 8 elements of 16 bits to the words to[first], ...; lane l gives the address of row l%8
+/// of matrix l/8 (ldmatrix.x4).
+template <bool Transposed, int Size>
+__device__ __forceinline__ void load_matrices(uint32_t (&to)[Size], int first, uint32_t address) {
+    uint32_t m[4];
+    if constexpr (Transposed)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3]) : "r"(address) : "memory");
+    else
+        ldmatrix_x4(m, address);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[first + i] = m[i];
+}
+
+}  // namespace twill
