@@ -150,7 +150,7 @@ class Scope:
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None
-        self.rows |= {} if kept else {value.id: f"{name}_at"}
+        self.rows |= {} if kept else {read.value: f"{name}_at"}
         self.lines += written(
             tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
         )
