@@ -221,7 +221,7 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
         MANIFEST: lambda: described,
         "kernel.ttgir": lambda: made.program.module.text,
         "warps.txt": lambda: text(made.program),
-        "trace.json": lambda: trace(predicted.events),
+        "trace.json": lambda: trace(predicted.run, predicted.units),
         **{
             f"{path.replace('/', '.')}.schedule.json": partial(write_schedule, result)
             for path, result in made.results.items()

@@ -4,6 +4,7 @@ they are drawn from."""
 import json
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from twill.simulate.explore import same
 from twill.simulate.predict import paces, predict
 from twill.simulate.protocol import HazardError
 from twill.simulate.report import Steady, lines, steady, trace
-from twill.simulate.timed import Costs, Event, Paces, simulate
+from twill.simulate.timed import Costs, Event, Paces, Run, simulate
 from twill.warp.lower import Options
 
 COSTS = Costs.of(load("h200"))
@@ -120,10 +121,16 @@ def test_what_is_ready_still_takes_a_look() -> None:
 
 
 def test_a_trace_is_what_perfetto_reads() -> None:
-    text = trace([Event("group 1", "exp2", 10, 30, 4, 2.5), Event("tensor", "dot", 0, 512, 4)])
-    found = json.loads(text)["traceEvents"]
-    assert [event["ph"] for event in found] == ["M", "M", "M", "M", "X", "X"]
-    assert found[4] == {
+    run = Run(
+        (
+            Event("group 1", "exp2", 10, 30, 4, 2.5),
+            Event("sfu", "exp2", 10, 20, 4),
+            Event("tensor", "dot", 0, 9, 4),
+        )
+    )
+    found = json.loads(trace(run, ("tensor", "alu", "sfu")))["traceEvents"]
+    assert [event["ph"] for event in found] == ["M"] * 9 + ["X"] * 3
+    assert found[9] == {
         "name": "exp2",
         "ph": "X",
         "ts": 10,
@@ -132,7 +139,43 @@ def test_a_trace_is_what_perfetto_reads() -> None:
         "tid": 1,
         "args": {"iteration": 4, "waited": 2.5},
     }
-    assert found[5]["pid"] == 2
+    names = [
+        (event["pid"], event["tid"], event["args"]["name"])
+        for event in found
+        if event["name"] == "thread_name"
+    ]
+    assert names == [(1, 1, "group 1"), (2, 1, "tensor"), (2, 2, "sfu")], "units are in the given order"
+
+
+def test_arrows_lead_from_the_filling_of_a_slot_to_each_wait_for_it() -> None:
+    done = predict(program("fa_fwd_subtiled"), loops("fa_fwd_subtiled")[1])
+    found = json.loads(trace(done.run, done.units))["traceEvents"]
+    slices = [event for event in found if event["ph"] == "X"]
+    flows: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for event in found:
+        if event["ph"] in "sf":
+            flows[event["id"]][event["ph"]] = event
+    keys = [(event["name"], event["ts"]) for event in found if event["ph"] == "f"]
+    assert len(keys) > 2 * 32
+    for flow in flows.values():
+        assert flow["s"]["ts"] <= flow["f"]["ts"]
+        for end, word in ((flow["s"], "fill"), (flow["f"], "consumer_wait")):
+            assert any(
+                one["name"] == f"{word} {end['name']}"
+                and (one["pid"], one["tid"]) == (end["pid"], end["tid"])
+                and one["ts"] <= end["ts"] <= one["ts"] + one["dur"]
+                for one in slices
+            ), end
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd_subtiled"])
+def test_counters_stay_between_none_and_all_slots(kernel: str) -> None:
+    done = predict(program(kernel), loops(kernel)[1])
+    found = json.loads(trace(done.run, done.units))["traceEvents"]
+    for channel in program(kernel).channels:
+        levels = [event["args"]["slots"] for event in found if event["name"] == f"full slots of {channel.id}"]
+        assert min(levels) >= 0
+        assert max(levels) <= channel.depth
 
 
 def test_a_report_in_words() -> None:

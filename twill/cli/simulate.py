@@ -103,7 +103,7 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
     _interleavings(made)
     predicted = _times(made, generated.loops, options["trips"])
     if out:
-        files = {"warps.txt": lambda: text(made), "trace.json": lambda: trace(predicted.events)}
+        files = {"warps.txt": lambda: text(made), "trace.json": lambda: trace(predicted.run, predicted.units)}
         for path in write_all(out, {**files, **_drawings(generated, predicted)}):
             click.echo(f"wrote {path}", err=True)
 

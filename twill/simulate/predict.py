@@ -10,7 +10,7 @@ from twill.costs.model import extremes
 from twill.ir.program import Program
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
-from twill.simulate.timed import Costs, Event, Pace, Paces, held, simulate
+from twill.simulate.timed import Costs, Event, Pace, Paces, Run, held, run
 from twill.warp.tasks import Scheduled
 
 TRIPS = 32
@@ -24,12 +24,18 @@ class Predicted:
     events: tuple[Event, ...]
     loops: Mapping[str, Steady]
     """By path."""
+    run: Run
+    """The same events, with what passes through the channels."""
+    units: tuple[str, ...]
+    """In the order of the schedule's drawing."""
 
 
 def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
     """Run every loop `trips` times. Raises HazardError where the program stands still."""
-    events = simulate(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
-    return Predicted(events, {one.loop.path: steady(events, one.loop.op.index, trips) for one in loops})
+    done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
+    found = {one.loop.path: steady(done.events, one.loop.op.index, trips) for one in loops}
+    units = dict.fromkeys(unit.name for one in loops for unit in one.problem.units)
+    return Predicted(done.events, found, done, tuple(units))
 
 
 def paces(loops: Sequence[Scheduled]) -> Paces:

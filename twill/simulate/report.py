@@ -1,16 +1,16 @@
 """What a timed run says: cycles per iteration, how busy the units are, where groups wait; and a trace for
 Perfetto.
 
-Takes the events of `timed.simulate`; gives numbers, lines of text, and the Chrome trace event format (a
-microsecond stands for a cycle).
+Takes what `timed.run` says; gives numbers, lines of text, and the Chrome trace event format (a microsecond
+stands for a cycle).
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from twill.simulate.timed import Event
+from twill.simulate.timed import Event, Run, Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +83,103 @@ def lines(name: str, found: Steady, interval: int) -> list[str]:
     return text
 
 
-def trace(events: Sequence[Event]) -> str:
-    """Chrome trace event JSON: one process for the groups, one for the units, a thread for each."""
-    tracks = sorted({event.track for event in events})
-    places = {track: (1 if track.startswith("group") else 2, i + 1) for i, track in enumerate(tracks)}
+# --- trace ------------------------------------------------------------------------------------------------
+
+GROUPS, UNITS, CHANNELS = 1, 2, 3
+"""Processes of a trace."""
+_INSIDE = 0.1
+"""Cycles before the end of a slice: an arrow belongs to the slice that is open there."""
+
+
+def trace(run: Run, units: Sequence[str] = ()) -> str:
+    """Chrome trace event JSON. One process for the groups, one for the units in the order of `units`, a
+    thread for each; a counter of full slots for each channel; an arrow from the filling of a slot to each
+    wait for it."""
+    tracks = _tracks(run.events, units)
     found: list[dict[str, object]] = [
         {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
-        for pid, name in ((1, "warp groups"), (2, "units"))
+        for pid, name in ((GROUPS, "warp groups"), (UNITS, "units"), (CHANNELS, "channels"))
     ]
-    for track, (pid, tid) in places.items():
-        found.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": track}})
-    for event in events:
-        pid, tid = places[event.track]
+    for track, (pid, tid) in tracks.items():
+        place = {"ph": "M", "pid": pid, "tid": tid}
+        found.append({"name": "thread_name", **place, "args": {"name": track}})
+        found.append({"name": "thread_sort_index", **place, "args": {"sort_index": tid}})
+    for event in run.events:
         args = {"iteration": event.iteration, "waited": round(event.waited, 1)}
-        duration = round(event.end - event.begin, 1)
-        found.append(
-            {
-                "name": event.name,
-                "ph": "X",
-                "ts": round(event.begin, 1),
-                "dur": duration,
-                "pid": pid,
-                "tid": tid,
-                "args": args,
-            }
-        )
+        found.append(_slice(event.name, event.begin, event.end, tracks[event.track], args))
+    found += [*_arrows(run, tracks), *_counters(run)]
     return (
         json.dumps({"traceEvents": found, "displayTimeUnit": "ns"}, indent=None, separators=(",", ":")) + "\n"
     )
+
+
+def _tracks(events: Sequence[Event], units: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Process and thread of each track: groups by name, units as given, others behind them."""
+    present = {event.track for event in events}
+    groups = sorted(track for track in present if track.startswith("group"))
+    others = sorted(present - set(groups) - set(units))
+    ordered = [*(unit for unit in units if unit in present), *others]
+    return {
+        **{track: (GROUPS, i) for i, track in enumerate(groups, 1)},
+        **{track: (UNITS, i) for i, track in enumerate(ordered, 1)},
+    }
+
+
+def _slice(
+    name: str, begin: float, end: float, place: tuple[int, int], args: Mapping[str, object]
+) -> dict[str, object]:
+    pid, tid = place
+    return {
+        "name": name,
+        "ph": "X",
+        "ts": round(begin, 1),
+        "dur": round(end - begin, 1),
+        "pid": pid,
+        "tid": tid,
+        "args": args,
+    }
+
+
+def _arrows(run: Run, tracks: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, object]]:
+    """A slice for each filling of a slot, and flow events from its end to the end of each wait."""
+    filled: dict[tuple[str, int], Transfer] = {}
+    shown = {(event.track, event.name, event.begin) for event in run.events}
+    for one in run.transfers:
+        if one.kind == "fill" and one.track in tracks:
+            end = max(one.end, one.begin + 1)
+            yield _slice(f"fill {one.channel}", one.begin, end, tracks[one.track], {"tile": one.number})
+            filled[one.channel, one.number] = replace(one, end=end)
+    for one in run.transfers:
+        source = filled.get((one.channel, one.number))
+        if one.kind == "wait" and source is not None and one.track in tracks:
+            name = f"consumer_wait {one.channel}"
+            if (one.track, name, one.begin) not in shown:
+                yield _slice(name, one.begin, one.end, tracks[one.track], {"tile": one.number})
+            flow = {"name": one.channel, "cat": "channel", "id": f"{one.channel} {one.number} {one.track}"}
+            for kind, ends in (("s", source), ("f", one)):
+                pid, tid = tracks[ends.track]
+                binding = {"bp": "e"} if kind == "f" else {}
+                yield {
+                    **flow,
+                    "ph": kind,
+                    "ts": round(ends.end - _INSIDE, 1),
+                    "pid": pid,
+                    "tid": tid,
+                    **binding,
+                }
+
+
+def _counters(run: Run) -> Iterator[dict[str, object]]:
+    """How many slots of each channel hold a tile, over time."""
+    changes = [(time, channel, 1) for (channel, _), time in run.full.items()]
+    changes += [(time, channel, -1) for (channel, _), time in run.empty.items()]
+    held = dict.fromkeys(sorted({channel for _, channel, _ in changes}), 0)
+    for time, channel, change in sorted(changes):
+        held[channel] += change
+        yield {
+            "name": f"full slots of {channel}",
+            "ph": "C",
+            "ts": round(time, 1),
+            "pid": CHANNELS,
+            "args": {"slots": held[channel]},
+        }

@@ -13,6 +13,7 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from twill.ir.effects import at
 from twill.ir.machine import Machine
@@ -104,6 +105,32 @@ class Event:
     waited: float = 0.0
     """How long its group stood still before it."""
     loop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A group fills a slot, or waits until one is full; cycles."""
+
+    channel: str
+    number: int
+    """Of the tile, counted from the start of the kernel."""
+    track: str
+    kind: Literal["fill", "wait"]
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened."""
+
+    events: tuple[Event, ...]
+    """By time."""
+    transfers: tuple[Transfer, ...] = ()
+    full: Mapping[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """When each tile of each channel had arrived."""
+    empty: Mapping[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """When its last reader had released its slot."""
 
 
 @dataclass(slots=True)
@@ -202,6 +229,7 @@ class _Clock:
     passed: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     """How many of a group's warpgroups have executed its action of that number."""
     events: list[Event] = field(default_factory=list[Event])
+    transfers: list[Transfer] = field(default_factory=list[Transfer])
 
 
 def simulate(
@@ -209,6 +237,13 @@ def simulate(
 ) -> tuple[Event, ...]:
     """Every statement of the loops with its time, by time. Raises HazardError where the program stands
     still."""
+    return run(program, loops, counts, costs, paces).events
+
+
+def run(
+    program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None
+) -> Run:
+    """The same, with what passes through the channels. Raises HazardError."""
     model = _Model.of(program, loops, costs, paces or {})
     clock = _Clock(model, model.protocol.initial())
     groups = list[_Group]()
@@ -218,7 +253,8 @@ def simulate(
             _Group(warps.id, member, members, list(unfold(warps.body, counts))) for member in range(members)
         ]
     _run(clock, groups)
-    return tuple(sorted(clock.events, key=lambda event: (event.begin, event.track)))
+    events = tuple(sorted(clock.events, key=lambda event: (event.begin, event.track)))
+    return Run(events, tuple(clock.transfers), clock.barriers.full, clock.barriers.empty)
 
 
 def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
@@ -287,6 +323,8 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
                 clock.barriers.full[name, action.sequence(name, at.iteration)] + costs.barrier,
             )
             _note(clock, group, action, f"consumer_wait {name}", came, at.cycle)
+            number = action.sequence(name, at.iteration)
+            clock.transfers.append(Transfer(name, number, group.track, "wait", came, group.now))
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
             _arrive(clock.barriers.empty, slot, group.now)
@@ -340,7 +378,7 @@ def _room(clock: _Clock, group: _Group, action: Action, name: str) -> None:
 
 def _producer_load(clock: _Clock, group: _Group, action: Action, name: str) -> None:
     """Tiles on their way: TMA is taken, then they arrive."""
-    arrival = group.now
+    arrival = began = group.now
     number = action.sequence(name, at(action.statement).iteration)
     if isinstance(action.statement, ProducerLoad):
         for load in action.statement.loads:
@@ -352,6 +390,7 @@ def _producer_load(clock: _Clock, group: _Group, action: Action, name: str) -> N
                 arrival = max(arrival, begin + max((r.cycles for r in op.reservations), default=0) * scale)
         arrival += clock.model.costs.load
     clock.barriers.full[name, number] = max(arrival, clock.barriers.full.get((name, number), 0.0))
+    clock.transfers.append(Transfer(name, number, group.track, "fill", began, group.now))
 
 
 # --- units ------------------------------------------------------------------------------------------------
