@@ -10,6 +10,7 @@ from twill.extract.reader.ttgir import read as read_module
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import ProducerLoad, SlotTensor, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
+from twill.ops.pointer_loads import one_copy
 from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear
 from twill.targets.cuda.register_tiles import AnyPoint, Point
@@ -197,3 +198,41 @@ def _executed(lines: list[str], thread: int, threads: int = 64) -> list[tuple[in
 
 def _swizzle(line: int, offset: int) -> int:
     return offset ^ (offset >> 7 & line // 16 - 1) << 4
+
+
+def test_a_vector_that_is_consecutive_and_aligned_is_one_bulk_copy() -> None:
+    """lse and delta of attention backward: 64 floats at a multiple of 64."""
+    made = program("fa_bwd")
+    assert {made.channel(name).filled_by for name in ("weights_18", "slopes_26")} == {"tma"}
+    vectors = [
+        load.vector
+        for group in made.groups
+        for one in walk(group.body)
+        if isinstance(one, ProducerLoad) and one.channel == "weights_18"
+        for load in one.loads
+    ]
+    assert set(vectors) == {0}
+    assert ", 256, channel_weights_18.full(" in source(made)
+
+
+@pytest.mark.parametrize(
+    ("pointers", "count", "bulk"),
+    [("%p", 64, True), ("%q", 64, False), ("%p", 4, False)],
+    ids=["aligned", "not known to be aligned", "less than 16 bytes"],
+)
+def test_a_bulk_copy_is_of_16_bytes_at_16_bytes(pointers: str, count: int, bulk: bool) -> None:
+    text = f"""
+#v = #ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}}>
+module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{
+  tt.func public @f(%p: !tt.ptr<f16> {{tt.divisibility = 16 : i32}}, %q: !tt.ptr<f16>) {{
+    %k = tt.make_range {{end = {count} : i32, start = 0 : i32}} : tensor<{count}xi32, #v>
+    %b = tt.splat {pointers} : !tt.ptr<f16> -> tensor<{count}x!tt.ptr<f16>, #v>
+    %at = tt.addptr %b, %k : tensor<{count}x!tt.ptr<f16>, #v>, tensor<{count}xi32, #v>
+    %x = tt.load %at : tensor<{count}x!tt.ptr<f16>, #v>
+    tt.return
+  }}
+}}
+"""
+    (function,) = read_module(text, "f.ttgir").functions
+    (load,) = (op for op in function.walk() if op.name == "tt.load")
+    assert one_copy(AxisAnalysis(function), load) == bulk

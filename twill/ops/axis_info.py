@@ -223,7 +223,7 @@ def _same(analysis: AxisAnalysis, op: Op) -> AxisInfo:
 
 def _sum(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     one, other = (analysis.of(value) for value in op.operands)
-    size = _element_bytes(op.result.type)
+    size = element_bytes(op.result.type)
     runs = [gcd(a, d) for a, d in zip(one.contiguity, other.constancy, strict=True)]
     if role(op) != "subtract":
         runs = [max(run, gcd(b, c)) for run, b, c in zip(runs, other.contiguity, one.constancy, strict=True)]
@@ -231,7 +231,7 @@ def _sum(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     return AxisInfo(tuple(runs), divisibility, _both(one, other))
 
 
-def _element_bytes(type: Type) -> int:
+def element_bytes(type: Type) -> int:
     """What a pointer moves by for one element; 1 for a number."""
     dtype = type.dtype if isinstance(type, Tensor) else type
     if not isinstance(dtype, Pointer) or not isinstance(dtype.pointee, Scalar):
@@ -349,7 +349,7 @@ def moved_together(analysis: AxisAnalysis, pointers: Value, masks: Sequence[Valu
     kind = pointers.type
     if not isinstance(kind, Tensor) or axis >= len(kind.shape):
         return 0
-    found, size = analysis.of(pointers), _element_bytes(kind)
+    found, size = analysis.of(pointers), element_bytes(kind)
     run = gcd(found.contiguity[axis], kind.shape[axis])
     run = gcd(run, *(analysis.of(mask).constancy[axis] for mask in masks))
     return next(

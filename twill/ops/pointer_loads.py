@@ -8,11 +8,13 @@ what its mask leaves out is zero or arbitrary.
 
 from collections.abc import Set
 
-from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Tensor
-from twill.ops.axis_info import AxisAnalysis, copied_together
+from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Tensor, Value
+from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
 from twill.ops.row import Role
 from twill.ops.table import named, role
 
+BULK = 16
+"""Bytes to which the addresses and the size of a bulk copy are aligned (PTX ISA, cp.async.bulk)."""
 _ALLOC = named("alloc")
 _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
@@ -67,6 +69,23 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
     encoding = next(iter(encodings), None)
     along = 0 if isinstance(encoding, NvmmaShared) and encoding.transposed else len(tile.shape) - 1
     return copied_together(analysis, op, along)
+
+
+def one_copy(analysis: AxisAnalysis, op: Op) -> bool:
+    """Whether a load is one bulk copy: a vector without a mask, consecutive and aligned to 16 bytes, that
+    readers take to registers."""
+    tile, pointers = op.result.type, op.operands[0]
+    if not isinstance(tile, Tensor) or len(op.operands) > 1 or _encodings(analysis, op):
+        return False
+    found, *others = zip(tile.shape, *_runs(analysis, pointers), strict=True)
+    length, run, divisor = found
+    aligned = divisor % BULK == 0 and length * element_bytes(pointers.type) % BULK == 0
+    return not others and run % length == 0 and aligned
+
+
+def _runs(analysis: AxisAnalysis, pointers: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    known = analysis.of(pointers)
+    return known.contiguity, known.divisibility
 
 
 def _understood(encodings: set[Encoding]) -> bool:

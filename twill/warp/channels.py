@@ -202,7 +202,7 @@ def _readers(tasks: tuple[Task, ...], value: Value) -> list[tuple[Task, Leaf]]:
 def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
     loads = [task for task in tasks if any(code.loads(code.ops[index]) for index in task.ops)]
     facts = [_load_facts(code, task, tasks) for task in loads]
-    for members in _sharing([(groups, mmas, value.producer in code.copies) for value, groups, mmas in facts]):
+    for members in _sharing([(groups, mmas, code.copied(value)) for value, groups, mmas in facts]):
         values = [facts[i][0] for i in members]
         if not facts[members[0]][1]:
             continue
@@ -210,7 +210,7 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
         consumers = tuple(sorted(facts[members[0]][1]))
         depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
         name = "_".join(code.names[value.id] for value in values)
-        filled_by = "cp_async" if values[0].producer in code.copies else "tma"
+        filled_by = "cp_async" if code.copied(values[0]) else "tma"
         releasing = _releasing(code, [reader for value in values for reader in _readers(tasks, value)])
         yield ChannelPlan(
             name,

@@ -1,6 +1,8 @@
 """Which pointer loads of a loop are executed by asynchronous copies (cp.async) into a channel, and which by
 every reader.
 
+A vector that is consecutive and aligned is one bulk copy (cp.async.bulk), which one thread issues.
+
 Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which
 addresses follow, are loaded again by whoever reads them, unless the kernel writes memory of their type. A
 load qualifies if its tile lies in shared memory as the tensor core or plain rows have it, if 4 bytes or more
@@ -13,7 +15,7 @@ from dataclasses import replace
 
 from twill.ir.loop import Op, Pointer, Scalar, Tensor, Type
 from twill.ops.axis_info import AxisAnalysis
-from twill.ops.pointer_loads import copy_bytes, feeds_address, why_not
+from twill.ops.pointer_loads import copy_bytes, feeds_address, one_copy, why_not
 from twill.ops.table import role
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled, root
@@ -23,7 +25,9 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
     """The code with the loads that asynchronous copies, and those that all readers execute."""
     analysis = AxisAnalysis(code.function)
     found = {
-        op.index: vector for op in loaded_by_pointer(code, loops) if (vector := copy_bytes(analysis, op))
+        op.index: 0 if one_copy(analysis, op) else vector
+        for op in loaded_by_pointer(code, loops)
+        if (vector := copy_bytes(analysis, op))
     }
     return replace(code, copies=found, reloaded=frozenset(op.index for op in _index_tiles(code, loops)))
 

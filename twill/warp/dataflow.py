@@ -56,7 +56,8 @@ class Code:
     names: Mapping[int, str]
     """By value id: `ir.names`."""
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy."""
+    """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy by a thread, 0 for one
+    bulk copy."""
     carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])
     """What arguments and results of loops, and results of branches, follow from, by value id: initial and
     yielded values, conditions and bounds."""
@@ -75,6 +76,10 @@ class Code:
     def loads(self, op: Op) -> bool:
         """It brings a tile to shared memory asynchronously, by TMA or by copies."""
         return op.name == LOAD or op.index in self.copies
+
+    def copied(self, value: Value) -> bool:
+        """The threads of a group bring it to shared memory, each by copies of its own."""
+        return value.producer is not None and self.copies.get(value.producer, 0) > 0
 
     def maker(self, value: Value) -> Op | None:
         """The operation that defines a value; None for arguments of blocks and of the function."""

@@ -26,8 +26,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     const Channel<1, 32768> channel_z{memory + 32768, memory + 219152};
     const Channel<3, 16384> channel_x{memory + 65536, memory + 219168};
     const Channel<2, 16384> channel_g{memory + 114688, memory + 219216};
-    const Channel<3, 1024, Filling::cp_async> channel_weights_18{memory + 147456, memory + 219248};
-    const Channel<3, 1024, Filling::cp_async> channel_slopes_26{memory + 150528, memory + 219296};
+    const Channel<3, 1024> channel_weights_18{memory + 147456, memory + 219248};
+    const Channel<3, 1024> channel_slopes_26{memory + 150528, memory + 219296};
     const Channel<2, 16384> channel_convert_layout_11{memory + 153600, memory + 219344};
     const Channel<1, 32768, Filling::threads> channel_warp_group_dot_12{memory + 186368, memory + 219376};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
@@ -520,18 +520,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             tma_load(channel_x.slot(count_x) + 8192, &map_q_desc, channel_x.full(count_x), 64, row_);
                         }
                     }
-                    // cycle 639, stage 0: copy weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                    // cycle 639, stage 0: load weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
                     channel_weights_18.producer_acquire(count_weights_18);
-                    {
-                        const int32_t row_ = first_query_2;
-                        const uint32_t to_ = channel_weights_18.slot(count_weights_18);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_18.full(count_weights_18), 256);
+                        {
+                            const int32_t row_ = first_query_2;
+                            bulk_load(channel_weights_18.slot(count_weights_18), lse + (row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18));
                         }
                     }
-                    channel_weights_18.producer_commit(count_weights_18);
                     // cycle 672, stage 0: load g (examples/ttgir/fa_bwd.sm90.ttgir:61:12)
                     channel_g.producer_acquire(count_g);
                     if (thread.leader) {
@@ -542,18 +539,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             tma_load(channel_g.slot(count_g) + 8192, &map_do_desc, channel_g.full(count_g), 64, row_);
                         }
                     }
-                    // cycle 1311, stage 0: copy slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
+                    // cycle 1311, stage 0: load slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
                     channel_slopes_26.producer_acquire(count_slopes_26);
-                    {
-                        const int32_t row_ = first_query_2;
-                        const uint32_t to_ = channel_slopes_26.slot(count_slopes_26);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_26.full(count_slopes_26), 256);
+                        {
+                            const int32_t row_ = first_query_2;
+                            bulk_load(channel_slopes_26.slot(count_slopes_26), delta + (row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26));
                         }
                     }
-                    channel_slopes_26.producer_commit(count_slopes_26);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm90.ttgir:59:12)
                         channel_x.producer_acquire(count_x + i);
@@ -565,18 +559,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tma_load(channel_x.slot(count_x + i) + 8192, &map_q_desc, channel_x.full(count_x + i), 64, row_);
                             }
                         }
-                        // cycle 639, stage 0: copy weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                        // cycle 639, stage 0: load weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
                         channel_weights_18.producer_acquire(count_weights_18 + i);
-                        {
-                            const int32_t row_ = first_query_2 + (i * 64);
-                            const uint32_t to_ = channel_weights_18.slot(count_weights_18 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_18.full(count_weights_18 + i), 256);
+                            {
+                                const int32_t row_ = first_query_2 + (i * 64);
+                                bulk_load(channel_weights_18.slot(count_weights_18 + i), lse + (row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18 + i));
                             }
                         }
-                        channel_weights_18.producer_commit(count_weights_18 + i);
                         // cycle 672, stage 0: load g (examples/ttgir/fa_bwd.sm90.ttgir:61:12)
                         channel_g.producer_acquire(count_g + i);
                         if (thread.leader) {
@@ -587,18 +578,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tma_load(channel_g.slot(count_g + i) + 8192, &map_do_desc, channel_g.full(count_g + i), 64, row_);
                             }
                         }
-                        // cycle 1311, stage 0: copy slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
+                        // cycle 1311, stage 0: load slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
                         channel_slopes_26.producer_acquire(count_slopes_26 + i);
-                        {
-                            const int32_t row_ = first_query_2 + (i * 64);
-                            const uint32_t to_ = channel_slopes_26.slot(count_slopes_26 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_26.full(count_slopes_26 + i), 256);
+                            {
+                                const int32_t row_ = first_query_2 + (i * 64);
+                                bulk_load(channel_slopes_26.slot(count_slopes_26 + i), delta + (row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26 + i));
                             }
                         }
-                        channel_slopes_26.producer_commit(count_slopes_26 + i);
                     }
                 }
             }

@@ -32,10 +32,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
     const Channel<2, 16384> channel_g0{memory + 98304, memory + 221248};
     const Channel<1, 16384> channel_x1{memory + 131072, memory + 221280};
     const Channel<1, 16384> channel_g1{memory + 147456, memory + 221296};
-    const Channel<2, 1024, Filling::cp_async> channel_weights_20{memory + 163840, memory + 221312};
-    const Channel<2, 1024, Filling::cp_async> channel_slopes_28{memory + 165888, memory + 221344};
-    const Channel<2, 1024, Filling::cp_async> channel_weights_39{memory + 167936, memory + 221376};
-    const Channel<2, 1024, Filling::cp_async> channel_slopes_47{memory + 169984, memory + 221408};
+    const Channel<2, 1024> channel_weights_20{memory + 163840, memory + 221312};
+    const Channel<2, 1024> channel_slopes_28{memory + 165888, memory + 221344};
+    const Channel<2, 1024> channel_weights_39{memory + 167936, memory + 221376};
+    const Channel<2, 1024> channel_slopes_47{memory + 169984, memory + 221408};
     const Channel<1, 16384> channel_convert_layout_15{memory + 172032, memory + 221440};
     const Channel<1, 16384> channel_convert_layout_19{memory + 188416, memory + 221456};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
@@ -904,30 +904,24 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, row0_);
                         }
                     }
-                    // cycle 639, stage 0: copy weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                    // cycle 639, stage 0: load weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
                     channel_weights_20.producer_acquire(count_weights_20);
-                    {
-                        const int32_t row0_ = first_query_2;
-                        const uint32_t to_ = channel_weights_20.slot(count_weights_20);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row0_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_20.full(count_weights_20), 256);
+                        {
+                            const int32_t row0_ = first_query_2;
+                            bulk_load(channel_weights_20.slot(count_weights_20), lse + (row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20));
                         }
                     }
-                    channel_weights_20.producer_commit(count_weights_20);
-                    // cycle 1311, stage 0: copy slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
+                    // cycle 1311, stage 0: load slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
                     channel_slopes_28.producer_acquire(count_slopes_28);
-                    {
-                        const int32_t row0_ = first_query_2;
-                        const uint32_t to_ = channel_slopes_28.slot(count_slopes_28);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row0_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_28.full(count_slopes_28), 256);
+                        {
+                            const int32_t row0_ = first_query_2;
+                            bulk_load(channel_slopes_28.slot(count_slopes_28), delta + (row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28));
                         }
                     }
-                    channel_slopes_28.producer_commit(count_slopes_28);
                     // cycle 1927, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:64:13)
                     channel_x1.producer_acquire(count_x1);
                     if (thread.leader) {
@@ -950,32 +944,26 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, row1_);
                         }
                     }
-                    // cycle 3385, stage 0: copy weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
+                    // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
                     channel_weights_39.producer_acquire(count_weights_39);
-                    {
-                        const int32_t row0_ = first_query_2;
-                        const int32_t row1_ = row0_ + 64;
-                        const uint32_t to_ = channel_weights_39.slot(count_weights_39);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row1_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_39.full(count_weights_39), 256);
+                        {
+                            const int32_t row0_ = first_query_2;
+                            const int32_t row1_ = row0_ + 64;
+                            bulk_load(channel_weights_39.slot(count_weights_39), lse + (row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39));
                         }
                     }
-                    channel_weights_39.producer_commit(count_weights_39);
-                    // cycle 4225, stage 0: copy slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
+                    // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
                     channel_slopes_47.producer_acquire(count_slopes_47);
-                    {
-                        const int32_t row0_ = first_query_2;
-                        const int32_t row1_ = row0_ + 64;
-                        const uint32_t to_ = channel_slopes_47.slot(count_slopes_47);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row1_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_47.full(count_slopes_47), 256);
+                        {
+                            const int32_t row0_ = first_query_2;
+                            const int32_t row1_ = row0_ + 64;
+                            bulk_load(channel_slopes_47.slot(count_slopes_47), delta + (row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47));
                         }
                     }
-                    channel_slopes_47.producer_commit(count_slopes_47);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:60:13)
                         channel_x0.producer_acquire(count_x0 + i);
@@ -997,30 +985,24 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, row0_);
                             }
                         }
-                        // cycle 639, stage 0: copy weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                        // cycle 639, stage 0: load weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
                         channel_weights_20.producer_acquire(count_weights_20 + i);
-                        {
-                            const int32_t row0_ = first_query_2 + (i * 128);
-                            const uint32_t to_ = channel_weights_20.slot(count_weights_20 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row0_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_20.full(count_weights_20 + i), 256);
+                            {
+                                const int32_t row0_ = first_query_2 + (i * 128);
+                                bulk_load(channel_weights_20.slot(count_weights_20 + i), lse + (row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20 + i));
                             }
                         }
-                        channel_weights_20.producer_commit(count_weights_20 + i);
-                        // cycle 1311, stage 0: copy slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
+                        // cycle 1311, stage 0: load slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
                         channel_slopes_28.producer_acquire(count_slopes_28 + i);
-                        {
-                            const int32_t row0_ = first_query_2 + (i * 128);
-                            const uint32_t to_ = channel_slopes_28.slot(count_slopes_28 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row0_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_28.full(count_slopes_28 + i), 256);
+                            {
+                                const int32_t row0_ = first_query_2 + (i * 128);
+                                bulk_load(channel_slopes_28.slot(count_slopes_28 + i), delta + (row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28 + i));
                             }
                         }
-                        channel_slopes_28.producer_commit(count_slopes_28 + i);
                         // cycle 1927, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:64:13)
                         channel_x1.producer_acquire(count_x1 + i);
                         if (thread.leader) {
@@ -1043,32 +1025,26 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, row1_);
                             }
                         }
-                        // cycle 3385, stage 0: copy weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
+                        // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
                         channel_weights_39.producer_acquire(count_weights_39 + i);
-                        {
-                            const int32_t row0_ = first_query_2 + (i * 128);
-                            const int32_t row1_ = row0_ + 64;
-                            const uint32_t to_ = channel_weights_39.slot(count_weights_39 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (lse + (row1_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_39.full(count_weights_39 + i), 256);
+                            {
+                                const int32_t row0_ = first_query_2 + (i * 128);
+                                const int32_t row1_ = row0_ + 64;
+                                bulk_load(channel_weights_39.slot(count_weights_39 + i), lse + (row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + i));
                             }
                         }
-                        channel_weights_39.producer_commit(count_weights_39 + i);
-                        // cycle 4225, stage 0: copy slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
+                        // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
                         channel_slopes_47.producer_acquire(count_slopes_47 + i);
-                        {
-                            const int32_t row0_ = first_query_2 + (i * 128);
-                            const int32_t row1_ = row0_ + 64;
-                            const uint32_t to_ = channel_slopes_47.slot(count_slopes_47 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (delta + (row1_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_47.full(count_slopes_47 + i), 256);
+                            {
+                                const int32_t row0_ = first_query_2 + (i * 128);
+                                const int32_t row1_ = row0_ + 64;
+                                bulk_load(channel_slopes_47.slot(count_slopes_47 + i), delta + (row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47 + i));
                             }
                         }
-                        channel_slopes_47.producer_commit(count_slopes_47 + i);
                     }
                 }
             }

@@ -39,6 +39,7 @@ from twill.ir.program import (
     Register,
     SchedulingFence,
     Slot,
+    SlotTensor,
     Statement,
     StoreTile,
     StoreWait,
@@ -55,14 +56,14 @@ from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import iteration, refuse, sequence, variable, written
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged, shared_between
-from twill.targets.cuda.expressions import atom, literal, plus, times
+from twill.targets.cuda.expressions import atom, bare, literal, plus, times
 from twill.targets.cuda.fragments import holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import c_name, count, tensor_map
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
-from twill.targets.cuda.register_tiles import Held, held, packed
+from twill.targets.cuda.register_tiles import Held, Point, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared, copied, picked, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
@@ -288,6 +289,8 @@ class Emitter:
         tensor = self.program.channel(it.channel).tensors[load.tensor]
         n = sequence(it.channel, it.at.iteration)
         own = self.tiled.get(op.index)
+        if role(op) == "pointer_load" and own is None:
+            return self._bulk(it, scope, op, tensor)
         corner = self._corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
         name = tensor_map(self.program.name(op.result.id)) if own else map_name(self.program, op)
         try:
@@ -299,6 +302,16 @@ class Emitter:
             at = _coordinates(corner, box * tile.width * 8 // tile.bits)
             into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
             scope.lines.append(f"tma_load({into}, &{name}, {full}, {at});")
+        return ["{", *indented(scope.lines), "}"]
+
+    def _bulk(self, it: ProducerLoad, scope: Scope, op: Op, tensor: SlotTensor) -> list[str]:
+        """A vector by one bulk copy, from where its first pointer points."""
+        assert isinstance(op.result.type, Tensor)
+        channel, n = channel_name(it.channel), sequence(it.channel, it.at.iteration)
+        first = Point(linear(op.result.type, 32 * self.group.warps), "0", ("0", "0"))
+        pointer = bare(scope.elements(op.operands[0])(first))
+        into = plus(f"{channel}.slot({n})", tensor.offset)
+        scope.lines.append(f"bulk_load({into}, {pointer}, {tensor.bytes}, {channel}.full({n}));")
         return ["{", *indented(scope.lines), "}"]
 
     def _copied(self, it: ProducerLoad, n: str) -> list[str]:

@@ -16,6 +16,12 @@ __device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/// Copies `bytes` from `from` to `to`, all multiples of 16; they count on `barrier` (cp.async.bulk).
+__device__ __forceinline__ void bulk_load(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+
 // Operand numbers and constraints of 1 to 5 coordinates `int32_t c0, c1, ...` that follow three other
 // operands.
 #define TWILL_COORDINATES_1d "{%3}"
