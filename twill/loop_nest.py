@@ -6,7 +6,7 @@ another group, the loop is solved again with the carried variables pinned to the
 notes state the cost.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from twill.diagnostics import TwillError, together
@@ -21,7 +21,8 @@ from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import Draft, Options, lower
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
-from twill.whatif import Pins, pinned
+from twill.warp.thread_block import fits, granted
+from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
 
@@ -91,22 +92,45 @@ def _fitting(
     code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], solve: Solve
 ) -> tuple[Scheduled, list[str]]:
     """The loop with its own schedule, or solved again with tied operations in the groups of those that they
-    are tied to."""
-    result = solve(case.problem)
-    if result.solution is not None or not loops:
-        one = _scheduled(case, result)
-        try:
-            aligned(code, [*loops, one], tied)
-        except CarriedSplitError:
-            pass
-        else:
-            return one, []
-    fitted = _scheduled(case, solve(_partitioned(code, tied, case, aligned(code, loops, tied))))
-    alone = (
-        f"instead of {result.solution.interval}" if result.solution else "with no schedule found otherwise,"
-    )
+    are tied to, and with no more groups than the loops before it where all need too many registers."""
+    first = result = solve(case.problem)
+    for problem in _attempts(code, tied, case, loops):
+        if (result.solution or not loops) and _shares(code, tied, [*loops, _scheduled(case, result)]):
+            break
+        result = solve(problem)
+    one = _scheduled(case, result)
+    if not _shares(code, tied, [*loops, one]):
+        aligned(code, [*loops, one], tied)
+        raise TwillError(
+            f"{case.name} and the loops before it need more registers together than a thread block has",
+            one.loop.location,
+            help="schedule for fewer (--registers, --groups), or take smaller tiles",
+        )
+    return one, [] if result is first else [_cost(case, first, one, loops)]
+
+
+def _attempts(code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled]) -> Iterator[Problem]:
+    """Problems to solve instead, one after the other."""
+    problem = _partitioned(code, tied, case, aligned(code, loops, tied))
+    if problem != case.problem:
+        yield problem
+    most = max((len(one.solution.groups) for one in loops), default=0)
+    yield from (limited(problem, groups=most + more) for more in (0, 1) if loops)
+
+
+def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:
+    """Whether the loops can have the same groups, with the registers that there are."""
+    try:
+        return fits(granted(aligned(code, loops, tied)), loops[0])
+    except CarriedSplitError:
+        return False
+
+
+def _cost(case: Case, first: Result, one: Scheduled, loops: Sequence[Scheduled]) -> str:
+    """What it costs that a loop does not have its own schedule."""
+    alone = f"instead of {first.solution.interval}" if first.solution else "with no schedule found otherwise,"
     reason = "it shares the groups of the loops before it" if loops else "its results are used together"
-    return fitted, [f"{case.name}: interval {fitted.solution.interval} {alone}, so that {reason}"]
+    return f"{case.name}: interval {one.solution.interval} {alone}, so that {reason}"
 
 
 def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:

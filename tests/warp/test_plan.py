@@ -80,3 +80,31 @@ def test_a_kernel_without_schedule_is_refused() -> None:
     with pytest.raises(TwillError, match="has no schedule") as refuted:
         program(CASES, lambda problem: Result(problem, "infeasible", BOUNDS, 1))
     assert "--time-limit" not in (refuted.value.help or ""), "more time does not help"
+
+
+@pytest.mark.parametrize("fitting", [True, False])
+def test_loops_that_need_too_many_registers_together_get_fewer_groups(fitting: bool) -> None:
+    """The second loop's own schedule has the same partition, with groups that need nearly all registers."""
+    _, (first, second) = loops("fa_fwd_causal")
+    tried = list[int]()
+
+    def solve(problem: Problem) -> Result:
+        if problem.name == CASES[0].name:
+            return Result(first.problem, "optimal", BOUNDS, 1, first.solution)
+        tried.append(problem.limits.groups)
+        if fitting and problem.limits.groups == len(first.solution.groups):
+            return Result(second.problem, "feasible", BOUNDS, 1, second.solution)
+        groups = tuple(
+            replace(g, registers=504 if g.warps >= 4 else g.registers) for g in second.solution.groups
+        )
+        return Result(second.problem, "feasible", BOUNDS, 1, replace(second.solution, groups=groups))
+
+    if fitting:
+        made, scheduled = program(CASES, solve)
+        assert scheduled[1].solution == second.solution
+        assert any(note.startswith("fa_fwd_causal/for.1: interval") for note in made.notes)
+    else:
+        with pytest.raises(TwillError, match="more registers together") as stopped:
+            program(CASES, solve)
+        assert stopped.value.location == second.loop.location
+    assert len(first.solution.groups) in tried

@@ -154,7 +154,7 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     code = with_copies(read(module, loops[0].loop.function), loops)
     names = variables(code, [one.loop for one in loops])
     loops = aligned(code, loops, ties(code, [(one.loop, one.graph) for one in loops], names))
-    granted = _granted(loops)
+    granted = thread_block.granted(loops)
     code = with_resident(code, loops, granted)
     parts = _loops(code, loops, target)
     granted, epilogue = _with_epilogue(module, target, granted, _loader(parts))
@@ -306,17 +306,6 @@ def _loops(code: Code, loops: Sequence[Scheduled], target: Target) -> tuple[_Loo
             _Loop(one, made, tuple((f"hand_off{begin + i}", hand_off) for i, hand_off in enumerate(passed)))
         )
     return tuple(found)
-
-
-def _granted(loops: Sequence[Scheduled]) -> tuple[Granted, ...]:
-    """The groups of all loops, with the most registers that any of them needs."""
-    found = dict[int, Granted]()
-    for group in (group for one in loops for group in one.solution.groups):
-        old = found.get(group.id, group)
-        found[group.id] = replace(
-            old, warps=max(old.warps, group.warps), registers=max(old.registers, group.registers)
-        )
-    return tuple(found[key] for key in sorted(found))
 
 
 def _scratch(code: Code, target: Target, parts: Sequence[_Loop], non_loop: NonLoopCode, group: int) -> int:

@@ -88,6 +88,28 @@ def variables(code: Code, body: tuple[Statement, ...]) -> tuple[Variable, ...]:
     return tuple(Variable(name, types[name], ages[name]) for name in sorted(types))
 
 
+def granted(loops: Sequence[Scheduled]) -> tuple[Granted, ...]:
+    """The groups of all loops, with the most registers that any of them needs."""
+    found = dict[int, Granted]()
+    for group in (group for one in loops for group in one.solution.groups):
+        old = found.get(group.id, group)
+        found[group.id] = replace(
+            old, warps=max(old.warps, group.warps), registers=max(old.registers, group.registers)
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def fits(groups: Sequence[Granted], one: Scheduled) -> bool:
+    """Whether a thread block has the registers that groups of several loops need together."""
+    limits, block = one.machine.limits, launch(groups, one)
+    wide = [group for group in groups if not only_moves(group)]
+    narrow = -(-(len(groups) - len(wide)) // 4)
+    needed = (
+        sum(32 * group.warps * group.registers for group in wide) + 128 * narrow * limits.narrow_registers
+    )
+    return needed <= block.entry_registers * block.threads
+
+
 def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
     """The thread block: all groups, in warpgroups."""
     wide = sum(group.warps for group in granted if not only_moves(group))
