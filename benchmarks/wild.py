@@ -142,7 +142,7 @@ def last(text: str) -> str:
 
 def tried(name: str, path: Path, limit: float, keep: Path | None) -> Row:
     try:
-        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=limit))
+        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=limit, execute=True))
     except TwillError as problem:
         return Row(name, generated="no", remarks=said(problem))
     built, warnings = compiled(made, keep / name if keep else None)
