@@ -18,7 +18,7 @@ LAYERS = (
     ("emit", "smt", "targets.blackwell", "targets.gluon", "targets.hopper", "verify", "whatif"),
     ("explain", "inputs", "pipeline", "simulate", "targets"),
     ("launch", "refusals", "report"),
-    ("bench", "emulate", "json_schema", "loop_nest"),
+    ("bench", "emulate", "grid_time", "json_schema", "loop_nest"),
     ("generate", "sweep"),
     ("api", "export", "triton"),
     ("cli", "twill"),

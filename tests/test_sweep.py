@@ -39,6 +39,15 @@ def test_the_best_come_first_and_ties_go_to_less_pressure() -> None:
     assert [one.key for one in sweep.ranked([open_, slow, fast, loose])] == ["c", "b", "a", "d"]
 
 
+def test_a_launch_is_ranked_by_its_time() -> None:
+    """The one with the higher rate may have the longer tail."""
+    fast = Outcome("fast", "optimal", 10, 10.0, 1000, cycles=5000.0, cycles_bound=4000.0)
+    short = Outcome("short", "optimal", 20, 20.0, 1000, cycles=4500.0, cycles_bound=4500.0)
+    cut = Outcome("cut", "pruned", 20, None, 1000, cycles_bound=4600.0)
+    assert fast.rate > short.rate
+    assert [one.key for one in sweep.ranked([cut, fast, short])] == ["short", "fast", "cut"]
+
+
 def test_configurations_are_a_python_module() -> None:
     best = [
         Outcome("sm90 BLOCK_M=64 num_warps=8", "optimal", 1, 2.0, 3),
@@ -53,11 +62,11 @@ def test_configurations_are_a_python_module() -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Problem], Result]:
     """Solves, for configurations whose bound is their setting."""
 
-    def prepared(inputs: Inputs, point: Configuration) -> tuple[Outcome, tuple[object, ...]]:
+    def prepared(inputs: Inputs, point: Configuration, launch: object) -> tuple[Outcome, tuple[object, ...]]:
         low = float(dict(point.settings)["I"])
         return Outcome(point.key, "unknown", low, macs=1000), (low,)
 
-    def evaluated(outcome: Outcome, found: tuple[float, ...], solved: object) -> Outcome:
+    def evaluated(outcome: Outcome, found: tuple[float, ...], solved: object, timed: object) -> Outcome:
         return Outcome(outcome.key, "optimal", outcome.bound, found[0] + 1, 1000)
 
     monkeypatch.setattr(sweep, "prepared", prepared)

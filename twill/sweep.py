@@ -1,23 +1,26 @@
 """A grid of configurations of one kernel, scheduled and ranked: the query behind `twill sweep`.
 
-Takes settings with several values; returns an `Outcome` for every configuration, ranked by multiply-adds per
-cycle of one SM in the steady state. A configuration whose lower bound cannot reach the best ones found is not
-solved. Prologues, epilogues and the tail of the grid are not part of the ranking.
+Takes settings with several values; returns an `Outcome` for every configuration, ranked by the predicted time
+of a launch (`twill.grid_time`), or, where no launch is given, by multiply-adds per cycle of one SM in the
+steady state. A configuration whose lower bound cannot reach the best ones found is not solved.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.explain import bottlenecks
 from twill.files.text import Json
+from twill.grid_time import Launch, Paced, grid_cycles
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.modulo.bounds import bounds
 
+Timed: TypeAlias = Callable[[Sequence[Paced]], float | None]
+"""Predicts the cycles of a launch from its scheduled loops."""
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "pruned", "refused"]
 """The status of the search; pruned by the lower bound; or refused by a stage before it."""
 
@@ -56,6 +59,22 @@ class Outcome:
     """Per thread of the group with the largest grant."""
     shared: int = 0
     note: str = ""
+    launch: str = ""
+    """The launch that it was timed for; empty for none."""
+    cycles: float | None = None
+    """Of a whole grid, where a launch is given."""
+    cycles_bound: float = 0.0
+    """The same with the lower bounds of the intervals."""
+
+    @property
+    def worth(self) -> float:
+        """More is better: of launches a second if the GPU had one cycle a second, else the rate."""
+        return (1 / self.cycles if self.cycles else 0.0) if self.cycles_bound else self.rate
+
+    @property
+    def promise(self) -> float:
+        """The worth that the lower bounds allow."""
+        return 1 / self.cycles_bound if self.cycles_bound else self.limit
 
     @property
     def rate(self) -> float:
@@ -87,7 +106,9 @@ def grid(archs: Sequence[str], settings: Iterable[tuple[str, str]]) -> tuple[Con
     return tuple(Configuration(arch, tuple(point)) for point in points for arch in archs)
 
 
-def prepared(inputs: Inputs, configuration: Configuration) -> tuple[Outcome, tuple[Case, ...]]:
+def prepared(
+    inputs: Inputs, configuration: Configuration, launch: Launch | None = None
+) -> tuple[Outcome, tuple[Case, ...]]:
     """The bound of a configuration, with its loops; none where a stage before the search refuses it."""
     try:
         found = cases(replace(inputs, arch=configuration.arch, settings=configuration.settings))
@@ -95,9 +116,26 @@ def prepared(inputs: Inputs, configuration: Configuration) -> tuple[Outcome, tup
         return Outcome(configuration.key, "refused", note=str(problem).splitlines()[0]), ()
     low = sum(bounds(case.problem).value * case.problem.resolution.cycles_per_unit for case in found)
     pressure = max(map(_pressure, found))
-    return Outcome(
+    made = Outcome(
         configuration.key, "unknown", low, macs=sum(map(_macs, found)), pressure=round(pressure, 3)
-    ), found
+    )
+    if launch is None:
+        return made, found
+    paces = [Paced(case, one := bounds(case.problem).value * _scale(case), one) for case in found]
+    least = grid_cycles(paces, launch, _constants(found, configuration))
+    return replace(made, cycles_bound=least, launch=launch.text), found
+
+
+def _scale(case: Case) -> float:
+    return case.problem.resolution.cycles_per_unit
+
+
+def _constants(found: Sequence[Case], configuration: Configuration) -> dict[str, int]:
+    """Whole numbers that the kernel is compiled with."""
+    module = found[0].module
+    kernel = module.constants.items() if module else ()
+    known = {name: value for name, value in kernel if isinstance(value, int)}
+    return known | {name: int(value) for name, value in configuration.settings if value.isdecimal()}
 
 
 def _pressure(case: Case) -> float:
@@ -112,8 +150,13 @@ def _macs(case: Case) -> int:
     return sum(m * n * k for m, n, k in shapes)
 
 
-def evaluated(outcome: Outcome, found: Sequence[Case], solve: Callable[[Problem], Result]) -> Outcome:
-    """Schedule every loop of a configuration."""
+def evaluated(
+    outcome: Outcome,
+    found: Sequence[Case],
+    solve: Callable[[Problem], Result],
+    timed: Timed = lambda loops: None,
+) -> Outcome:
+    """Schedule every loop of a configuration; `timed` predicts the cycles of a launch."""
     results = [solve(case.problem) for case in found]
     worst = max(
         (result.status for result in results), key=("optimal", "feasible", "unknown", "infeasible").index
@@ -121,11 +164,15 @@ def evaluated(outcome: Outcome, found: Sequence[Case], solve: Callable[[Problem]
     solutions = [result.solution for result in results if result.solution]
     if len(solutions) < len(results):
         return replace(outcome, status=worst)
-    pairs = zip(found, solutions, strict=True)
+    paces = [
+        Paced(case, one.interval * _scale(case), one.length(case.problem) * _scale(case))
+        for case, one in zip(found, solutions, strict=True)
+    ]
     return replace(
         outcome,
         status=worst,
-        interval=sum(s.interval * case.problem.resolution.cycles_per_unit for case, s in pairs),
+        interval=sum(one.interval for one in paces),
+        cycles=timed(paces),
         groups=max(len(s.groups) for s in solutions),
         registers=max((g.registers for s in solutions for g in s.groups), default=0),
         shared=max(
@@ -141,6 +188,7 @@ def swept(
     solve: Callable[[Problem], Result],
     known: Mapping[str, Outcome],
     keep: int,
+    launch: Launch | None = None,
 ) -> Iterator[Outcome]:
     """The outcomes, as they are found. The most promising bounds are solved first; a configuration that
     cannot be among the `keep` best of its architecture is pruned. `known` outcomes of an earlier run are not
@@ -149,30 +197,42 @@ def swept(
     best: dict[str, list[float]] = {}
     for point in points:
         if point.key in known:
-            best.setdefault(point.arch, []).append(known[point.key].rate)
+            best.setdefault(point.arch, []).append(known[point.key].worth)
             yield known[point.key]
             continue
-        outcome, found = prepared(inputs, point)
+        outcome, found = prepared(inputs, point, launch)
         if found:
             waiting.append((point, outcome, found))
         else:
             yield outcome
-    for point, outcome, found in sorted(waiting, key=lambda one: (-one[1].limit, one[1].pressure)):
+    for point, outcome, found in sorted(waiting, key=lambda one: (-one[1].promise, one[1].pressure)):
         rates = sorted(best.setdefault(point.arch, []), reverse=True)
-        if len(rates) >= keep and outcome.limit < rates[keep - 1]:
+        if len(rates) >= keep and outcome.promise < rates[keep - 1]:
             yield replace(outcome, status="pruned")
             continue
-        done = evaluated(outcome, found, solve)
-        best[point.arch].append(done.rate)
+        done = evaluated(outcome, found, solve, _timed(launch, found, point))
+        best[point.arch].append(done.worth)
         yield done
+
+
+def _timed(launch: Launch | None, found: Sequence[Case], point: Configuration) -> Timed:
+    """The prediction for one configuration."""
+    if launch is None:
+        return lambda loops: None
+    constants = _constants(found, point)
+    return lambda loops: grid_cycles(loops, launch, constants)
 
 
 def ranked(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
     """The best first, ties by the pressure on the second busiest unit; without a schedule, by what the bound
     allows."""
-    return tuple(
-        sorted(outcomes, key=lambda one: (-round(one.rate, 1), -round(one.limit, 1), one.pressure, one.key))
-    )
+    return tuple(sorted(outcomes, key=_rank))
+
+
+def _rank(one: Outcome) -> tuple[float, float, float, str]:
+    if one.cycles_bound:
+        return -one.worth, -one.promise, one.pressure, one.key
+    return -round(one.rate, 1), -round(one.limit, 1), one.pressure, one.key
 
 
 def row(outcome: Outcome) -> dict[str, Json]:

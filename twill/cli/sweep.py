@@ -14,6 +14,7 @@ from twill.cli import worker
 from twill.cli.options import Command, CommandOptions, Folder, Option, Pair, Seconds, what_if_options
 
 if TYPE_CHECKING:
+    from twill.grid_time import Launch
     from twill.sweep import Configuration, Outcome
 
 LOG = "sweep.jsonl"
@@ -28,6 +29,18 @@ LOG = "sweep.jsonl"
     multiple=True,
     type=Pair("NAME=VALUES"),
     help="Values of a constant: 64,128 or START:END:STEP; repeatable.",
+)
+@click.option(
+    "--shape",
+    "numbers",
+    multiple=True,
+    type=Pair("NAME=VALUE", int),
+    help="Scalar argument of the launch to rank for, with --grid; repeatable.",
+)
+@click.option(
+    "--grid",
+    metavar="EXPRESSION",
+    help="Thread blocks of that launch, such as 'cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)'.",
 )
 @what_if_options
 @click.option(
@@ -47,24 +60,29 @@ LOG = "sweep.jsonl"
 def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, **options: Option) -> None:
     """Schedule SPEC, FILE.py:FUNCTION, for every combination of settings.
 
-    Ranks by multiply-adds per cycle of one SM in the steady state, ties by the load of the second busiest
-    unit. A configuration whose lower bound excludes it from the best ones is not solved. Writes sweep.csv,
-    configs.py (a list of triton.Config per architecture, for an autotuner) and sweep.jsonl, from which an
-    interrupted sweep resumes.
+    With --shape and --grid, ranks by the predicted cycles of that launch: waves of thread blocks, each with
+    its prologue, steady state and epilogue. Otherwise ranks by multiply-adds per cycle of one SM in the
+    steady state. Ties go to the lower load of the second busiest unit. A configuration whose lower bound
+    excludes it from the best ones is not solved. Writes sweep.csv, configs.py (a list of triton.Config per
+    architecture, for an autotuner) and sweep.jsonl, from which an interrupted sweep resumes.
 
     \b
     twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64:256:64
     """
     from twill.emit.files import write
+    from twill.grid_time import Launch
     from twill.sweep import grid, ranked, triton_configs
 
+    if bool(options["numbers"]) != bool(options["grid"]):
+        raise click.UsageError("--shape and --grid belong together")
     archs = arch.split(",")
     points = grid(archs, settings)
     found: dict[str, Outcome] = {}
     click.echo(f"{len(points)} configurations", err=True)
     log = out / LOG
-    known = _known(log)
-    for outcome in _outcomes(spec, points, known, options):
+    launch = Launch(dict(options["numbers"]), options["grid"]) if options["grid"] else None
+    known = {key: one for key, one in _known(log).items() if one.launch == (launch.text if launch else "")}
+    for outcome in _outcomes(spec, points, known, launch, options):
         found[outcome.key] = outcome
         if outcome.key not in known:
             _append(log, outcome)
@@ -81,7 +99,11 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
 
 
 def _outcomes(
-    spec: str, points: Sequence["Configuration"], known: dict[str, "Outcome"], options: CommandOptions
+    spec: str,
+    points: Sequence["Configuration"],
+    known: dict[str, "Outcome"],
+    launch: "Launch | None",
+    options: CommandOptions,
 ) -> Iterator["Outcome"]:
     """The outcomes of the sweep; every search runs in a process that Ctrl-C kills."""
     from twill.cli.options import inputs
@@ -96,7 +118,7 @@ def _outcomes(
     def solved(problem: Problem) -> Result:
         return worker.alone(lambda: solve(problem, search))
 
-    return swept(inputs(spec, options), points, solved, known, options["keep"])
+    return swept(inputs(spec, options), points, solved, known, options["keep"], launch)
 
 
 def _known(log: Path) -> dict[str, "Outcome"]:
@@ -122,8 +144,9 @@ def _append(log: Path, outcome: "Outcome") -> None:
 
 def _line(outcome: "Outcome") -> str:
     interval = f"{outcome.interval:.0f} cycles" if outcome.interval else outcome.note or "-"
+    time = f"{outcome.cycles:12.0f} cycles a launch " if outcome.cycles else ""
     return (
-        f"{outcome.rate:7.0f} MAC/cycle (bound {outcome.limit:.0f})  {outcome.key}  {outcome.status} "
+        f"{time}{outcome.rate:7.0f} MAC/cycle (bound {outcome.limit:.0f})  {outcome.key}  {outcome.status} "
         f" {interval}"
     )
 

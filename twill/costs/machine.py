@@ -72,6 +72,7 @@ class File:
     issue: Issue | None = None
     contention: Contention | None = None
     clock_mhz: int | None = None
+    multiprocessors: int | None = None
 
 
 def folder() -> Path:
@@ -174,6 +175,7 @@ def _machine(made: File, file: str) -> Machine:
         },
         file=file,
         clock_mhz=made.clock_mhz,
+        multiprocessors=made.multiprocessors,
     )
 
 

@@ -162,6 +162,8 @@ class Machine:
     """The file it was read from."""
     clock_mhz: int | None = None
     """Only to turn cycles into seconds in reports."""
+    multiprocessors: int | None = None
+    """SMs of the GPU; only to predict the time of a whole grid."""
 
     def cost(self, op: str) -> Cost | None:
         """The cost of a TTGIR operation; None where no table has it."""
