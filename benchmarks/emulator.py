@@ -27,7 +27,7 @@ import pytest
 from twill.emulate import HazardError, Kernel
 
 OURS = ("tests/emulate/test_examples.py",)
-TRITON = ("tests/emulate/test_triton.py", "tests/emulate/test_blackwell.py")
+TRITON = ("tests/emulate/test_triton.py", "tests/emulate/test_triton_blackwell.py")
 REPORT = Path("reports/emulator.md")
 HEAD = """# PTX executed on the CPU
 

@@ -45,9 +45,9 @@ def compiled(
 
 
 def compiled_gluon(
-    kernel: str, types: Mapping[str, str], constants: Mapping[str, object], ctas: int = 1
+    kernel: str, types: Mapping[str, str], constants: Mapping[str, object], ctas: int = 1, arch: int = 100
 ) -> Any:
-    """Triton's compilation for sm_100a of a kernel of `gluon_kernels`; pointers are multiples of 16."""
+    """Triton's compilation of a kernel of `gluon_kernels`; pointers are multiples of 16."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import compile as compiled_by_triton
     from triton.experimental.gluon._runtime import GluonASTSource
@@ -62,7 +62,7 @@ def compiled_gluon(
         warnings.simplefilter("ignore")
         return compiled_by_triton(
             GluonASTSource(function, signature, dict(constants), attributes),
-            target=GPUTarget("cuda", 100, 32),
+            target=GPUTarget("cuda", arch, 32),
             options={"num_warps": 4, "num_ctas": ctas},
         )
 

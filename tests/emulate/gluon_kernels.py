@@ -1,7 +1,7 @@
 # pyright: basic, reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
 # pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportOptionalSubscript=false
-"""Kernels in Gluon, whose PTX for sm_100a the machine is tried on: CTA pairs, copies into tensor memory,
-cluster launch control. Triton compiles them with no GPU."""
+"""Kernels in Gluon, whose PTX for sm_100a and sm_103a the machine is tried on: CTA pairs, copies into tensor
+memory, cluster launch control. Triton compiles them with no GPU."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -131,3 +131,14 @@ def through_tensor_memory(
     found = held.load(held.get_reg_layout(instr_variant=VARIANT))
     held.store(found + 1)
     gl.store(y + m[:, None] * N + n[None, :], gl.convert_layout(held.load(), layout))
+
+
+@gluon.jit
+def highest_of_rows(x, y, M: gl.constexpr, N: gl.constexpr):
+    """Each row's highest number, found while it is loaded from tensor memory."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    m, n = gl.arange(0, M, gl.SliceLayout(1, layout)), gl.arange(0, N, gl.SliceLayout(0, layout))
+    held = allocate_tensor_memory(gl.float32, [M, N], TensorMemoryLayout((M, N), 1))
+    held.store(gl.convert_layout(gl.load(x + m[:, None] * N + n[None, :]), held.get_reg_layout()))
+    _, highest = held.load_max()
+    gl.store(y + m, gl.convert_layout(highest, gl.SliceLayout(1, layout)))

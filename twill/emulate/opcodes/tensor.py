@@ -6,7 +6,7 @@ tensor memory is ordered before other accesses once its warp has waited, and for
 around a barrier.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from twill.emulate.machine.warp import ALL, Warp, bits
 from twill.emulate.memory.clocks import CARRIED, ORDERED, Array
 from twill.emulate.memory.tensor import Cells, TensorMemory, View
 from twill.emulate.opcodes.integer import immediate
+from twill.emulate.opcodes.lift import put
 from twill.emulate.opcodes.memory import Where, items, selected, store, where
 from twill.emulate.ptx.syntax import Instruction, Operand, Register
 
@@ -274,7 +275,7 @@ def split(address: int) -> tuple[int, int]:
 
 def _form(one: Instruction, decoder: Decoder, address: Operand, data: Operand, second: int) -> Form:
     shape = next((part for part in one.modifiers if part in _EACH), None)
-    if shape is None or "red" in one.modifiers:
+    if shape is None:
         raise ValueError("this form")
     number = next(int(part[1:]) for part in one.modifiers if part[0] == "x")
     registers = tuple(decoder.source(item, "b32") for item in items(data))
@@ -284,9 +285,33 @@ def _form(one: Instruction, decoder: Decoder, address: Operand, data: Operand, s
     return Form(shape, packed, second, where(address, decoder), registers, one.line)
 
 
+def _reduction(one: Instruction, kind: str) -> Callable[[Array], Array]:
+    """Of the registers (register, thread) of .red: a minimum or maximum, which leaves NaN out unless .NaN is
+    there."""
+    low, real = "min" in one.modifiers, kind == "f32"
+    functions = {
+        (True, False): np.fmin,
+        (False, False): np.fmax,
+        (True, True): np.minimum,
+        (False, True): np.maximum,
+    }
+    combine = functions[low, "NaN" in one.modifiers or not real]
+
+    def reduce(words: Array) -> Array:
+        values = words.view({"f32": np.float32, "u32": np.uint32, "s32": np.int32}[kind])
+        return combine.reduce(np.abs(values) if "abs" in one.modifiers else values, axis=0).view(np.uint32)
+
+    return reduce
+
+
 @control("tcgen05.ld")
 def _ld(one: Instruction, decoder: Decoder) -> Control:
-    data, address, *more = one.operands
+    """With .red (sm_103a) also the minimum or maximum of what a thread loads."""
+    red = "red" in one.modifiers
+    data, *rest = one.operands
+    reduced = decoder.target(items(rest.pop(0))[0], "b32") if red else None
+    reduction = _reduction(one, one.modifiers[-1]) if red else None
+    address, *more = rest
     if not all(isinstance(item, Register) for item in items(data)):
         raise ValueError("a result that is no register")
     form = _form(one, decoder, address, data, immediate(more[0]) if more else 0)
@@ -305,6 +330,8 @@ def _ld(one: Instruction, decoder: Decoder) -> Control:
         every = bool(known.all())
         for position, ref in enumerate(form.registers):
             warp.valid[2][ref.index] = ALL if every else bits(known[position])
+        if reduced is not None and reduction is not None:
+            put(warp, reduced, reduction(found), bits(np.logical_and.reduce(known, axis=0)))
         return warp.fragment.pc + 1
 
     return run

@@ -1,0 +1,180 @@
+"""PTX that Triton and Gluon generate for sm_100a alone: scaled dots, attention, CTA pairs, tensor memory,
+cluster launch control."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from tests.emulate.compiled import compiled, compiled_gluon, launch, needs_triton
+from twill.emulate.numeric.formats import table
+
+pytestmark = needs_triton
+
+Array: TypeAlias = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(0)
+SIZES = {"M": "i32", "N": "i32", "K": "i32"}
+
+
+def integers(*shape: int) -> Array:
+    return RANDOM.integers(-3, 4, shape).astype(np.float16)
+
+
+# --- block-scaled dots ------------------------------------------------------------------------------------
+
+_POINTERS = {"e2m1": "*u8", "e4m3": "*fp8e4nv", "e5m2": "*fp8e5"}
+
+
+def operand(kind: str, rows: int, k: int) -> Array:
+    """Codes of small integers; 4-bit ones lie two in a byte."""
+    if kind == "e2m1":
+        return RANDOM.integers(0, 256, (rows, k // 2)).astype(np.uint8)
+    values = table(kind)
+    good = np.flatnonzero(np.isfinite(values) & (np.abs(values) <= 8) & (values == np.trunc(values)))
+    return RANDOM.choice(good.astype(np.uint8), (rows, k))
+
+
+def decoded(codes: Array, kind: str) -> Array:
+    if kind == "e2m1":
+        codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(codes), -1)
+    return table(kind)[codes]
+
+
+def factors(rows: int, count: int, kind: str) -> Array:
+    """Scale factors from 1/4 to 4."""
+    one = {"ue8m0": 127, "e4m3": 0x38}[kind]
+    step = {"ue8m0": 1, "e4m3": 8}[kind]
+    return (one + step * RANDOM.integers(-2, 3, (rows, count))).astype(np.uint8)
+
+
+def scaled(a: Array, a_kind: str, a_scales: Array, kind: str) -> Array:
+    values = decoded(a, a_kind)
+    return values * np.repeat(table(kind)[a_scales], values.shape[1] // a_scales.shape[1], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("a_kind", "b_kind", "vector"),
+    [("e4m3", "e5m2", 32), ("e2m1", "e2m1", 32), ("e2m1", "e2m1", 16), ("e4m3", "e2m1", 32)],
+    ids=["mxfp8", "mxfp4", "nvfp4", "mxfp8 by mxfp4"],
+)
+def test_scaled_dots(a_kind: str, b_kind: str, vector: int) -> None:
+    m, n, k, scale = 128, 128, 256, "ue8m0" if vector == 32 else "e4m3"
+    a, b = operand(a_kind, m, k), operand(b_kind, n, k)
+    a_scales, b_scales = factors(m, k // vector, scale), factors(n, k // vector, scale)
+    packs = {f"{name}_PACK": 2 if kind == "e2m1" else 1 for name, kind in (("A", a_kind), ("B", b_kind))}
+    held = "*u8" if scale == "ue8m0" else "*fp8e4nv"
+    types = {"a": _POINTERS[a_kind], "a_scales": held, "b": _POINTERS[b_kind], "b_scales": held, "c": "*fp32"}
+    constants = {"A_TYPE": a_kind, "B_TYPE": b_kind, "VECTOR": vector, "BM": 128, "BN": 128, "BK": 128}
+    made, c = compiled("gemm_scaled", types | SIZES, constants | packs, 100), np.zeros((m, n), np.float32)
+    launch(made, (1, 1), [a, a_scales, b, b_scales, c, m, n, k])
+    assert np.array_equal(c, scaled(a, a_kind, a_scales, scale) @ scaled(b, b_kind, b_scales, scale).T)
+
+
+def test_scale_factors_that_are_copied_to_tensor_memory() -> None:
+    a, b = operand("e4m3", 128, 128), operand("e4m3", 128, 128)
+    a_scales, b_scales = factors(128, 4, "ue8m0"), factors(128, 4, "ue8m0")
+    packed = [np.ascontiguousarray(one.reshape(4, 32, 4).swapaxes(0, 1)) for one in (a_scales, b_scales)]
+    types = {"a": "*fp8e4nv", "a_scales": "*u8", "b": "*fp8e4nv", "b_scales": "*u8", "c": "*fp32"}
+    made, c = (
+        compiled_gluon("copied_scales", types, {"M": 128, "N": 128, "K": 128}),
+        np.zeros((128, 128), "f4"),
+    )
+    launch(made, (1,), [a, packed[0], b, packed[1], c])
+    assert np.array_equal(c, scaled(a, "e4m3", a_scales, "ue8m0") @ scaled(b, "e4m3", b_scales, "ue8m0").T)
+
+
+# --- pipelines of warps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("warps", "seed"), [(4, 0), (8, 1)])
+def test_persistent_gemm(warps: int, seed: int) -> None:
+    a, b, c = integers(256, 192), integers(128, 192), np.zeros((256, 128), np.float16)
+    constants = {"PROGRAMS": 2, "BM": 128, "BN": 64, "BK": 64}
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp16", **SIZES}
+    launch(compiled("gemm_persistent", types, constants, 100, warps), (2,), [a, b, c, 256, 128, 192], seed)
+    assert np.array_equal(c, (a.astype(np.float32) @ b.T.astype(np.float32)).astype(np.float16))
+
+
+def test_gemm_of_64_rows() -> None:
+    a, b, c = integers(64, 128), integers(128, 64), np.zeros((64, 64), np.float16)
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp16", **SIZES}
+    launch(compiled("gemm", types, {"BM": 64, "BN": 64, "BK": 64}, 100), (1, 1), [a, b, c, 64, 64, 128])
+    assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+
+
+def test_specialized_attention() -> None:
+    q, k, v = (RANDOM.standard_normal((256, 64)).astype(np.float16) for _ in range(3))
+    o = np.zeros_like(q)
+    types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp16", "length": "i32", "scale": "fp32"}
+    made = compiled("attention_specialized", types, {"BM": 128, "BN": 64, "D": 64}, 100)
+    launch(made, (2,), [q, k, v, o, 256, 0.18])
+    p = np.exp2(q.astype(np.float64) @ k.T * 0.18)
+    assert np.abs(o - p @ v / p.sum(1, keepdims=True)).max() < 1e-3
+
+
+@pytest.mark.parametrize("arch", [90, 100])
+def test_attention_backward(arch: int) -> None:
+    q, k, v, do = (RANDOM.standard_normal((128, 64)).astype(np.float16) for _ in range(4))
+    scores = q.astype(np.float64) @ k.T * 0.18
+    highest = np.log2(np.exp2(scores).sum(1))
+    p = np.exp2(scores - highest[:, None])
+    delta = (do * (p @ v)).sum(1)
+    ds = p * (do.astype(np.float64) @ v.T - delta[:, None])
+    found = [np.zeros((128, 64), np.float32) for _ in range(3)]
+    types = dict.fromkeys(("q", "k", "v", "do"), "*fp16") | {"length": "i32", "scale": "fp32"}
+    types |= dict.fromkeys(("highest", "delta", "dq", "dk", "dv"), "*fp32")
+    made = compiled("attention_backward", types, {"BM": 64, "BN": 128, "D": 64}, arch)
+    rows = [highest.astype(np.float32), delta.astype(np.float32)]
+    launch(made, (1,), [q, k, v, do, *rows, *found, 128, 0.18])
+    for one, other in zip(found, (ds @ k, ds.T @ q, p.T @ do.astype(np.float64)), strict=True):
+        assert np.abs(one - other).max() < 2e-3 * np.abs(other).max()
+
+
+# --- CTA pairs, tensor memory, cluster launch control ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "seed"), [(256, 0), (128, 1)])
+def test_a_dot_of_a_pair(rows: int, seed: int) -> None:
+    a, b, c = integers(rows, 64), integers(64, 128), np.zeros((rows, 128), np.float32)
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp32"}
+    made = compiled_gluon("pair_gemm", types, {"M": rows, "N": 128, "K": 64}, ctas=2)
+    launch(made, (2,), [a, b, c], seed)
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "stride", "shape"),
+    [
+        (128, "i32", 1, "16x64b"),
+        (128, "i32", 1, "16x128b"),
+        (128, "fp16", 1, "16x256b"),
+        (128, "fp16", 2, "16x128b"),
+        (64, "i32", 1, "16x256b"),
+        (64, "fp16", 2, "16x64b"),
+        (64, "fp16", 2, "32x32b"),
+    ],
+)
+def test_shapes_of_tensor_memory(rows: int, kind: str, stride: int, shape: str) -> None:
+    """Also .16x32bx2, with which Triton accesses 64 rows, and the packed forms, for a stride of 2."""
+    x = RANDOM.integers(0, 1000, (rows, 32)).astype({"i32": np.int32, "fp16": np.float16}[kind])
+    y, constants = np.zeros_like(x), {"M": rows, "N": 32, "STRIDE": stride, "VARIANT": shape}
+    made = compiled_gluon("through_tensor_memory", {"x": f"*{kind}", "y": f"*{kind}"}, constants)
+    launch(made, (1,), [x, y])
+    assert np.array_equal(y, x + 1)
+
+
+def test_loads_that_reduce() -> None:
+    """sm_103a."""
+    x, y = RANDOM.standard_normal((128, 64)).astype(np.float32), np.zeros(128, np.float32)
+    made = compiled_gluon("highest_of_rows", {"x": "*fp32", "y": "*fp32"}, {"M": 128, "N": 64}, arch=103)
+    assert "tcgen05.ld.red" in made.asm["ptx"]
+    launch(made, (1,), [x, y])
+    assert np.array_equal(y, x.max(1))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_running_cta_takes_over_work(seed: int) -> None:
+    x = np.arange(8 * 256, dtype=np.int32)
+    y = np.zeros_like(x)
+    launch(compiled_gluon("taken_over", {"x": "*i32", "y": "*i32"}, {"BLOCK": 256}), (8,), [x, y], seed)
+    assert np.array_equal(y, x + 1)
