@@ -128,7 +128,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("edges.0.src", "z", "edges[0].src: there is no operation 'z'"),
     ("edges.0.delay", ..., "edges[0]: 'delay' is missing"),
     ("edges.0.delay", -1, "edges[0].delay: must be from 0"),
-    ("edges.0.distance", 1001, "edges[0].distance: must be from 0 to 1000"),
+    ("edges.0.distance", 10**6 + 1, "edges[0].distance: must be from 0 to 1000000"),
     ("edges.1.distance", 0, "edges[0]: a circuit within one iteration: b -> a -> b"),
     ("edges.2", {"src": "a", "dst": "a", "delay": 0}, "edges[2]: a circuit within one iteration: a -> a"),
     ("units", ..., "no units: neither 'units' nor a 'machine'"),

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.samples import attention
-from twill.ir.problem import Limits, Problem
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.schedule import Refutation
 from twill.ir.search import Options
 from twill.modulo.capacity import shortages
@@ -93,3 +93,25 @@ def test_a_false_capacity_claim_is_found() -> None:
 
 def _fail(*given: object) -> None:
     pytest.fail("searched")
+
+
+def test_what_one_operation_reads_must_fit_at_once() -> None:
+    """Two tiles that one MMA reads, neither of which has slots of its own; and slots that are not shared."""
+    loads = tuple(
+        Operation(name, "load", (Reservation("tma", 10),), 0, 1, variable=True, streaming=True)
+        for name in ("x", "y")
+    )
+    mma = Operation("mma", "mma", (Reservation("tensor", 10),), 12, 10, warps=4)
+    edges = (Edge("x", "mma", 0), Edge("y", "mma", 0))
+    values = tuple(Value(name, name, (Use("mma", 0, 12),), shared=100) for name in ("x", "y"))
+    units = (Unit("tma"), Unit("tensor"))
+    problem = Problem("pair", "toy", units, (*loads, mma), edges, values, Limits(groups=2, shared=199))
+    (short,) = shortages(problem)
+    assert (short.limit, short.least) == ("shared memory", None)
+    assert short.text == "needs at least 200 bytes of shared memory, has 199"
+    assert solve(problem).status == "infeasible"
+    running = replace(values[0], slots=1)
+    ahead = replace(problem, values=(running, values[1]), limits=replace(problem.limits, shared=399))
+    (slots,) = shortages(ahead)
+    assert (slots.least, solve(ahead).proved) == (12, 22)
+    assert slots.text == "needs at least 500 bytes of shared memory below interval 12, has 399"

@@ -32,8 +32,8 @@ SCHEMA = "twill.graph/1"
 RANGES: Ranges = {
     (Unit, "capacity"): (1, 10**6),
     (Reservation, "amount"): (1, 10**6),
-    (Edge, "distance"): (0, 1000),
-    (Use, "distance"): (0, 1000),
+    (Edge, "distance"): (0, 10**6),
+    (Use, "distance"): (0, 10**6),
     (Value, "slots"): (0, 1000),
     (Limits, "groups"): (1, 64),
     (Limits, "warps"): (1, 64),

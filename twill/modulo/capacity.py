@@ -5,7 +5,8 @@ Takes a `Problem`; gives a `Shortage` for each limit that excludes some or all i
 bound is a sum over values or operations. `twill.verify.capacity` computes them again, independently.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.ir.problem import Edge, Problem, Time, Value
@@ -100,24 +101,61 @@ def _surely_held(problem: Problem, value: Value, ranges: Mapping[str, Time]) -> 
 
 
 def _memory(problem: Problem, name: str, capacity: int, ranges: Mapping[str, Time]) -> Iterator[Shortage]:
-    """Bytes (or columns) times live time of one iteration, over what is not taken all the time."""
-    values = [(value, value.shared if name == "shared memory" else value.tensor) for value in problem.values]
-    values = [(value, size) for value, size in values if size]
-    always = sum(size * (value.slots + value.resident) for value, size in values)
-    live = [(size, ranges[value.id]) for value, size in values if not value.resident]
-    area = sum(size * least for size, least in live)
-    largest = max((size for size, least in live if least), default=0)
-    what = "bytes" if name == "shared memory" else "columns"
-    if always + largest > capacity:
-        yield Shortage(name, None, f"needs at least {always + largest} {what} of {name}, has {capacity}")
-    elif area:
-        least = -(-area // (capacity - always))
-        yield Shortage(
-            name,
-            least,
-            f"values are live for {area} {what} x cycles of {name} in each iteration, of {capacity - always}"
-            f" {what}",
-        )
+    """The smallest interval at which what is surely live fits; what is shrinks as the interval grows."""
+    size = {value.id: value.shared if name == "shared memory" else value.tensor for value in problem.values}
+    values = [value for value in problem.values if size[value.id]]
+    after: dict[tuple[str, str], int] = {}
+    for edge in problem.edges:
+        after[edge.src, edge.dst] = min(edge.distance, after.get((edge.src, edge.dst), edge.distance))
+    stored = [_Stored(size[v.id], ranges[v.id], v.slots, v.resident, _readers(v, after)) for v in values]
+    what, low = "bytes" if name == "shared memory" else "columns", 1
+    high = (1 + max(ranges.values(), default=0)) * (1 + sum(value.size for value in stored))
+    if (least := _needed(stored, high)) > capacity:
+        yield Shortage(name, None, f"needs at least {least} {what} of {name}, has {capacity}")
+        return
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if _needed(stored, middle) > capacity else (low, middle)
+    if low > 1:
+        least = _needed(stored, low - 1)
+        text = f"needs at least {least} {what} of {name} below interval {low}, has {capacity}"
+        yield Shortage(name, low, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A value's size in a memory, how long it is live at least, and what it takes besides."""
+
+    size: int
+    range: Time
+    slots: int
+    resident: bool
+    readers: frozenset[str]
+    """Operations that find it live as they start."""
+
+
+def _readers(value: Value, after: Mapping[tuple[str, str], int]) -> frozenset[str]:
+    """Those that come after what makes it, and hold it; `after` has the least distances of edges."""
+    return frozenset(
+        use.op
+        for use in value.uses
+        if use.hold and after.get((value.src, use.op), use.distance + 1) <= use.distance
+    )
+
+
+def _needed(values: Sequence[_Stored], interval: Time) -> int:
+    """What the fullest residue holds at least: slots that nothing else shares; of the rest the average, or
+    what one operation reads."""
+    alone, area, largest, read = 0, 0, 0, Counter[str]()
+    for value in values:
+        periods = 1 if value.resident else -(-value.range // interval)
+        if value.resident or value.slots or periods > 1:
+            alone += value.size * (periods + value.slots)
+        elif periods:
+            area += value.size * value.range
+            largest = max(largest, value.size)
+            read.update(dict.fromkeys(value.readers, value.size))
+    return alone + max(-(-area // interval), largest, *read.values())
 
 
 def least_ranges(problem: Problem) -> dict[str, Time]:

@@ -45,12 +45,32 @@ def _overbooked(problem: Problem, name: str) -> bool:
 
 
 def _overflows(problem: Problem, size: dict[str, int], capacity: int, interval: Time) -> bool:
-    """At the fullest residue there is at least the average of an iteration; a value that lives at all needs
-    one slot."""
-    constant = sum(size[v.id] * (v.slots + (1 if v.resident else 0)) for v in problem.values)
-    passing = [(size[v.id], _lifetime(problem, v)) for v in problem.values if size[v.id] and not v.resident]
-    single = max((bytes_ for bytes_, time in passing if time > 0), default=0)
-    return constant + single > capacity or sum(b * t for b, t in passing) > (capacity - constant) * interval
+    """At the fullest residue there are at least the slots that values keep to themselves, and of the others
+    the average of an iteration, one that lives at all, or all that one operation finds as it starts."""
+    kept, shared, found = 0, list[tuple[int, Time]](), dict[str, int]()
+    for value in problem.values:
+        time = _lifetime(problem, value) if size[value.id] else 0
+        if value.resident:
+            kept += size[value.id] * (1 + value.slots)
+        elif value.slots or time > interval:
+            kept += size[value.id] * (value.slots + (time + interval - 1) // interval)
+        else:
+            shared.append((size[value.id], time))
+            for op in _finding(problem, value) if size[value.id] else ():
+                found[op] = found.get(op, 0) + size[value.id]
+    single = max([0, *found.values(), *(bytes_ for bytes_, time in shared if time > 0)])
+    return kept + single > capacity or sum(b * t for b, t in shared) > (capacity - kept) * interval
+
+
+def _finding(problem: Problem, value: Value) -> set[str]:
+    """The operations at whose start an instance of the value is there: they hold it, and cannot come before
+    it."""
+    return {
+        use.op
+        for use in value.uses
+        for edge in problem.edges
+        if use.hold > 0 and (edge.src, edge.dst) == (value.src, use.op) and edge.distance <= use.distance
+    }
 
 
 def _lifetime(problem: Problem, value: Value) -> Time:
