@@ -71,6 +71,10 @@ class JointError(TwillError):
         )
         self.errors = tuple(errors)
 
+    def __reduce__(self) -> tuple[type["JointError"], tuple[tuple[TwillError, ...]]]:
+        """From one process to another."""
+        return JointError, (self.errors,)
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.errors))
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.emulate.builds import OTHERS, build, numbers
-from tests.kernels.programs import BLACKWELL, EXAMPLES
+from tests.kernels.programs import BLACKWELL_EXAMPLES, BLACKWELL_FORMS, EXAMPLES
 from twill.emulate.build import Request, run, wrong
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -18,7 +18,7 @@ GIVEN = {
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 
 
-@pytest.mark.parametrize("kernel", [*EXAMPLES, *BLACKWELL])
+@pytest.mark.parametrize("kernel", [*EXAMPLES, *(f"{kernel}.sm100" for kernel in BLACKWELL_EXAMPLES)])
 def test_generated_code_computes_what_its_ttgir_computes(kernel: str) -> None:
     compared = run(build(kernel), Request(numbers(kernel)))
     assert all(one.good for one in compared), compared
@@ -28,7 +28,7 @@ def test_generated_code_computes_what_its_ttgir_computes(kernel: str) -> None:
     } >= wanted - {"sums"}
 
 
-@pytest.mark.parametrize("kernel", OTHERS)
+@pytest.mark.parametrize("kernel", [*OTHERS, *(f"{kernel}.sm100" for kernel in BLACKWELL_FORMS)])
 def test_code_in_other_forms(kernel: str) -> None:
     """Element types, swizzles, layouts, masks, atomics, loads by pointers, carried values: a tile of each."""
     compared = run(build(kernel), Request(GIVEN.get(kernel, {})))

@@ -2,14 +2,14 @@
 """Compiles and schedules the kernels of `kernels.py`, schedules the examples, or those of both named; tests
 read what this writes.
 
-python -m tests.kernels.make_fixtures [NAME ...]
+python -m tests.kernels.make_fixtures [NAME | NAME.sm100 ...]
 """
 
 import sys
 from pathlib import Path
 
 from tests.kernels.kernels import VARIANTS
-from tests.kernels.programs import EXAMPLES
+from tests.kernels.programs import BLACKWELL, EXAMPLES, architecture
 from twill.extract.frontend.triton import capture
 from twill.files import write_schedule
 from twill.generate import GenerateOptions, generate
@@ -22,19 +22,21 @@ LIMIT = 60
 
 
 def main(names: list[str]) -> None:
-    for name in names or [*VARIANTS, *EXAMPLES]:
-        path = Path("examples/ttgir") / f"{name}.sm90.ttgir"
+    for kernel_name in names or [*VARIANTS, *EXAMPLES, *BLACKWELL]:
+        name, arch = kernel_name.removesuffix(".sm100"), architecture(kernel_name)
+        path = Path("examples/ttgir") / f"{name}.{arch}.ttgir"
         if name in VARIANTS:
             kernel, changes = VARIANTS[name]
-            path = HERE / "ttgir" / f"{name}.sm90.ttgir"
+            path = HERE / "ttgir" / f"{name}.{arch}.ttgir"
             path.write_text(
-                capture("tests/kernels/kernels.py", kernel, "sm90", dict(changes)), encoding="utf-8"
+                capture("tests/kernels/kernels.py", kernel, arch, dict(changes)), encoding="utf-8"
             )
-        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=LIMIT))
+        folder = HERE / "schedules" / ("sm100" if arch == "sm100" else "")
+        made = generate(Inputs(str(path), arch=arch), GenerateOptions(time_limit=LIMIT, check=False))
         for i, (loop, result) in enumerate(made.results.items()):
             text = write_schedule(result, Options(time_limit=LIMIT, explain=False), zero_seconds=True)
-            (HERE / "schedules" / f"{name}.for.{i}.json").write_text(text, encoding="utf-8")
-            print(name, loop, result.status)
+            (folder / f"{name}.for.{i}.json").write_text(text, encoding="utf-8")
+            print(kernel_name, loop, result.status)
 
 
 if __name__ == "__main__":

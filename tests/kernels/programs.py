@@ -52,10 +52,13 @@ EXAMPLES = (
     "fa_bwd",
     "fa_bwd_subtiled",
 )
-BLACKWELL = tuple(
-    f"{kernel}.sm100" for kernel in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_bwd")
+BLACKWELL_EXAMPLES = (
+    *("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"),
+    *("fa_fwd", "fa_fwd_subtiled", "fa_bwd"),
 )
-"""Examples compiled for Blackwell."""
+BLACKWELL_FORMS = ("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased")
+BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *BLACKWELL_FORMS))
+"""Kernels compiled for Blackwell."""
 _HERE = Path(__file__).parent
 
 

@@ -27,7 +27,7 @@ from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 
 GIVEN = {"M": 256, "N": 256, "K": 256, "heads": 1, "length": 640, "scale": 0.09}
-SPILLING = ("fa_fwd_subtiled.sm100", "fa_bwd.sm100")
+SPILLING = ("fa_fwd_subtiled.sm100", "fa_bwd.sm100", "biased.sm100")
 """Kernels that need more registers than their schedules count."""
 WITH_BARRIERS = [kernel for kernel in BLACKWELL if program(kernel).dependences]
 
@@ -52,7 +52,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
 @pytest.mark.parametrize("trips", range(6))
 def test_no_interleaving_goes_wrong(kernel: str, trips: int) -> None:
     assert explore(program(kernel), same(trips), 100_000)
-    assert races(program(kernel), same(trips)) > 0
+    assert races(program(kernel), same(trips)) > 0 or not trips
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

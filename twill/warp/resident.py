@@ -4,7 +4,7 @@ Takes the code of a function, its scheduled loops and the groups; gives the code
 fills before its loops. A tile that TMA loads before the loop lies in shared memory already. One that a group
 computes or loads through pointers is staged there where the registers that the schedule grants do not hold it
 too: costs take it to be in shared memory. Otherwise it stays in registers, from which an MMA reads it faster.
-B, and A of elements of other than 16 bits, are always read from shared memory.
+B, A of elements of other than 16 bits, and A of an MMA into tensor memory are always read from shared memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from twill.ir.loop import MemDesc, Op, Value
 from twill.ir.schedule import Group
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, bits, tensors
-from twill.warp.dataflow import ALLOC, DOT, Code, loaded
+from twill.warp.dataflow import ALLOC, MMAS, Code, loaded
 from twill.warp.tasks import Scheduled
 from twill.warp.thread_block import most_registers
 
@@ -24,6 +24,12 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
     """The code with the buffers that are staged before the loops."""
     most = most_registers(granted, loops[0])
     inside = {op.index for one in loops for op in one.loop.op.inner()}
+    buffers = {
+        _buffer(code, value).id
+        for op in code.ops.values()
+        if role(op) == "tensor_memory_mma"
+        for value in op.operands[:2]
+    }
     staged, kept = set[int](), dict[int, dict[int, int]]()
     for group, position, value in _operands(code, loops):
         maker = code.maker(value)
@@ -31,7 +37,8 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
             continue
         if not maker.operands:
             continue
-        staged |= {value.id} if position or _element_bits(value) != 16 else set()
+        if position or _element_bits(value) != 16 or value.id in buffers:
+            staged.add(value.id)
         kept.setdefault(group.id, {})[value.id] = _registers(value, group.warps)
     for group in granted:
         own = {value: size for value, size in kept.get(group.id, {}).items() if value not in staged}
@@ -45,7 +52,7 @@ def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, i
     for one in loops:
         groups = {group.id: group for group in one.solution.groups}
         for node in one.graph.nodes:
-            for op in (code.ops[index] for index in node.ops if code.ops[index].name == DOT):
+            for op in (code.ops[index] for index in node.ops if code.ops[index].name in MMAS):
                 for position, value in enumerate(op.operands[:2]):
                     yield groups[one.group(node.id)], position, _buffer(code, value)
 

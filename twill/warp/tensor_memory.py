@@ -214,7 +214,7 @@ class LoopOrder:
     scheduled: Scheduled
     tasks: tuple[Task, ...]
     spans: Mapping[str, Span]
-    """By task."""
+    """By task; of loads that share a channel only the first has one."""
     handed: tuple[tuple[str, str, int], ...]
     """Tiles that pass through channels: by which task, to which one, iterations later."""
 
@@ -369,9 +369,10 @@ def _distances(
 def _program_order(order: LoopOrder) -> Iterator[tuple[_Point, _Point, int]]:
     """A task is done after it starts. What its warps start, they start in order; what threads have done, or
     MMAs, is done in order. An MMA is started by one warp: that says nothing of the others."""
-    for one in order.tasks:
+    tasks = [task for task in order.tasks if task.id in order.spans]
+    for one in tasks:
         yield ("start", one.id), ("done", one.id), 0
-        for other in order.tasks:
+        for other in tasks:
             if one is other or one.group != other.group:
                 continue
             begin, end = order.spans[one.id], order.spans[other.id]

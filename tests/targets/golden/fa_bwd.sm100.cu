@@ -39,8 +39,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     const Channel<1, 32768> channel_z{memory + 32768, memory + 200720};
     const Channel<2, 32768> channel_x{memory + 65536, memory + 200736};
     const Channel<1, 32768> channel_g{memory + 131072, memory + 200768};
-    const Channel<2, 1024, Filling::cp_async> channel_weights_35{memory + 163840, memory + 200784};
-    const Channel<2, 1024, Filling::cp_async> channel_slopes_43{memory + 165888, memory + 200816};
+    const Channel<2, 1024> channel_weights_35{memory + 163840, memory + 200784};
+    const Channel<2, 1024> channel_slopes_43{memory + 165888, memory + 200816};
     const Channel<1, 32768, Filling::threads> channel_local_alloc_8{memory + 167936, memory + 200848};
     const DependenceBarrier<1> dependence0{memory + 200864};
     const DependenceBarrier<1> dependence1{memory + 200872};
@@ -714,18 +714,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             tma_load(channel_g.slot(count_g) + 16384, &map_do_desc, channel_g.full(count_g), 64, row_);
                         }
                     }
-                    // cycle 2291, stage 0: copy weights_35 (examples/ttgir/fa_bwd.sm100.ttgir:74:21)
+                    // cycle 2291, stage 0: load weights_35 (examples/ttgir/fa_bwd.sm100.ttgir:74:21)
                     channel_weights_35.producer_acquire(count_weights_35);
-                    {
-                        const int32_t row_ = first_query_0;
-                        const uint32_t to_ = channel_weights_35.slot(count_weights_35);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ * 16, (lse + (row_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_35.full(count_weights_35), 512);
+                        {
+                            const int32_t row_ = first_query_0;
+                            bulk_load(channel_weights_35.slot(count_weights_35), lse + (row_ + int32_t(0)), 512, channel_weights_35.full(count_weights_35));
                         }
                     }
-                    channel_weights_35.producer_commit(count_weights_35);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm100.ttgir:63:12)
                         channel_x.producer_acquire(count_x + i);
@@ -737,18 +734,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tma_load(channel_x.slot(count_x + i) + 16384, &map_q_desc, channel_x.full(count_x + i), 64, row_);
                             }
                         }
-                        // cycle 585, stage 1: copy slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
+                        // cycle 585, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
                         channel_slopes_43.producer_acquire(count_slopes_43 + i - 1);
-                        {
-                            const int32_t row_ = first_query_0 + ((i - 1) * 128);
-                            const uint32_t to_ = channel_slopes_43.slot(count_slopes_43 + i - 1);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<16>(to_ + v_ * 16, (delta + (row_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_43.full(count_slopes_43 + i - 1), 512);
+                            {
+                                const int32_t row_ = first_query_0 + ((i - 1) * 128);
+                                bulk_load(channel_slopes_43.slot(count_slopes_43 + i - 1), delta + (row_ + int32_t(0)), 512, channel_slopes_43.full(count_slopes_43 + i - 1));
                             }
                         }
-                        channel_slopes_43.producer_commit(count_slopes_43 + i - 1);
                         // cycle 1154, stage 0: load g (examples/ttgir/fa_bwd.sm100.ttgir:65:12)
                         channel_g.producer_acquire(count_g + i);
                         if (thread.leader) {
@@ -759,31 +753,25 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tma_load(channel_g.slot(count_g + i) + 16384, &map_do_desc, channel_g.full(count_g + i), 64, row_);
                             }
                         }
-                        // cycle 2291, stage 0: copy weights_35 (examples/ttgir/fa_bwd.sm100.ttgir:74:21)
+                        // cycle 2291, stage 0: load weights_35 (examples/ttgir/fa_bwd.sm100.ttgir:74:21)
                         channel_weights_35.producer_acquire(count_weights_35 + i);
-                        {
-                            const int32_t row_ = first_query_0 + (i * 128);
-                            const uint32_t to_ = channel_weights_35.slot(count_weights_35 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<16>(to_ + v_ * 16, (lse + (row_ + int32_t((v_ * 4)))));
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_35.full(count_weights_35 + i), 512);
+                            {
+                                const int32_t row_ = first_query_0 + (i * 128);
+                                bulk_load(channel_weights_35.slot(count_weights_35 + i), lse + (row_ + int32_t(0)), 512, channel_weights_35.full(count_weights_35 + i));
                             }
                         }
-                        channel_weights_35.producer_commit(count_weights_35 + i);
                     }
-                    // cycle 585, stage 1: copy slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
+                    // cycle 585, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
                     channel_slopes_43.producer_acquire(count_slopes_43 + n - 1);
-                    {
-                        const int32_t row_ = first_query_0 + ((n - 1) * 128);
-                        const uint32_t to_ = channel_slopes_43.slot(count_slopes_43 + n - 1);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ * 16, (delta + (row_ + int32_t((v_ * 4)))));
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_43.full(count_slopes_43 + n - 1), 512);
+                        {
+                            const int32_t row_ = first_query_0 + ((n - 1) * 128);
+                            bulk_load(channel_slopes_43.slot(count_slopes_43 + n - 1), delta + (row_ + int32_t(0)), 512, channel_slopes_43.full(count_slopes_43 + n - 1));
                         }
                     }
-                    channel_slopes_43.producer_commit(count_slopes_43 + n - 1);
                 }
             }
             count_x += trips_0;

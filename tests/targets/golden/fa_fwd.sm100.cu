@@ -175,8 +175,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) raised_21[0] = fmaxf(raised_21[0], scores_19[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                 }
                 channel_y_15.consumer_wait(count_y_15 + 1);
                 if (thread.warp == 0) dependence3.wait(count_dependence3);
@@ -236,8 +241,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) raised_21[0] = fmaxf(raised_21[0], scores_19[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                 }
                 channel_y_15.consumer_wait(count_y_15 + 2);
                 if (thread.warp == 0) dependence3.wait(count_dependence3 + 1);
@@ -309,8 +319,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) raised_21[0] = fmaxf(raised_21[0], scores_19[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                 }
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
@@ -496,8 +511,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                        float chains_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) raised_21[0] = fmaxf(raised_21[0], scores_19[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                     }
                     dependence1.wait(count_dependence1 + i - 3);
                     // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
@@ -1019,8 +1039,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                            float chains_[4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) raised_21[0] = fmaxf(raised_21[0], scores_19[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                         }
                     }
                     if (uint32_t(i - 2) < uint32_t(n)) {
@@ -1206,8 +1231,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         float reduce_13_[1];
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
+                        float chains_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) reduce_13_[0] = (reduce_13_[0] + weights_28[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_reduce_13.slot(count_reduce_13 + i - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1245,8 +1275,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float reduce_13_[1];
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) reduce_13_[0] = (reduce_13_[0] + weights_28[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1283,8 +1318,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float reduce_13_[1];
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) reduce_13_[0] = (reduce_13_[0] + weights_28[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1321,8 +1361,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float reduce_13_[1];
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) reduce_13_[0] = (reduce_13_[0] + weights_28[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1352,8 +1397,13 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             float reduce_13_[1];
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
+                            float chains_[4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) reduce_13_[0] = (reduce_13_[0] + weights_28[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_)
                                 shared_at<float>(channel_reduce_13.slot(count_reduce_13 + i - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];

@@ -214,8 +214,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_31[i_] = -INFINITY;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) raised_31[0] = fmaxf(raised_31[0], scores0_29[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
                 }
                 // cycle 1650, stage 0: mul.raised_32 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:81:20)
                 {
@@ -309,8 +314,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
+                        float chains_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) reduce_24[0] = (reduce_24[0] + weights_38[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_38[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                     }
                     dependence4.wait(count_dependence4 + i);
                     // cycle 839, stage 0: get.scores0_29 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:75:34)
@@ -323,8 +333,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_31[i_] = -INFINITY;
+                        float chains_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) raised_31[0] = fmaxf(raised_31[0], scores0_29[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
                     }
                     // cycle 1650, stage 0: mul.raised_32 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:81:20)
                     {
@@ -408,8 +423,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) reduce_24[0] = (reduce_24[0] + weights_38[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_38[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                 }
                 // cycle 2266, stage 1: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
                 {
@@ -583,8 +603,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) raised_42[0] = fmaxf(raised_42[0], scores1_40[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 329, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
@@ -742,8 +767,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
+                        float chains_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) reduce_27[0] = (reduce_27[0] + weights_49[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_49[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                     }
                     channel_z.consumer_wait(count_z + i - 1);
                     if (thread.warp == 0) dependence10.wait(count_dependence10 + i - 1);
@@ -773,8 +803,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
+                        float chains_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) raised_42[0] = fmaxf(raised_42[0], scores1_40[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
                     }
                     // cycle 2265, stage 1: mul.26 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:112:13)
                     {
@@ -924,8 +959,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
+                    float chains_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) reduce_27[0] = (reduce_27[0] + weights_49[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_49[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                 }
                 channel_z.consumer_wait(count_z + n - 1);
                 if (thread.warp == 0) dependence10.wait(count_dependence10 + n - 1);

@@ -19,6 +19,9 @@ from twill.targets.cuda.shared_tiles import UNROLL
 ColumnRange = tuple[int, int]
 """Which slices of the elements of tiles: begin and end, in 1 / SLICES."""
 WHOLE: ColumnRange = (0, SLICES)
+CHAINS = 4
+"""How many elements of a row a thread combines at once: the latency of an operation (four cycles, CUDA C++
+Programming Guide, arithmetic instructions) is then no wait."""
 
 
 def each(count: int, span: ColumnRange = WHOLE) -> str:
@@ -90,10 +93,18 @@ def reduced(
     combine, start = _combine(op)
     count = 1 << sum(not vector[int(str(op.attributes["axis"]))] for vector in source.register)
     begin = [UNROLL, f"{each(count)} {name}[i_] = {start};"] if span[0] == 0 else []
+    loop, one = each(source.registers, span), elements(source.point())
+    if count > 1 or source.registers * (span[1] - span[0]) // SLICES < 4 * CHAINS:
+        return [*begin, UNROLL, f"{loop} {_combined(combine, f'{name}[{index}]', one)}"]
     return [
         *begin,
+        f"{c_type(combine.result.type)} chains_[{CHAINS}];",
         UNROLL,
-        f"{each(source.registers, span)} {_combined(combine, f'{name}[{index}]', elements(source.point()))}",
+        f"{each(CHAINS)} chains_[i_] = {start};",
+        UNROLL,
+        f"{loop} {_combined(combine, f'chains_[i_ % {CHAINS}]', one)}",
+        UNROLL,
+        f"{each(CHAINS)} {_combined(combine, f'{name}[0]', 'chains_[i_]')}",
     ]
 
 
