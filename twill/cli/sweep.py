@@ -64,7 +64,8 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     its prologue, steady state and epilogue. Otherwise ranks by multiply-adds per cycle of one SM in the
     steady state. Ties go to the lower load of the second busiest unit. A configuration whose lower bound
     excludes it from the best ones is not solved. Writes sweep.csv, configs.py (a list of triton.Config per
-    architecture, for an autotuner) and sweep.jsonl, from which an interrupted sweep resumes.
+    architecture, for an autotuner), frontier.ARCH.svg (speed over shared memory) and sweep.jsonl, from which
+    an interrupted sweep resumes.
 
     \b
     twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64:256:64
@@ -94,6 +95,9 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     ):
         write(out / name, text)
         click.echo(f"wrote {out / name}", err=True)
+    for name, text in _drawings(best, archs):
+        write(out / name, text)
+        click.echo(f"wrote {out / name}", err=True)
     for outcome in best[: options["keep"] * len(archs)]:
         click.echo(_line(outcome))
 
@@ -119,6 +123,18 @@ def _outcomes(
         return worker.alone(lambda: solve(problem, search))
 
     return swept(inputs(spec, options), points, solved, known, options["keep"], launch)
+
+
+def _drawings(best: Sequence["Outcome"], archs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The frontier of each architecture."""
+    from twill.report.frontier import Point, draw
+    from twill.report.scene import svg
+
+    for arch in archs:
+        solved = [one for one in best if one.key.split(" ")[0] == arch and one.worth]
+        points = [Point(one.key.partition(" ")[2], one.shared, one.worth) for one in solved]
+        if points:
+            yield f"frontier.{arch}.svg", svg(draw(points, f"{arch}: configurations"))
 
 
 def _known(log: Path) -> dict[str, "Outcome"]:
