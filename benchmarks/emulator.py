@@ -26,7 +26,7 @@ import pytest
 
 from twill.emulate import HazardError, Kernel
 
-OURS = ("tests/emulate/test_examples.py",)
+OURS = ("tests/emulate/test_examples.py", "tests/emulate/test_blackwell.py")
 TRITON = ("tests/emulate/test_triton.py", "tests/emulate/test_triton_blackwell.py")
 REPORT = Path("reports/emulator.md")
 HEAD = """# PTX executed on the CPU
@@ -170,6 +170,7 @@ def document(rows: Sequence[Row]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     source = f"Triton {metadata.version('triton')}"
+    os.environ["TWILL_EVERY_KERNEL"] = "1"
     if arguments[:1] == ["--rows"]:
         rows = [asdict(row) for row in recorded(TRITON, source)]
         Path(arguments[1]).write_text(json.dumps(rows), encoding="utf-8")

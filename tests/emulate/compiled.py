@@ -2,9 +2,10 @@
 """Triton kernels, compiled with no GPU and launched on the machine."""
 
 import importlib.util
+import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,14 @@ import pytest
 from twill.emulate import load
 
 needs_triton = pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs Triton")
+
+
+Case = TypeVar("Case")
+
+
+def few(kept: int, cases: Sequence[Case]) -> Sequence[Case]:
+    """The first of some cases; all of them for reports/emulator.md, with TWILL_EVERY_KERNEL set."""
+    return cases if os.environ.get("TWILL_EVERY_KERNEL") else cases[:kept]
 
 
 def compiled(
