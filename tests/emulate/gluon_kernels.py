@@ -142,3 +142,22 @@ def highest_of_rows(x, y, M: gl.constexpr, N: gl.constexpr):
     held.store(gl.convert_layout(gl.load(x + m[:, None] * N + n[None, :]), held.get_reg_layout()))
     _, highest = held.load_max()
     gl.store(y + m, gl.convert_layout(highest, gl.SliceLayout(1, layout)))
+
+
+@gluon.jit
+def copied(x, y, M: gl.constexpr, N: gl.constexpr, SWIZZLE: gl.constexpr):
+    """y = x, through shared memory and a copy to tensor memory."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    m, n = gl.arange(0, M, gl.SliceLayout(1, layout)), gl.arange(0, N, gl.SliceLayout(0, layout))
+    tile = gl.allocate_shared_memory(gl.float32, [M, N], gl.NVMMASharedLayout(SWIZZLE, 32, 2))
+    tile.store(gl.load(x + m[:, None] * N + n[None, :]))
+    held = allocate_tensor_memory(gl.float32, [M, N], TensorMemoryLayout((M, N), 1))
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    fence_async_shared()
+    gl.barrier()
+    tcgen05_copy(tile, held)
+    tcgen05_commit(bar)
+    mbarrier.wait(bar, 0)
+    mbarrier.invalidate(bar)
+    gl.store(y + m[:, None] * N + n[None, :], gl.convert_layout(held.load(), layout))

@@ -165,6 +165,14 @@ def test_shapes_of_tensor_memory(rows: int, kind: str, stride: int, shape: str) 
     assert np.array_equal(y, x + 1)
 
 
+@pytest.mark.parametrize(("columns", "swizzle"), few(1, [(64, 64), (64, 128), (32, 32)]))
+def test_copies_to_tensor_memory(columns: int, swizzle: int) -> None:
+    x = RANDOM.standard_normal((128, columns)).astype(np.float32)
+    y, constants = np.zeros_like(x), {"M": 128, "N": columns, "SWIZZLE": swizzle}
+    launch(compiled_gluon("copied", {"x": "*fp32", "y": "*fp32"}, constants), (1,), [x, y])
+    assert np.array_equal(x, y)
+
+
 def test_loads_that_reduce() -> None:
     """sm_103a."""
     x, y = RANDOM.standard_normal((128, 64)).astype(np.float32), np.zeros(128, np.float32)
