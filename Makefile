@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test check unit format lock pictures wheel clean
+.PHONY: help setup example test check unit format lock pictures docs wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -39,11 +39,16 @@ pictures: example  ## renew the pictures of the README
 	cp $(OUT)/timeline.svg docs/images/fa_fwd_subtiled.sm90.timeline.svg
 	cp $(OUT)/graph.svg docs/images/fa_fwd_subtiled.sm90.graph.svg
 
+docs:  ## build the documentation as a site, in site/
+	test -x .venv-docs/bin/mkdocs || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --requirement docs/requirements.txt
+	.venv-docs/bin/mkdocs build --quiet
+
 wheel: $(READY)  ## build dist/*.whl
 	$(BIN)/uv build --wheel --no-build-isolation --python $(BIN)/python
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) out dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-docs site out dist .pytest_cache .ruff_cache .hypothesis
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Twill needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
