@@ -6,6 +6,7 @@ written, as by TMA.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -19,6 +20,14 @@ _ALIGNMENT = 16
 """Of addresses in memory, bytes."""
 MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
+
+
+@lru_cache(maxsize=512)
+def _random(seed: int, argument: str, chunk: int, type: str) -> Array:
+    """What lies in a part of an argument's memory before a kernel runs; several runs begin with the same."""
+    random = np.random.default_rng((seed, crc32(argument.encode()), chunk))
+    values: Any = random.integers(0, 3, _CHUNK) if type.startswith("i") else random.standard_normal(_CHUNK)
+    return rounded(values, type)
 
 
 @dataclass(slots=True)
@@ -41,9 +50,10 @@ class Memory:
     def array(self, argument: str, size: int) -> Array:
         """The memory of an argument, at least `size` elements of it."""
         have = self.arrays.get(argument, np.zeros(0, dtype(self.types[argument])))
-        while len(have) < size:
-            have = np.concatenate([have, self._fresh(argument, len(have) // _CHUNK)])
-        self.arrays[argument] = have
+        if len(have) < size:
+            last = -(-max(size, len(have) * 5 // 4) // _CHUNK)
+            more = (self._fresh(argument, chunk) for chunk in range(len(have) // _CHUNK, last))
+            have = self.arrays[argument] = np.concatenate([have, *more])
         return have
 
     def _reaching(self, argument: str, offsets: Array) -> Array:
@@ -62,12 +72,7 @@ class Memory:
         if argument in self.addresses:
             first = ((crc32(argument.encode()) << 20) + chunk * _CHUNK) * _ALIGNMENT
             return first + _ALIGNMENT * np.arange(_CHUNK, dtype=np.int64)
-        random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk))
-        name = self.types[argument]
-        values: Any = (
-            random.integers(0, 3, _CHUNK) if name.startswith("i") else random.standard_normal(_CHUNK)
-        )
-        return rounded(values, name)
+        return _random(self.seed, argument, chunk, self.types[argument])
 
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements at `offsets` where `mask` holds, `other` elsewhere."""
