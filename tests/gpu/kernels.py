@@ -12,11 +12,12 @@ EXAMPLES = "examples/kernels.py"
 
 
 @cache
-def kernel(name: str) -> twill.Kernel:
-    schedules = sorted(str(path) for path in SCHEDULES.glob(f"{name}.for.*.json"))
-    return twill.compile(f"examples/ttgir/{name}.sm90.ttgir", schedules=schedules)
+def kernel(name: str, arch: str = "sm90") -> twill.Kernel:
+    folder = SCHEDULES / "sm100" if arch == "sm100" else SCHEDULES
+    schedules = sorted(str(path) for path in folder.glob(f"{name}.for.*.json"))
+    return twill.compile(f"examples/ttgir/{name}.{arch}.ttgir", arch=arch, schedules=schedules)
 
 
 @cache
-def lineup(name: str) -> Field:
-    return field(f"{EXAMPLES}:{name}", "sm90", {}, kernel(name))
+def lineup(name: str, arch: str = "sm90") -> Field:
+    return field(f"{EXAMPLES}:{name}", arch, {}, kernel(name, arch))

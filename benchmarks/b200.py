@@ -1,0 +1,171 @@
+"""Writes reports/b200.md: the kernels generated for sm_100a, what nvcc says to them, what their PTX computes,
+and the instructions of each group's steady state beside those that the schedule charges.
+
+python benchmarks/b200.py
+
+Needs nvcc and nvdisasm (CUDA toolkit or Triton); no GPU is used. The schedules are those kept with the tests.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.emulate.builds import build, numbers
+from tests.kernels.programs import BLACKWELL, cuda, loops, program
+from twill.emulate.build import Request, run, wrong
+from twill.ir.program import Program, WarpProgram
+from twill.launch.build import RUNTIME, gencode
+from twill.launch.disassembly import tool
+from twill.simulate.predict import predict
+
+REPORT = Path("reports/b200.md")
+LANES = {"sfu": 16, "fma": 128, "alu": 64}
+"""Lanes of a unit (machines/b200.toml)."""
+UNITS = {
+    "sfu": r"MUFU",
+    "fma": r"F(FMA|MUL|ADD)2?\b",
+    "alu": r"(FMNMX|FSEL|FSETP|LOP3|IADD3?|SEL|PRMT|SHF|ISETP|LEA|F2F|F2FP|IMNMX|VIADD)",
+    "tcgen05": r"UTC\w*MMA",
+    "tensor memory": r"(LDTM|STTM)",
+    "waits": r"SYNCS\.PHASECHK|BAR\.SYNC",
+    "shared": r"(LDS|STS)\b",
+}
+"""Opcodes of SASS, by what executes them."""
+HEAD = """# Kernels for Blackwell (sm_100a)
+
+Made by `python benchmarks/b200.py`. There was no B200: no time here is measured. Each kernel is generated
+from its joint schedule, simulated (values, interleavings, order of accesses to tensor memory), built by nvcc
+for sm_100a, and its PTX is executed instruction by instruction with the hazards of tcgen05, the asynchronous
+proxy and mbarriers checked (`twill emulate`). The interval is the schedule's; predicted is what the timed
+simulation of the generated program takes, from the costs in machines/b200.toml, of which many are estimates.
+
+| kernel | groups (warps) | interval | predicted | registers | spills, bytes | relative error | hazards |
+| --- | --- | --- | --- | --- | --- | --- | --- |"""
+SECOND = """
+## Instructions of the steady state
+
+SASS instructions of one warp in one iteration of the loop, by the unit that executes them, for the groups
+that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads). A wait is two
+instructions: the first try, and the loop behind it.
+
+| kernel | group | {units} | all |
+| --- | --- |{lines} --- |"""
+TAIL = """
+What is left: the groups of attention wait more often, and for longer, than their schedules have it (see
+predicted): a reader of an MMA's result in the same group waits for the commit's barrier, and a tile is loaded
+from tensor memory by one statement that waits for all of it. 64 rows, pairs of thread blocks, block scales
+and the polynomial exp2 are not generated; causal attention (two loops) does not fit into shared memory.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What nvcc made of a kernel."""
+
+    registers: int
+    spills: int
+    sass: str
+
+
+def built(kernel: str, folder: Path) -> Built:
+    source, cubin = folder / "kernel.cu", folder / "kernel.cubin"
+    source.write_text(cuda(kernel))
+    flags = ["-std=c++17", "-O3", "-lineinfo", gencode("sm100"), "-Xptxas", "-v", f"-I{RUNTIME}", "-cubin"]
+    done = subprocess.run(["nvcc", *flags, "-o", cubin, source], capture_output=True, text=True, check=True)
+    spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", done.stderr)))
+    registers = max(map(int, re.findall(r"Used (\d+) registers", done.stderr)))
+    disassembler = tool("nvdisasm")
+    assert disassembler
+    sass = subprocess.run([disassembler, "-gi", "-c", cubin], capture_output=True, text=True, check=True)
+    return Built(registers, spills, sass.stdout)
+
+
+def steady_lines(text: str, group: int) -> range:
+    """Lines of the generated file with the steady state of a group."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if f"// ---- group {group}:" in line)
+    begin = next(
+        (
+            i
+            for i in range(first, len(lines))
+            if re.search(r"for \(int32_t i = \d+; i < n; \+\+i\) \{", lines[i])
+        ),
+        len(lines),
+    )
+    indent = len(lines[begin]) - len(lines[begin].lstrip()) if begin < len(lines) else 0
+    end = next((i for i in range(begin + 1, len(lines)) if lines[i] == " " * indent + "}"), begin)
+    return range(begin + 1, end + 2)
+
+
+def opcodes(sass: str, inside: range) -> Iterator[str]:
+    """Instructions that belong to some lines of the generated file."""
+    line = 0
+    for text in sass.splitlines():
+        if at := re.search(r'//## File "[^"]*kernel\.cu", line (\d+)', text):
+            line = int(at[1])
+        elif (
+            found := re.search(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", text)
+        ) and line in inside:
+            yield found[1]
+
+
+def charged(kernel: str, made: Program, group: WarpProgram) -> Counter[str]:
+    """Instructions of one warp that the schedules of a kernel's loops charge."""
+    found = Counter[str]()
+    for one in loops(kernel)[1]:
+        for op in one.problem.operations:
+            if one.group(op.id) == group.id:
+                for r in op.reservations:
+                    if r.unit in LANES:
+                        found[r.unit] += round(r.cycles * LANES[r.unit] / (32 * group.warps))
+    return found
+
+
+def rows(kernel: str) -> tuple[str, list[str]]:
+    """A row of the first table, and those of the second."""
+    made = program(kernel)
+    with tempfile.TemporaryDirectory() as folder:
+        one = built(kernel, Path(folder))
+    names = {arg.name.lstrip("%") for arg in made.function.args}
+    request = Request({name: value for name, value in numbers(kernel).items() if name in names})
+    compared = run(build(kernel), request)
+    problem = wrong(build(kernel), compared)
+    error = max(result.error for result in compared)
+    timed = predict(made, loops(kernel)[1]).loops
+    intervals = ", ".join(str(one.solution.interval) for one in loops(kernel)[1])
+    predicted = ", ".join(f"{found.interval:.0f}" for found in timed.values())
+    groups = ", ".join(str(group.warps) for group in made.groups)
+    first = (
+        f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {one.registers} |"
+        f" {one.spills} | {error:.0e}{f' {problem}' if problem else ''} | none |"
+    )
+    second = list[str]()
+    for group in made.groups:
+        found = Counter(opcodes(one.sass, steady_lines(cuda(kernel), group.id)))
+        schedule = charged(kernel, made, group)
+        if not schedule and not any(re.match(UNITS["tcgen05"], name) for name in found):
+            continue
+        counts = {
+            unit: sum(n for name, n in found.items() if re.match(pattern, name))
+            for unit, pattern in UNITS.items()
+        }
+        shown = " | ".join(
+            f"{n} ({schedule[unit]})" if unit in LANES else str(n) for unit, n in counts.items()
+        )
+        second.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {found.total()} |")
+    return first, second
+
+
+def main() -> None:
+    made = [rows(kernel) for kernel in BLACKWELL]
+    second = SECOND.format(units=" | ".join(UNITS), lines=" --- |" * len(UNITS))
+    text = [HEAD, *(first for first, _ in made), second, *(row for _, more in made for row in more), TAIL]
+    REPORT.write_text("\n".join(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
