@@ -12,7 +12,7 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.simplest import proven
-from twill.modulo.start import Start, start
+from twill.modulo.start import MOST, Start, start
 
 LARGE = 48
 """Operations above which a rough answer is constructed before the solvers start."""
@@ -106,7 +106,7 @@ def _constructed(problem: Problem, options: Options, begin: Start, report: Repor
     if options.engine != "auto":
         return None
     best: Solution | None = None
-    for found in schedules(problem, begin.low, begin.max_in_flight(options), joint=joint):
+    for found in schedules(problem, begin.low, options.max_in_flight or MOST, joint=joint):
         better = best is None or _simplicity(problem, found) < _simplicity(problem, best)
         if better and not check(problem, found, joint=joint):
             best = found

@@ -35,7 +35,7 @@ class Start:
 
     def met(self, problem: Problem, options: Options, solution: Solution) -> Result:
         """The answer where a schedule is at `low`."""
-        most = self.max_in_flight(options)
+        most = max(self.max_in_flight(options), solution.in_flight(problem))
         return Result(problem, "optimal", self.bounds, self.low, solution, self.refuted, max_in_flight=most)
 
     def undecided(self, problem: Problem, options: Options, note: str) -> Result:

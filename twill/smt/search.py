@@ -56,7 +56,8 @@ def search(
     `began` on.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
-    setting = _setting(problem, options, report, begin.max_in_flight(options), began)
+    in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
+    setting = _setting(problem, options, report, in_flight, began)
     evidence = _decided(setting, Evidence(begin.low, begin.top, made, begin.refuted))
     if options.max_in_flight is None:
         setting, evidence = _deepened(setting, evidence, begin)
