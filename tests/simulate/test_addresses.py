@@ -1,9 +1,16 @@
 """Pointers that a kernel loads from memory: each points to memory of its own."""
 
+from typing import cast
+
 import numpy as np
+import pytest
 
 from tests.simulate.test_values import grid
+from twill.diagnostics import TwillError
+from twill.emulate.build import Build, Request, prepared
+from twill.emulate.host import Host
 from twill.extract.reader.ttgir import read
+from twill.launch.manifest import Manifest
 from twill.simulate.compare import arguments
 from twill.simulate.interpret import interpret
 
@@ -33,3 +40,11 @@ def test_loaded_addresses_are_distinct_and_point_to_arrays() -> None:
     source, target = (memory.arrays[f"*{memory.arrays[name][i]}"] for name, i in (("from", 1), ("to", 0)))
     assert source[0] == target[0]
     assert source[1] != target[1]
+
+
+def test_the_emulator_refuses_them() -> None:
+    """The arrays of a run are those of the arguments alone."""
+    function = read(TEXT, "copy.ttgir").functions[0]
+    build = Build(cast(Manifest, None), function, cast(Host, None))
+    with pytest.raises(TwillError, match="from holds pointers"):
+        prepared(build, Request({"n": 1}))

@@ -110,6 +110,11 @@ def prepared(build: Build, request: Request) -> Prepared:
     """Executes the TTGIR. Raises TwillError."""
     numbers = _numbers(build.function, request)
     expected = _memory(build.function, numbers, request)
+    if expected.addresses:
+        raise TwillError(
+            f"{min(expected.addresses)} holds pointers, and the emulator has no arrays behind them",
+            build.function.location,
+        )
     for program in _programs(build.function, request):
         values, _ = arguments(build.function, numbers, request.seed)
         interpret(build.function, values, expected, program)
@@ -156,7 +161,7 @@ def _programs(function: Function, request: Request) -> Iterator[dict[str, int]]:
 
 def _memory(function: Function, numbers: Mapping[str, float], request: Request) -> Memory:
     _, plain = arguments(function, numbers, request.seed)
-    return Integers(plain.types, request.seed) if request.integers else plain
+    return Integers(plain.types, request.seed, addresses=plain.addresses) if request.integers else plain
 
 
 def _sizes(
