@@ -189,11 +189,11 @@ def main(folder: Path, limit: float, only: str, best: Path | None) -> None:
         if only in " ".join(instance.name(folder)):
             rows.append(row(instance, folder, known, limit))
             print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
-    verdicts = [str(one[8]) for one in rows]
-    counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in sorted(set(verdicts)))
+    judged = [str(one[8]) for one in rows]
+    counted = ", ".join(f"{judged.count(word)} {word}" for word in sorted(set(judged)))
     proven = sum(one[6] == "optimal" for one in rows)
     print(f"{table(HEAD, rows)}\n{len(rows)} instances, {proven} proven optimal; best known: {counted}")
-    sys.exit(int(bool({"WRONG", "worse"} & set(verdicts))))
+    sys.exit(int(bool({"WRONG", "worse"} & set(judged))))
 
 
 if __name__ == "__main__":
