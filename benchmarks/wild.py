@@ -152,7 +152,7 @@ def tried(name: str, path: Path, limit: float, keep: Path | None) -> Row:
 
 
 def executed(made: Generated) -> str:
-    """What the check before the hand-over says of the kernel's PTX."""
+    """What executing the PTX before the kernel is written says."""
     runs = [run for run in (made.checked.runs if made.checked else ()) if run.by == "emulator"]
     if not runs:
         return "no"

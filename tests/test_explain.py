@@ -75,6 +75,27 @@ def test_nothing_is_solved_past_the_deadline() -> None:
     assert all(effect.interval is None for effect in found.singles)
 
 
+def test_what_was_not_solved_may_still_gain() -> None:
+    found = explained(solved(figure1().problem), solved, seconds=-1.0)
+    (_, effects) = (table for _, table in tables(found))
+    rows = {row[0]: row for row in effects.rows}
+    open_ = [effect for effect in found.singles if not effect.solved and effect.status != "optimal"]
+    assert open_
+    for effect in open_:
+        assert rows[effect.changes[0]][2] == "unknown"
+
+
+def test_each_change_is_announced() -> None:
+    begun = list[tuple[int, int, tuple[str, ...]]]()
+    found = explained(solved(chain(7, (7, 4))), solved, begin=lambda i, n, names: begun.append((i, n, names)))
+    names = {effect.changes for effect in (*found.singles, *found.pairs)}
+    assert names <= {changes for _, _, changes in begun}
+    singles = [event for event in begun if len(event[2]) == 1]
+    assert [(number, total) for number, total, _ in singles] == [
+        (i, len(singles)) for i in range(1, len(singles) + 1)
+    ]
+
+
 def test_text_and_document_say_the_same() -> None:
     found = explained(solved(chain(7, (7, 4))), solved)
     members = document(found)

@@ -18,6 +18,8 @@ from twill.modulo.bounds import bounds, recurrence_bound, resource_bound
 from twill.smt.explain import FAMILIES
 
 Solve = Callable[[Problem], Result]
+Begin = Callable[[int, int, tuple[str, ...]], None]
+"""Called with the number of a change, how many there are of its kind, and what is lifted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,33 @@ class Explanation:
     """Pairs that gain more than each of their changes alone, the most effective first."""
 
 
-def explained(result: Result, solve: Solve, pairs: int = 3, seconds: float = 60.0) -> Explanation:
+def explained(
+    result: Result,
+    solve: Solve,
+    pairs: int = 3,
+    seconds: float = 60.0,
+    begin: Begin = lambda number, total, changes: None,
+) -> Explanation:
     """Explain a result. At most `pairs` pairs are solved, and none is begun after `seconds`; bounds are
-    always computed."""
+    always computed. `begin` is called before each change."""
     problem, deadline = result.problem, time.monotonic() + seconds
     found = bottlenecks(problem)
     changes = tuple(_changes(result, found))
-    singles = tuple(_effect(result, (change,), solve, deadline) for change in changes)
+    tried = [(change,) for change in changes]
+    singles = tuple(_effects(result, tried, solve, deadline, begin))
     best = {effect.changes[0]: _value(effect) for effect in singles}
     candidates = _candidates(result, changes, best)[:pairs]
-    doubles = (_effect(result, pair, solve, deadline) for pair in candidates)
+    doubles = _effects(result, candidates, solve, deadline, begin)
     gaining = (effect for effect in doubles if _value(effect) < min(best[name] for name in effect.changes))
     return Explanation(result, found, tuple(sorted(singles, key=_value)), tuple(sorted(gaining, key=_value)))
+
+
+def _effects(
+    result: Result, tried: Sequence[Sequence[Change]], solve: Solve, deadline: float, begin: Begin
+) -> Iterator[Effect]:
+    for number, changes in enumerate(tried, 1):
+        begin(number, len(tried), tuple(change.name for change in changes))
+        yield _effect(result, changes, solve, deadline)
 
 
 def _value(effect: Effect) -> tuple[Time, Time]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="No query starts after this.",
+    help="All queries together; none starts after this.",
 )
 @click.option(
     "--pairs", type=click.IntRange(0, 100), default=3, show_default=True, help="Pairs of changes to solve."
@@ -75,18 +75,28 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> No
 
 def _explained(case: "Case", options: CommandOptions) -> "Explanation":
     def work(on_progress: Callable[..., None]) -> "Explanation":
+        import time
+
         from twill.explain import explained
         from twill.ir.problem import Problem
         from twill.ir.schedule import Result
-        from twill.ir.search import Options
+        from twill.ir.search import Options, Progress
         from twill.pipeline import solve
 
         def solved(problem: Problem, search: Options) -> Result:
             return solve(problem, search, lambda event: on_progress(case.name, event))
 
-        query = Options(time_limit=options["time_limit"], explain=False)
+        def begin(number: int, total: int, changes: tuple[str, ...]) -> None:
+            what = f"change {number} of {total}: without {' and '.join(changes)}"
+            on_progress(case.name, Progress(time.monotonic() - started, "explain", 0, "note", what))
+
+        def query(problem: Problem) -> Result:
+            left = max(1.0, started + options["total"] - time.monotonic())
+            return solved(problem, Options(time_limit=min(options["time_limit"], left), explain=False))
+
         base = solved(case.problem, Options(time_limit=max(60.0, options["time_limit"])))
-        return explained(base, lambda problem: solved(problem, query), options["pairs"], options["total"])
+        started = time.monotonic()
+        return explained(base, query, options["pairs"], options["total"], begin)
 
     return worker.watched(work)
 

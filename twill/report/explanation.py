@@ -45,8 +45,11 @@ def _bound(problem: Problem, one: Bottleneck, now: Time) -> tuple[str, ...]:
 
 def _effect(problem: Problem, one: Effect, now: Time) -> tuple[str, ...]:
     interval = "none" if one.interval is None else str(facts.cycles(problem, one.interval))
-    gain = "" if one.interval is None or one.interval >= now else f"{now / one.interval:.2f}x"
-    return (" and ".join(one.changes), interval, gain or "none", one.binding, _evidence(problem, one))
+    if one.interval is not None and one.interval < now:
+        gain = f"{now / one.interval:.2f}x"
+    else:
+        gain = "none" if one.proved >= now else "unknown"
+    return (" and ".join(one.changes), interval, gain, one.binding, _evidence(problem, one))
 
 
 def _evidence(problem: Problem, one: Effect) -> str:
