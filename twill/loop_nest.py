@@ -17,6 +17,7 @@ from twill.ir.schedule import Result
 from twill.refusals import refusals
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
+from twill.warp.channels import SharedMemoryError
 from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import Draft, Options, lower
 from twill.warp.target import Target
@@ -26,6 +27,9 @@ from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
 
+WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
+"""Bytes of shared memory that the schedules do without, by attempt: slots of channels are aligned, and there
+are scratch buffers, which schedules do not count."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
 
@@ -36,12 +40,37 @@ def program(
     options: Options | None = None,
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
-    """`observe` is called after each pass of lowering with its name. Raises TwillError where a loop has no
-    schedule or an operation cannot be lowered; what no schedule can mend is listed at once, before any is
-    solved."""
+    """`observe` is called after each pass of lowering with its name. Where what the schedules keep in shared
+    memory does not fit there, the loops are scheduled again with less of it. Raises TwillError where a loop
+    has no schedule or an operation cannot be lowered; what no schedule can mend is listed at once, before any
+    is solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
+    options = options or Options()
+    for withheld in WITHHELD:
+        less = [_with_less(case, withheld) for case in cases]
+        try:
+            return _lowered(less, targets[0], solve, replace(options, withheld=withheld), observe)
+        except SharedMemoryError:
+            if withheld == WITHHELD[-1]:
+                raise
+    raise AssertionError("no attempt was made")
+
+
+def _with_less(case: Case, withheld: int) -> Case:
+    """The loop with less shared memory."""
+    shared = case.problem.limits.shared - withheld
+    return replace(case, problem=limited(case.problem, shared=shared)) if withheld else case
+
+
+def _lowered(
+    cases: Sequence[Case],
+    target: Target,
+    solve: Solve,
+    options: Options,
+    observe: Callable[[str, Draft], None],
+) -> tuple[Program, tuple[Scheduled, ...]]:
     code, tied = _tied(cases)
     loops, notes = list[Scheduled](), list[str]()
     for case in cases:
@@ -50,7 +79,9 @@ def program(
         loops.append(one)
     module = cases[0].module
     assert module is not None
-    made = lower(module, loops, targets[0], options, observe)
+    made = lower(module, loops, target, options, observe)
+    if options.withheld:
+        notes.append(f"scheduled with {options.withheld} bytes of shared memory less, so that all of it fits")
     return replace(made, notes=(*made.notes, *notes)), tuple(loops)
 
 

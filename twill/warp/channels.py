@@ -86,6 +86,10 @@ class ChannelPlan:
         return next((i for use in self.sources for i, held in enumerate(use) if held.id == value.id), None)
 
 
+class SharedMemoryError(TwillError):
+    """What a schedule keeps in shared memory does not fit there together with what else lies there."""
+
+
 def _aligned(bytes: int) -> int:
     return -(-bytes // ALIGNMENT) * ALIGNMENT
 
@@ -391,7 +395,7 @@ def deepen(
         spare.remove(name)
         depths[name], used = depths[name] - 1, used - strides[name]
     if used > available:
-        raise TwillError(
+        raise SharedMemoryError(
             f"the channels need {used} bytes of shared memory, {available} are left",
             help="smaller tiles, or fewer slots",
         )

@@ -62,6 +62,8 @@ class Options:
     most: int = 8
     """Slots of a channel at most."""
     settings: Settings = field(default_factory=Settings)
+    withheld: int = 0
+    """Bytes of shared memory that the schedules do without, for what else lies there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +204,7 @@ def _planned(design: _Design) -> Plan:
     stored = {task.ops[-1]: task.group for task in stores}
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
-    limits = (_limit(one), options.depths, options.most)
+    limits = (_limit(one) + options.withheld, options.depths, options.most)
     memory = layout(Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits))
     kernel = Kernel(
         code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid

@@ -1,0 +1,78 @@
+"""Loops whose tiles do not fit in shared memory with all else are scheduled again with less of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from twill import loop_nest
+from twill.files import load, read_schedule
+from twill.inputs import Case, Inputs, cases
+from twill.ir.loop import Module
+from twill.ir.problem import Problem
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.warp.channels import SharedMemoryError
+from twill.warp.lower import Draft, Options, lower
+from twill.warp.target import Target
+from twill.warp.tasks import Scheduled
+
+SCHEDULE = "tests/kernels/schedules/gemm.for.0.json"
+
+
+@pytest.fixture
+def loops() -> tuple[Case, ...]:
+    return cases(Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90"))
+
+
+def given(limits: list[int]) -> Callable[[Problem], Result]:
+    """The kept schedule for any problem; notes how much shared memory it may use."""
+    kept = read_schedule(load(SCHEDULE), SCHEDULE).result
+
+    def solve(problem: Problem) -> Result:
+        limits.append(problem.limits.shared)
+        return replace(kept, problem=problem)
+
+    return solve
+
+
+def full(fits: int) -> Callable[..., Program]:
+    """Lowering that finds too little room unless so many bytes are withheld."""
+
+    def lowered(
+        module: Module,
+        loops: Sequence[Scheduled],
+        target: Target,
+        options: Options,
+        observe: Callable[[str, Draft], None],
+    ) -> Program:
+        if options.withheld < fits:
+            raise SharedMemoryError("the channels need too much")
+        return lower(module, loops, target, options, observe)
+
+    return lowered
+
+
+def test_schedules_use_less_where_it_does_not_fit(
+    loops: tuple[Case, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_nest, "lower", full(loop_nest.WITHHELD[2]))
+    limits = list[int]()
+    made, _ = loop_nest.program(loops, given(limits))
+    most = loops[0].problem.limits.shared
+    assert limits == [most - withheld for withheld in loop_nest.WITHHELD[:3]]
+    assert any("bytes of shared memory less" in note for note in made.notes)
+    assert made.shared.limit == most, "what was withheld from the schedules is there for all else"
+
+
+def test_an_attempt_that_fits_is_the_last(loops: tuple[Case, ...]) -> None:
+    limits = list[int]()
+    made, _ = loop_nest.program(loops, given(limits))
+    assert len(limits) == 1
+    assert not any("less" in note for note in made.notes)
+
+
+def test_what_never_fits_is_refused(loops: tuple[Case, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_nest, "lower", full(1 << 30))
+    with pytest.raises(SharedMemoryError, match="too much"):
+        loop_nest.program(loops, given([]))
