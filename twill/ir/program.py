@@ -333,7 +333,9 @@ class ProducerStore:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerWait:
-    """Wait until the slot of `at.iteration` is full. The group may then read it until its ConsumerRelease."""
+    """Wait until the slot of `at.iteration` is full. The group may then read it until its ConsumerRelease, or
+    until the completion of an MMA releases it; where its MMAs alone read it, the warp that issues them waits.
+    """
 
     channel: str
     at: At = At()
@@ -591,6 +593,11 @@ class Channel:
     def releasing(self) -> tuple[int, ...]:
         """Groups that execute ConsumerRelease."""
         return self.consumers if self.by_threads is None else self.by_threads
+
+    def only_mma(self, group: int) -> bool:
+        """Whether the MMAs of a group read the slots, and its threads do not: only the warp that issues them
+        waits for a slot."""
+        return group in self.by_mma and group not in self.releasing
 
     @property
     def local(self) -> bool:

@@ -102,7 +102,7 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
         case BarrierArrive(barrier=name, at=at):
             _tell(run, "dependence", name, action.sequence(name, at.iteration), threads)
         case ConsumerWait(channel=name, at=at):
-            for agent in (threads, issuer):
+            for agent in (issuer,) if run.program.channel(name).only_mma(group) else (threads, issuer):
                 _learn(run, "full", name, action.sequence(name, at.iteration), agent)
         case ConsumerRelease(channel=name, at=at):
             _tell(run, "empty", name, action.sequence(name, at.iteration), threads)

@@ -5,8 +5,8 @@ how fast operations are beside an idle and under a busy tensor core; gives every
 Warpgroups execute their statements in order (a group of 8 warps is two of them, each with its half of every
 tile). An operation starts when its warpgroup has come to it and its operands are there (the delays of the
 problem's edges), and goes on in small steps, each as fast as the tensor core lets it and when its unit is
-free; the tensor core and TMA work on while the warpgroup goes on, the issue of an MMA holds it once it is too
-far ahead. Code outside of the loops takes no time.
+free; the tensor core and TMA work on while the warpgroup goes on, the issue of an MMA that is waited for by
+number (wgmma) holds it once it is too far ahead. Code outside of the loops takes no time.
 """
 
 import heapq
@@ -522,7 +522,9 @@ def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) ->
             _arrive(clock.barriers.arrived, (phase.barrier, number), done)
     else:
         group.in_flight.append(done)
-    group.now = max(ready + clock.model.costs.launch, begin + taken * part - clock.model.costs.ahead)
+    group.now = ready + clock.model.costs.launch
+    if not isinstance(statement.completion, MbarrierArrival):
+        group.now = max(group.now, begin + taken * part - clock.model.costs.ahead)
     clock.events.append(
         Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop)
     )

@@ -85,7 +85,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                     tensor_memory_wait_store();
                 }
                 dependence1.arrive(count_dependence1);
-                channel_descriptor_load_1.consumer_wait(count_descriptor_load_1);
+                if (thread.warp == 0) channel_descriptor_load_1.consumer_wait(count_descriptor_load_1);
                 if (thread.warp == 0) dependence1.wait(count_dependence1);
                 // cycle 48, stage 0: dot.5 (tests/kernels/ttgir/biased.sm100.ttgir:43:12)
                 if (thread.warp == 0 && elect_one()) {
@@ -118,7 +118,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                         tensor_memory_wait_store();
                     }
                     dependence1.arrive(count_dependence1 + i);
-                    channel_descriptor_load_1.consumer_wait(count_descriptor_load_1 + i);
+                    if (thread.warp == 0) channel_descriptor_load_1.consumer_wait(count_descriptor_load_1 + i);
                     if (thread.warp == 0) dependence1.wait(count_dependence1 + i);
                     // cycle 48, stage 0: dot.5 (tests/kernels/ttgir/biased.sm100.ttgir:43:12)
                     if (thread.warp == 0 && elect_one()) {

@@ -144,7 +144,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             // fa_bwd/for.0: 2 stages, an iteration every 3352 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                channel_x.consumer_wait(count_x);
+                if (thread.warp == 0) channel_x.consumer_wait(count_x);
                 // cycle 0, stage 0: dot.weights_30 (examples/ttgir/fa_bwd.sm100.ttgir:70:21)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x.slot(count_x));
@@ -166,7 +166,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     tensor_memory_load_tile(weights_31, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
                 }
                 dependence5.arrive(count_dependence5);
-                channel_g.consumer_wait(count_g);
+                if (thread.warp == 0) channel_g.consumer_wait(count_g);
                 if (thread.warp == 0) dependence5.wait(count_dependence5);
                 // cycle 1807, stage 0: dot.slopes_41 (examples/ttgir/fa_bwd.sm100.ttgir:80:20)
                 if (thread.warp == 0 && elect_one()) {
@@ -210,7 +210,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_x.consumer_wait(count_x + i);
+                    if (thread.warp == 0) channel_x.consumer_wait(count_x + i);
                     if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 1);
                     // cycle 0, stage 0: dot.weights_30 (examples/ttgir/fa_bwd.sm100.ttgir:70:21)
                     if (thread.warp == 0 && elect_one()) {
@@ -290,7 +290,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     }
                     fence_async_shared();
                     channel_local_alloc_8.producer_commit(count_local_alloc_8 + i - 1);
-                    channel_local_alloc_8.consumer_wait(count_local_alloc_8 + i - 1);
+                    if (thread.warp == 0) channel_local_alloc_8.consumer_wait(count_local_alloc_8 + i - 1);
                     // cycle 1197, stage 1: dot.10 (examples/ttgir/fa_bwd.sm100.ttgir:96:13)
                     if (thread.warp == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y.slot(count_y), 16384);
@@ -313,7 +313,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         tensor_memory_load_tile(weights_31, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
                     }
                     dependence5.arrive(count_dependence5 + i);
-                    channel_g.consumer_wait(count_g + i);
+                    if (thread.warp == 0) channel_g.consumer_wait(count_g + i);
                     if (thread.warp == 0) dependence5.wait(count_dependence5 + i);
                     // cycle 1807, stage 0: dot.slopes_41 (examples/ttgir/fa_bwd.sm100.ttgir:80:20)
                     if (thread.warp == 0 && elect_one()) {
@@ -478,7 +478,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 fence_async_shared();
                 channel_local_alloc_8.producer_commit(count_local_alloc_8 + n - 1);
-                channel_local_alloc_8.consumer_wait(count_local_alloc_8 + n - 1);
+                if (thread.warp == 0) channel_local_alloc_8.consumer_wait(count_local_alloc_8 + n - 1);
                 // cycle 1197, stage 1: dot.10 (examples/ttgir/fa_bwd.sm100.ttgir:96:13)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y.slot(count_y), 16384);

@@ -148,7 +148,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             // fa_fwd/for.0: 4 stages, an iteration every 1322 cycles
             const int32_t n = trips_0;
             if (n >= 3) {
-                channel_y_15.consumer_wait(count_y_15);
+                if (thread.warp == 0) channel_y_15.consumer_wait(count_y_15);
                 // cycle 0, stage 0: dot.scores_18 (examples/ttgir/fa_fwd.sm100.ttgir:61:20)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_15.slot(count_y_15));
@@ -183,7 +183,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                 }
-                channel_y_15.consumer_wait(count_y_15 + 1);
+                if (thread.warp == 0) channel_y_15.consumer_wait(count_y_15 + 1);
                 if (thread.warp == 0) dependence3.wait(count_dependence3);
                 // cycle 0, stage 0: dot.scores_18 (examples/ttgir/fa_fwd.sm100.ttgir:61:20)
                 if (thread.warp == 0 && elect_one()) {
@@ -249,7 +249,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                 }
-                channel_y_15.consumer_wait(count_y_15 + 2);
+                if (thread.warp == 0) channel_y_15.consumer_wait(count_y_15 + 2);
                 if (thread.warp == 0) dependence3.wait(count_dependence3 + 1);
                 // cycle 0, stage 0: dot.scores_18 (examples/ttgir/fa_fwd.sm100.ttgir:61:20)
                 if (thread.warp == 0 && elect_one()) {
@@ -406,7 +406,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence5.arrive(count_dependence5);
                 for (int32_t i = 3; i < n; ++i) {
                     thread.rematerialize();
-                    channel_y_15.consumer_wait(count_y_15 + i);
+                    if (thread.warp == 0) channel_y_15.consumer_wait(count_y_15 + i);
                     if (thread.warp == 0) dependence3.wait(count_dependence3 + i - 1);
                     // cycle 0, stage 0: dot.scores_18 (examples/ttgir/fa_fwd.sm100.ttgir:61:20)
                     if (thread.warp == 0 && elect_one()) {
@@ -429,7 +429,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
                     }
-                    channel_z.consumer_wait(count_z + i - 3);
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 3);
                     if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 3);
                     if (thread.warp == 0) dependence5.wait(count_dependence5 + i - 3);
                     // cycle 512, stage 3: dot.acc_39 (examples/ttgir/fa_fwd.sm100.ttgir:93:17)
@@ -603,7 +603,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
                 }
-                channel_z.consumer_wait(count_z + n - 3);
+                if (thread.warp == 0) channel_z.consumer_wait(count_z + n - 3);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + n - 3);
                 if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 3);
                 // cycle 512, stage 3: dot.acc_39 (examples/ttgir/fa_fwd.sm100.ttgir:93:17)
@@ -753,7 +753,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     tensor_memory_wait_store();
                 }
                 dependence5.arrive(count_dependence5 + n - 2);
-                channel_z.consumer_wait(count_z + n - 2);
+                if (thread.warp == 0) channel_z.consumer_wait(count_z + n - 2);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + n - 2);
                 if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 2);
                 // cycle 512, stage 3: dot.acc_39 (examples/ttgir/fa_fwd.sm100.ttgir:93:17)
@@ -878,7 +878,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     tensor_memory_wait_store();
                 }
                 dependence5.arrive(count_dependence5 + n - 1);
-                channel_z.consumer_wait(count_z + n - 1);
+                if (thread.warp == 0) channel_z.consumer_wait(count_z + n - 1);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + n - 1);
                 if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 1);
                 // cycle 512, stage 3: dot.acc_39 (examples/ttgir/fa_fwd.sm100.ttgir:93:17)
@@ -916,7 +916,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             } else {
                 for (int32_t i = 0; i < n + 3; ++i) {
                     if (uint32_t(i) < uint32_t(n)) {
-                        channel_y_15.consumer_wait(count_y_15 + i);
+                        if (thread.warp == 0) channel_y_15.consumer_wait(count_y_15 + i);
                         if (uint32_t(i - 1) < uint32_t(n) && thread.warp == 0) dependence3.wait(count_dependence3 + i - 1);
                         // cycle 0, stage 0: dot.scores_18 (examples/ttgir/fa_fwd.sm100.ttgir:61:20)
                         if (thread.warp == 0 && elect_one()) {
@@ -943,7 +943,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         }
                     }
                     if (uint32_t(i - 3) < uint32_t(n)) {
-                        channel_z.consumer_wait(count_z + i - 3);
+                        if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 3);
                         if (uint32_t(i - 3) < uint32_t(n) && thread.warp == 0) dependence4.wait(count_dependence4 + i - 3);
                         if (uint32_t(i - 3) < uint32_t(n) && thread.warp == 0) dependence5.wait(count_dependence5 + i - 3);
                         // cycle 512, stage 3: dot.acc_39 (examples/ttgir/fa_fwd.sm100.ttgir:93:17)

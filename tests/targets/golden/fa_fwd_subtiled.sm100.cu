@@ -186,7 +186,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2308 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                channel_y_24.consumer_wait(count_y_24);
+                if (thread.warp == 0) channel_y_24.consumer_wait(count_y_24);
                 // cycle 0, stage 0: dot.scores0_27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:73:21)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_24.slot(count_y_24));
@@ -273,7 +273,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_shrink_39.producer_commit(count_shrink_39);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_y_24.consumer_wait(count_y_24 + i);
+                    if (thread.warp == 0) channel_y_24.consumer_wait(count_y_24 + i);
                     if (i >= 2 && thread.warp == 0) dependence2.wait(count_dependence2 + i - 2);
                     if (thread.warp == 0) dependence6.wait(count_dependence6 + i - 1);
                     // cycle 0, stage 0: dot.scores0_27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:73:21)
@@ -576,7 +576,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2308 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                channel_y_24.consumer_wait(count_y_24);
+                if (thread.warp == 0) channel_y_24.consumer_wait(count_y_24);
                 // cycle 1154, stage 0: dot.scores1_28 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:74:21)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_24.slot(count_y_24));
@@ -727,7 +727,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) weights_49[i_] = exp2_approx(weights_48[((i_ & 127))]);
                     }
-                    channel_y_24.consumer_wait(count_y_24 + i);
+                    if (thread.warp == 0) channel_y_24.consumer_wait(count_y_24 + i);
                     if (thread.warp == 0) dependence0.wait(count_dependence0 + i - 1);
                     // cycle 1154, stage 0: dot.scores1_28 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:74:21)
                     if (thread.warp == 0 && elect_one()) {
@@ -775,7 +775,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                     }
-                    channel_z.consumer_wait(count_z + i - 1);
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 1);
                     if (thread.warp == 0) dependence10.wait(count_dependence10 + i - 1);
                     // cycle 1666, stage 1: dot.acc1_70 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:136:18)
                     if (thread.warp == 0 && elect_one()) {
@@ -967,7 +967,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                 }
-                channel_z.consumer_wait(count_z + n - 1);
+                if (thread.warp == 0) channel_z.consumer_wait(count_z + n - 1);
                 if (thread.warp == 0) dependence10.wait(count_dependence10 + n - 1);
                 // cycle 1666, stage 1: dot.acc1_70 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:136:18)
                 if (thread.warp == 0 && elect_one()) {
@@ -1171,7 +1171,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_shrink_39.consumer_release(count_shrink_39 + i - 1);
-                    channel_z.consumer_wait(count_z + i - 1);
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 1);
                     if (thread.warp == 0) dependence11.wait(count_dependence11 + i - 1);
                     if (thread.warp == 0) dependence9.wait(count_dependence9 + i - 1);
                     // cycle 512, stage 1: dot.acc0_61 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:128:18)
@@ -1275,7 +1275,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     dependence11.arrive(count_dependence11 + i);
                 }
                 channel_shrink_39.consumer_release(count_shrink_39 + n - 1);
-                channel_z.consumer_wait(count_z + n - 1);
+                if (thread.warp == 0) channel_z.consumer_wait(count_z + n - 1);
                 if (thread.warp == 0) dependence11.wait(count_dependence11 + n - 1);
                 if (thread.warp == 0) dependence9.wait(count_dependence9 + n - 1);
                 // cycle 512, stage 1: dot.acc0_61 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:128:18)

@@ -118,7 +118,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
             // panels/for.0: 2 stages, an iteration every 832 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                channel_y_40.consumer_wait(count_y_40);
+                if (thread.warp == 0) channel_y_40.consumer_wait(count_y_40);
                 // cycle 0, stage 0: dot.z_42 (tests/kernels/ttgir/panels.sm100.ttgir:71:15)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_40.slot(count_y_40), 8192);
@@ -144,7 +144,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_y_40.consumer_wait(count_y_40 + i);
+                    if (thread.warp == 0) channel_y_40.consumer_wait(count_y_40 + i);
                     if (thread.warp == 0) dependence1.wait(count_dependence1 + i - 1);
                     // cycle 0, stage 0: dot.z_42 (tests/kernels/ttgir/panels.sm100.ttgir:71:15)
                     if (thread.warp == 0 && elect_one()) {
@@ -354,8 +354,10 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
             // panels/for.0: 2 stages, an iteration every 832 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                channel_y_40.consumer_wait(count_y_40);
-                fence_async_shared();
+                if (thread.warp == 0) {
+                    channel_y_40.consumer_wait(count_y_40);
+                    fence_async_shared();
+                }
                 // cycle 0, stage 0: dot.z_42 (tests/kernels/ttgir/panels.sm100.ttgir:71:15)
                 if (thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_40.slot(count_y_40), 8192);
@@ -381,8 +383,10 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_y_40.consumer_wait(count_y_40 + i);
-                    fence_async_shared();
+                    if (thread.warp == 0) {
+                        channel_y_40.consumer_wait(count_y_40 + i);
+                        fence_async_shared();
+                    }
                     if (thread.warp == 0) dependence1.wait(count_dependence1 + i - 1);
                     // cycle 0, stage 0: dot.z_42 (tests/kernels/ttgir/panels.sm100.ttgir:71:15)
                     if (thread.warp == 0 && elect_one()) {

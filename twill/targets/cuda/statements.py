@@ -74,6 +74,8 @@ from twill.warp.thread_block import COPYING
 
 DRAIN = "drain_"
 """The mbarrier, with the number of its group, on which all MMAs of a group arrive."""
+ISSUER = "if (thread.warp == 0)"
+"""The warp of a group that issues its MMAs."""
 TENSOR_MEMORY_SYNC = "tensor_memory_sync"
 """The named barrier of the groups that use tensor memory."""
 STORES_READ = "if (thread.leader) tma_wait_read<0>();"
@@ -432,7 +434,10 @@ class Emitter:
             return [self.scope().group_barrier()]
         fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
         wait = f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"
-        return [wait, "fence_async_shared();"] if fenced else [wait]
+        lines = [wait, "fence_async_shared();"] if fenced else [wait]
+        if self.group.warps > 1 and one.only_mma(self.group.id):
+            return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
+        return lines
 
     def _consumer_release(self, channel: str, at: At) -> list[str]:
         if self.program.channel(channel).local:
