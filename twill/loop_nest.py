@@ -30,6 +30,8 @@ Solve = Callable[[Problem], Result]
 WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
 """Bytes of shared memory that the schedules do without, by attempt: slots of channels are aligned, and there
 are scratch buffers, which schedules do not count."""
+_FEWEST = 2
+"""Groups of a first loop whose groups need too many registers together: one that loads, one that computes."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
 
@@ -145,8 +147,9 @@ def _attempts(code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled]) ->
     problem = _partitioned(code, tied, case, aligned(code, loops, tied))
     if problem != case.problem:
         yield problem
-    most = max((len(one.solution.groups) for one in loops), default=0)
-    yield from (limited(problem, groups=most + more) for more in (0, 1) if loops)
+    most = max((len(one.solution.groups) for one in loops), default=_FEWEST)
+    fewer = (min(problem.limits.groups, most + more) for more in (0, 1))
+    yield from (limited(problem, groups=groups) for groups in fewer)
 
 
 def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:
