@@ -941,7 +941,7 @@ MUTANTS = (
     Mutant(
         "stages-one-less",
         f"{WARP}/pipelined_loops.py",
-        "return max(started, min(2, 1 + max((step.stage for step in sequence), default=0)))",
+        "return max(started, 2 if peeled else 1, later)",
         "return 1",
         "one stage less",
         ("fa_fwd", "gemm"),

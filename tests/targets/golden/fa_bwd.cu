@@ -250,6 +250,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 wgmma_wait<0>();
                 registers_fence(dy);
                 registers_fence(dz_9);
+                channel_g.consumer_release(count_g);
+                channel_x.consumer_release(count_x);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x.consumer_wait(count_x + i);
@@ -268,8 +270,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    channel_g.consumer_release(count_g + i - 1);
-                    channel_x.consumer_release(count_x + i - 1);
                     channel_weights_18.consumer_wait(count_weights_18 + i);
                     wgmma_wait<0>();
                     registers_fence(weights_15);
@@ -404,9 +404,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_wait<0>();
                     registers_fence(dy);
                     registers_fence(dz_9);
+                    channel_g.consumer_release(count_g + i);
+                    channel_x.consumer_release(count_x + i);
                 }
-                channel_g.consumer_release(count_g + n - 1);
-                channel_x.consumer_release(count_x + n - 1);
             }
             if (n == 0) {
                 #pragma unroll

@@ -445,6 +445,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 wgmma_wait<0>();
                 registers_fence(dz_9);
+                channel_g1.consumer_release(count_g1);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x0.consumer_wait(count_x0 + i);
@@ -479,7 +480,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    channel_g1.consumer_release(count_g1 + i - 1);
                     channel_weights_20.consumer_wait(count_weights_20 + i);
                     wgmma_wait<1>();
                     registers_fence(weights_17);
@@ -770,8 +770,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     wgmma_wait<0>();
                     registers_fence(dz_9);
+                    channel_g1.consumer_release(count_g1 + i);
                 }
-                channel_g1.consumer_release(count_g1 + n - 1);
             }
             if (n == 0) {
                 #pragma unroll

@@ -579,9 +579,9 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         #pragma unroll
                         for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }
-                    if (i >= 5) channel_z_15.consumer_release(count_z_15 + i - 5);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
+                    channel_z_15.consumer_release(count_z_15 + i - 4);
                 }
                 channel_p_21.consumer_release(count_p_21 + n - 4);
                 channel_p_21.consumer_wait(count_p_21 + n - 3);
@@ -623,7 +623,9 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 5);
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 4);
                 channel_p_21.consumer_release(count_p_21 + n - 3);
                 channel_p_21.consumer_wait(count_p_21 + n - 2);
                 #pragma unroll
@@ -637,8 +639,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
                 // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
                 {
                     #pragma unroll
@@ -666,7 +666,9 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 4);
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 3);
                 channel_p_21.consumer_release(count_p_21 + n - 2);
                 channel_p_21.consumer_wait(count_p_21 + n - 1);
                 #pragma unroll
@@ -680,8 +682,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
                 // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
                 {
                     #pragma unroll
@@ -709,10 +709,10 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 3);
-                channel_p_21.consumer_release(count_p_21 + n - 1);
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 2);
+                channel_p_21.consumer_release(count_p_21 + n - 1);
                 // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
                 {
                     #pragma unroll
@@ -731,7 +731,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     wgmma_commit();
                 }
                 named_barrier_arrive(hand_off1, 256);
-                channel_z_15.consumer_release(count_z_15 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
                 channel_z_15.consumer_release(count_z_15 + n - 1);
@@ -1383,9 +1382,9 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         #pragma unroll
                         for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }
-                    if (i >= 5) channel_z_15.consumer_release(count_z_15 + i - 5);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
+                    channel_z_15.consumer_release(count_z_15 + i - 4);
                 }
                 channel_p_21.consumer_release(count_p_21 + n - 4);
                 channel_p_21.consumer_wait(count_p_21 + n - 3);
@@ -1428,7 +1427,9 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 5);
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 4);
                 channel_p_21.consumer_release(count_p_21 + n - 3);
                 channel_p_21.consumer_wait(count_p_21 + n - 2);
                 #pragma unroll
@@ -1442,8 +1443,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
                 // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
                 {
                     #pragma unroll
@@ -1472,7 +1471,9 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 4);
+                wgmma_wait<0>();
+                registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 3);
                 channel_p_21.consumer_release(count_p_21 + n - 2);
                 channel_p_21.consumer_wait(count_p_21 + n - 1);
                 #pragma unroll
@@ -1486,8 +1487,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
                 // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
                 {
                     #pragma unroll
@@ -1516,10 +1515,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 3);
-                channel_p_21.consumer_release(count_p_21 + n - 1);
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
+                channel_z_15.consumer_release(count_z_15 + n - 2);
+                channel_p_21.consumer_release(count_p_21 + n - 1);
                 // cycle 45, stage 4: trunc.3 (tests/kernels/ttgir/straight.sm90.ttgir:60:10)
                 {
                     #pragma unroll
@@ -1539,7 +1538,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     wgmma_commit();
                 }
                 named_barrier_arrive(hand_off1, 256);
-                channel_z_15.consumer_release(count_z_15 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
                 channel_z_15.consumer_release(count_z_15 + n - 1);

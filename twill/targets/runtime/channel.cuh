@@ -15,8 +15,8 @@ enum class Filling { tma, threads, cp_async };
 /// `slots` and `barriers` are shared-window addresses; `Stride` bytes lie between slots. One thread of each
 /// warp arrives for it, after __syncwarp has ordered the accesses of the other threads before its arrival. The
 /// copies of every thread arrive by themselves. compute-sanitizer's racecheck does not relate one thread's
-/// accesses to another thread's arrival: with TWILL_EVERY_THREAD_ARRIVES defined, every thread arrives where
-/// threads write the tiles, and nothing else changes.
+/// accesses to another thread's arrival: with TWILL_EVERY_THREAD_ARRIVES defined, every thread arrives that has
+/// read a slot or written a part of it, and nothing else changes.
 template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma>
 struct Channel {
     uint32_t slots, barriers;
@@ -44,7 +44,8 @@ struct Channel {
     /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
     /// `consumers` warps have, and MMAs `commits` times.
     __device__ __forceinline__ void init(uint32_t producers, uint32_t consumers, uint32_t commits = 0) const {
-        constexpr uint32_t produced = By == Filling::cp_async || every ? 32 : 1, consumed = every ? 32 : 1;
+        constexpr bool all_produce = By == Filling::cp_async || (every && By == Filling::threads);
+        constexpr uint32_t produced = all_produce ? 32 : 1, consumed = every ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
             mbarrier_init(full(i), producers * produced);
             mbarrier_init(empty(i), consumers * consumed + commits);
@@ -53,7 +54,7 @@ struct Channel {
 
 private:
 #ifdef TWILL_EVERY_THREAD_ARRIVES
-    static constexpr bool every = By == Filling::threads;
+    static constexpr bool every = true;
 #else
     static constexpr bool every = false;
 #endif
