@@ -640,6 +640,26 @@ def nested(
     c_desc.store([row, col], acc.to(tl.float16))
 
 
+@triton.jit
+def resumed(
+    q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """o = q @ v.T + q @ (sums of k's blocks).T + a number that an outer loop carries, block by block; an MMA before the inner
+    loop reads the same tile as those in it."""
+    q_desc = tl.make_tensor_descriptor(q, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    total = 0.0
+    for t in range(tl.program_id(0), tl.cdiv(K, BLOCK_K), tl.num_programs(0)):
+        x = q_desc.load([t * BLOCK_K, 0])
+        acc = tl.dot(x, v_desc.load([t * BLOCK_K, 0]).T)
+        for i in range(0, K, BLOCK_K):
+            acc = tl.dot(x, k_desc.load([i, 0]).T, acc)
+        total += t * 0.5
+        o_desc.store([t * BLOCK_K, 0], (acc + total).to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -664,6 +684,7 @@ TWILL = {
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
     "straight": STATE,
+    "resumed": STATE,
     "halves": {**HALF, **SIZES, **TILE},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
@@ -744,6 +765,7 @@ VARIANTS = {
     "queries": ("queries", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "resumed": ("resumed", {}),
     "nested": ("nested", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from twill.extract.dependence.loops import LOOPS
 from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.loop import Block, Function, Module, Op, Tensor, Value
+from twill.ir.loop import Block, Function, MemDesc, Module, Op, Tensor, Value
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
 
@@ -92,7 +92,16 @@ def _needed(ops: Sequence[Op], roots: Iterable[Op]) -> set[int]:
 # --- what stays in the loop -------------------------------------------------------------------------------
 
 
-def _staying(stretch: tuple[Op, ...]) -> tuple[Op, ...]:
+def _shared(function: Function, stretch: tuple[Op, ...]) -> set[int]:
+    """The operations, by index, that make buffers which are read after the stretch too: they stand before the
+    loop, which can not hand on a buffer."""
+    inside = {inner.index for op in stretch for inner in (op, *op.inner())}
+    read = {value.id for op in function.walk() if op.index not in inside for value in op.operands}
+    buffers = (op for op in stretch if any(isinstance(v.type, MemDesc) and v.id in read for v in op.results))
+    return _needed(stretch, buffers)
+
+
+def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
     """The operations of the loop: the tiles of its MMAs, what depends on them, and what can not be moved."""
     needed = _needed(stretch, (op for op in stretch if role(op) in _MMAS))
     ordered = any(writes_global(inner) for op in stretch for inner in (op, *op.inner()))
@@ -100,6 +109,8 @@ def _staying(stretch: tuple[Op, ...]) -> tuple[Op, ...]:
     for op in stretch:
         used = {value.id for one in (op, *op.inner()) for value in one.operands}
         own = op.index in needed and _begins(op)
+        if op.index in shared and not used & made and (role(op) == "alloc" or _moves(op, ordered=ordered)):
+            continue
         if own or used & made or not _moves(op, ordered=ordered):
             made |= {value.id for value in op.results}
             found.append(op)
@@ -129,7 +140,7 @@ class _Kept:
 def _edits(
     module: Module, function: Function, stretch: tuple[Op, ...], following: Op, number: int
 ) -> Iterator[Edit]:
-    staying = _staying(stretch)
+    staying = _staying(stretch, _shared(function, stretch))
     kept = _kept(module, function, staying)
     if kept is None:
         return
