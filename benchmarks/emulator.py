@@ -31,7 +31,7 @@ TRITON = ("tests/emulate/test_triton.py", "tests/emulate/test_triton_blackwell.p
 REPORT = Path("reports/emulator.md")
 HEAD = """# PTX executed on the CPU
 
-Made by `python benchmarks/emulator.py` on {date} with Python {python}, nvcc {nvcc} and {sources}; no GPU.
+Made by `python benchmarks/emulator.py` on {date} with Python {python}, nvcc {nvcc}, {sources}; no GPU.
 Each row is a kernel that `twill.emulate` executed instruction by instruction, with late asynchronous
 operations and all hazards checked. Kernels of nvcc are Twill's generated CUDA, compared with the TTGIR
 executed in NumPy. Kernels of Triton are those of tests/emulate/triton_kernels.py and gluon_kernels.py,
