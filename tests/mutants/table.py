@@ -557,8 +557,8 @@ MUTANTS = (
     Mutant(
         "copies-no-fence",
         f"{CUDA}/statements.py",
-        'return [wait, "fence_async_shared();"] if fenced else [wait]',
-        "return [wait]",
+        'lines = [wait, "fence_async_shared();"] if fenced else [wait]',
+        "lines = [wait]",
         "no proxy fence after copies",
         ("pointers",),
     ),
