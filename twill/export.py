@@ -1,4 +1,4 @@
-"""Warp programs for other compilers: Gluon kernels.
+"""Warp programs for other compilers: Gluon kernels and TileLang schedules.
 
 Takes a `Generated`; gives the file, by its name. Raises TwillError, with the line of the operation and a way
 out, for what the other compiler's language can not express.
@@ -12,7 +12,7 @@ from twill.generate import Generated
 from twill.ir.names import identifier
 from twill.ir.program import Program
 
-Language: TypeAlias = Literal["gluon"]
+Language: TypeAlias = Literal["gluon", "tilelang"]
 
 
 def exported(made: Generated, to: Language) -> tuple[str, str]:
@@ -27,6 +27,10 @@ def exported(made: Generated, to: Language) -> tuple[str, str]:
             if find_spec("triton") is not None:
                 _compiled(text, made.program, machine.arch, made.program.shared.limit)
             return f"{name}_gluon.py", text
+        case "tilelang":
+            from twill.targets.tilelang import schedule
+
+            return f"{name}_tilelang.py", schedule(made.program, made.loops)
 
 
 def _compiled(text: str, program: Program, arch: str, limit: int) -> None:

@@ -26,7 +26,7 @@ COMMANDS = {
     "extract": "Compile a Python kernel to TTGIR before scheduling.",
     "graph": "Draw the dependence graph of a loop.",
     "codegen": "Generate CUDA C++ for Hopper or Blackwell.",
-    "export": "Write a kernel for another compiler.",
+    "export": "Write a kernel or schedule for another compiler.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
     "emulate": "Execute PTX on the CPU: values, hazards, races, deadlocks.",
     "bench": "Measure a generated kernel on a Hopper GPU.",

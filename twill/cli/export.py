@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 @program_options
 @click.option(
     "--to",
-    type=click.Choice(["gluon"]),
+    type=click.Choice(["gluon", "tilelang"]),
     default="gluon",
     show_default=True,
-    help="Gluon: a kernel for Triton 3.7 to 3.9.",
+    help="Gluon: a kernel for Triton 3.7 to 3.9. TileLang: a schedule for its kernels.",
 )
 @click.option("--out", type=Folder(), default=Path("export"), metavar="DIR", show_default=True)
 def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     """Schedule the loops of SPEC and write them for another compiler, with explicit warp specialization.
 
     Gluon: NAME_gluon.py has a kernel with the arguments of SPEC's, and `launch(grid, *arguments)`. It is
-    compiled where Triton is installed.
+    compiled where Triton is installed. TileLang: NAME_tilelang.py makes a WSSchedule from the buffers of a
+    TileLang kernel whose operations have the ids that are named there.
 
     \b
     twill export kernel.ttgir --arch sm90 --to gluon --out export/

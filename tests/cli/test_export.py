@@ -1,0 +1,42 @@
+"""`twill export`."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from twill.cli import run
+from twill.extract.frontend.gluon import Compiled
+
+
+def missing(name: str) -> None:
+    """As if Triton were not installed."""
+
+
+def installed(name: str) -> object:
+    return object()
+
+
+def large(*given: object) -> Compiled:
+    """A compilation that takes more shared memory than there is."""
+    return Compiled("", "", 232448 + 100, 0)
+
+
+@pytest.mark.parametrize("to", ["gluon", "tilelang"])
+def test_a_file_of_python_is_written(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.export.find_spec", missing)
+    command = ["export", "examples/ttgir/gemm.sm90.ttgir", "--arch", "sm90", "--to", to]
+    assert run([*command, "--out", str(tmp_path)]) == 0
+    ast.parse((tmp_path / f"gemm_{to}.py").read_text())
+
+
+def test_too_much_shared_memory_names_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Triton needs memory of its own; a slot less makes room."""
+    monkeypatch.setattr("twill.extract.frontend.gluon.compiled", large)
+    monkeypatch.setattr("twill.export.find_spec", installed)
+    command = ["export", "examples/ttgir/gemm.sm90.ttgir", "--arch", "sm90"]
+    assert run([*command, "--out", str(tmp_path)]) == 2
+    assert "--slots x_y=3" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
