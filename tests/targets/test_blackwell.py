@@ -10,6 +10,9 @@ import pytest
 
 from tests.kernels.programs import BLACKWELL, assembled, cuda, program
 from tests.simulate.test_values import grid
+from twill.diagnostics import TwillError
+from twill.generate import GenerateOptions, generate
+from twill.inputs import Inputs
 from twill.ir.program import (
     BarrierArrive,
     BarrierWait,
@@ -124,3 +127,26 @@ def test_waits_and_arrivals_of_the_same_barriers() -> None:
             }
             assert waits == {barrier.waiter}
             assert arrivals == ({barrier.signaller} if barrier.by == "threads" else set())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("blockM = 128", "blockM = 64", "another number of rows than 128"),
+        ("%acc_11, %true : !ttg.memdesc", "%acc_11, %acc_11 : !ttg.memdesc", "executed under a condition"),
+        ("%acc_11 = %acc,", "%acc_11 = %true,", "adds to its accumulator now and then"),
+    ],
+)
+def test_what_is_refused(old: str, new: str, complaint: str, tmp_path: Path) -> None:
+    """At the line of the operation."""
+    text = Path("examples/ttgir/gemm.sm100.ttgir").read_text()
+    assert old in text
+    changed = text.replace(old, new)
+    if "now and then" in complaint:
+        changed = changed.replace("scf.yield %true, %acc_16", "scf.yield %acc, %acc_16")
+    (tmp_path / "changed.ttgir").write_text(changed)
+    inputs = Inputs(str(tmp_path / "changed.ttgir"), arch="sm100")
+    options = GenerateOptions(schedules=("tests/kernels/schedules/sm100/gemm.for.0.json",), check=False)
+    with pytest.raises(TwillError, match=complaint) as error:
+        generate(inputs, options)
+    assert error.value.location
