@@ -660,6 +660,28 @@ def resumed(
         o_desc.store([t * BLOCK_K, 0], (acc + total).to(tl.float16))
 
 
+@triton.jit
+def drained(
+    q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """o = the sum of k's blocks by q, less the maxima of the sums so far: a while loop around a loop of at most two blocks, whose
+    accumulator is read between them; v is not read."""
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    x = tl.load(q + rows[:, None] * DIM + columns[None, :])
+    at, left = 0, K // BLOCK_K
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    best = tl.full([BLOCK_K], -1e30, tl.float32)
+    while left > 0:
+        count = tl.minimum(left, 2)
+        for i in range(count):
+            acc = tl.dot(x, k_desc.load([at + i * BLOCK_K, 0]).T, acc)
+        best = tl.maximum(best, tl.max(acc, 1))
+        at += count * BLOCK_K
+        left -= count
+    tl.store(o + rows[:, None] * DIM + columns[None, :], (acc - best[:, None]).to(tl.float16))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -685,6 +707,7 @@ TWILL = {
     "chunked": STATE,
     "straight": STATE,
     "resumed": STATE,
+    "drained": STATE,
     "halves": {**HALF, **SIZES, **TILE},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
@@ -766,6 +789,7 @@ VARIANTS = {
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
     "resumed": ("resumed", {}),
+    "drained": ("drained", {}),
     "nested": ("nested", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),

@@ -18,7 +18,7 @@ from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
 FORMS = (
-    *("grouped", "searched", "nested", "resumed"),
+    *("grouped", "searched", "nested", "resumed", "drained"),
     *(
         "matmul_bf16",
         "matmul_e4m3",

@@ -316,18 +316,9 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
         yield TensorMemorySync()
     unread = {one.register.variable for one in pipelined.zeroed if isinstance(one, InitializeCarried)}
     for carried in kept_carried(body.code, loop):
-        register = Register(body.kernel.names[carried.arg.id])
-        same = body.kernel.names[carried.init.id] == register.variable
-        if (
-            body.non_loop.holders[carried.result.id] == body.group
-            and register.variable not in unread
-            and not same
-        ):
-            maker = body.code.maker(carried.init)
-            constant = maker is None or maker.name in IMPLICIT or zero(body.code, carried.init)
-            yield InitializeCarried(
-                carried.init.id, None if constant else body.location(carried.init), register
-            )
+        held = body.non_loop.holders[carried.result.id] == body.group
+        if held and body.kernel.names[carried.arg.id] not in unread:
+            yield from _moves(body, [(carried.init, carried.arg)])
     zeroed = tuple(
         _effect(body, body.code.ops[store])
         for store, inside in body.initial_stores.items()
