@@ -8,7 +8,7 @@ to within a part of it. It finds and proves nothing; its probes have budgets of 
 from dataclasses import dataclass, replace
 
 from twill.engine.partitions import under
-from twill.ir.problem import Problem, Time
+from twill.ir.problem import Time
 from twill.ir.schedule import Solution
 from twill.smt import cpsat
 from twill.smt.cpsat import Tactics
@@ -27,7 +27,7 @@ class _Effort:
     """The same for all of it."""
 
 
-SUBTILES = _Effort(64, 1.0, 24.0)
+SUBTILES = _Effort(4096, 1.0, 24.0)
 OTHERS = _Effort(8, 0.25, 6.0)
 
 REACH = 4
@@ -84,16 +84,15 @@ def _at(setting: Setting, state: _State, interval: Time) -> _State:
 
 
 def _probe(setting: Setting, state: _State, interval: Time) -> tuple[Solution | None, float]:
-    """Under each natural partition; at the lowest interval three in flight too, where the simplest partition
-    allows it."""
+    """Under each natural partition; shifted copies, which are soon decided, with one more iteration in flight
+    too."""
     problems = (
         [under(setting.problem, labels) for labels in setting.candidates]
         if setting.joint
         else [setting.problem]
     )
-    probes: list[tuple[Problem, int]] = [(problem, setting.few) for problem in problems]
-    if interval == state.evidence.low and setting.few < setting.in_flight:
-        probes += [(problem, setting.few + 1) for problem in problems[:1]]
+    most = min(setting.few + bool(setting.alike), setting.in_flight)
+    probes = [(problem, n) for n in range(setting.few, most + 1) for problem in problems]
     spent, tactics = 0.0, Tactics(linearization=0, shifted=setting.alike)
     for problem, in_flight in probes:
         budget = setting.budget(state.effort.probe * setting.work)

@@ -29,7 +29,7 @@ soon."""
 WHOLE = 2.0
 """Shares for the complete model."""
 
-PROOF = 4.0
+PROOF = 12.0
 """The same where the proof just below the answer is to settle it."""
 
 PATIENCE = 10.0

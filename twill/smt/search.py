@@ -136,13 +136,21 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     pending = list(projections(setting.problem)) if setting.joint and setting.problem.monotone else []
     while pending and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
-    evidence = early(setting, evidence)
+    evidence, agenda = _settled(setting, early(setting, evidence), agenda)
     while evidence.open and setting.remaining > 0:
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
+
+
+def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+    """The interval just below an early answer for sub-tiles, which is mostly the best."""
+    if evidence.best is None or not (evidence.open and setting.alike and setting.problem.monotone):
+        return evidence, agenda
+    evidence, agenda = _decide(setting, evidence, replace(agenda, deferred=False), evidence.high - 1)
+    return evidence, replace(agenda, deferred=True)
 
 
 def _raised(
