@@ -29,7 +29,7 @@ LAYERS = (
     ("launch", "refusals", "report"),
     ("bench", "emulate", "grid_time", "json_schema", "loop_nest"),
     ("generate", "sweep"),
-    ("api", "export", "triton"),
+    ("api", "cluster", "export", "triton"),
     ("cli", "twill"),
     ("__main__",),
 )

@@ -1,7 +1,7 @@
 """Grids of configurations: expansion, pruning, ranking, and files that an autotuner takes."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,9 @@ from twill import sweep
 from twill.cli import run
 from twill.diagnostics import TwillError
 from twill.inputs import Inputs
-from twill.ir.problem import Problem
-from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import solve
-from twill.sweep import Configuration, Outcome
+from twill.sweep import Compute, Configuration, Outcome, Task, one_by_one
 
 
 def test_values() -> None:
@@ -59,7 +57,7 @@ def test_configurations_are_a_python_module() -> None:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Problem], Result]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Compute:
     """Solves, for configurations whose bound is their setting."""
 
     def prepared(inputs: Inputs, point: Configuration, launch: object) -> tuple[Outcome, tuple[object, ...]]:
@@ -71,10 +69,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Problem], Result]:
 
     monkeypatch.setattr(sweep, "prepared", prepared)
     monkeypatch.setattr(sweep, "evaluated", evaluated)
-    return lambda problem: solve(problem, Options(time_limit=1))
+    return one_by_one(lambda problem: solve(problem, Options(time_limit=1)))
 
 
-def test_only_what_cannot_be_among_the_best_is_pruned(counted: Callable[[Problem], Result]) -> None:
+def test_only_what_cannot_be_among_the_best_is_pruned(counted: Compute) -> None:
     points = sweep.grid(["sm90"], [("I", "40,10,11,30")])
     found = {one.key: one for one in sweep.swept(Inputs("x"), points, counted, {}, 2)}
     assert {key for key, one in found.items() if one.status == "pruned"} == {"sm90 I=30", "sm90 I=40"}
@@ -82,9 +80,20 @@ def test_only_what_cannot_be_among_the_best_is_pruned(counted: Callable[[Problem
     assert [one.key for one in best] == ["sm90 I=10", "sm90 I=11"]
 
 
-def test_an_earlier_run_is_not_repeated(
-    counted: Callable[[Problem], Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_at_a_time_are_pruned_by_those_before(counted: Compute) -> None:
+    points = sweep.grid(["sm90"], [("I", "40,10,11,30,12")])
+    sizes = list[int]()
+
+    def compute(tasks: Sequence[Task]) -> Sequence[Outcome]:
+        sizes.append(len(tasks))
+        return counted(tasks)
+
+    found = {one.key: one for one in sweep.swept(Inputs("x"), points, compute, {}, 2, width=3)}
+    assert sizes == [3]
+    assert {key for key, one in found.items() if one.status == "pruned"} == {"sm90 I=30", "sm90 I=40"}
+
+
+def test_an_earlier_run_is_not_repeated(counted: Compute, monkeypatch: pytest.MonkeyPatch) -> None:
     points = sweep.grid(["sm90"], [("I", "10,20")])
     first = {one.key: one for one in sweep.swept(Inputs("x"), points, counted, {}, 5)}
     monkeypatch.setattr(sweep, "evaluated", lambda *_: pytest.fail("solved again"))  # pyright: ignore

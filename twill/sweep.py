@@ -17,10 +17,13 @@ from twill.grid_time import Launch, Paced, grid_cycles
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
+from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 
 Timed: TypeAlias = Callable[[Sequence[Paced]], float | None]
 """Predicts the cycles of a launch from its scheduled loops."""
+Compute: TypeAlias = Callable[[Sequence["Task"]], Sequence["Outcome"]]
+"""Schedules configurations; their outcomes in the same order."""
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "pruned", "refused"]
 """The status of the search; pruned by the lower bound; or refused by a stage before it."""
 
@@ -182,18 +185,47 @@ def evaluated(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A configuration that is to be scheduled."""
+
+    point: Configuration
+    outcome: Outcome
+    """Its bound."""
+    found: tuple[Case, ...]
+
+
+def computed(inputs: Inputs, configuration: Configuration, launch: Launch | None, search: Options) -> Outcome:
+    """One configuration, from the kernel to its outcome: what a worker of a cluster executes."""
+    from twill.pipeline import solve
+
+    outcome, found = prepared(inputs, configuration, launch)
+    if not found:
+        return outcome
+    timed = _timed(launch, found, configuration)
+    return evaluated(outcome, found, lambda problem: solve(problem, search), timed)
+
+
+def one_by_one(solve: Callable[[Problem], Result], launch: Launch | None = None) -> Compute:
+    """Schedules configurations here."""
+    return lambda tasks: [
+        evaluated(one.outcome, one.found, solve, _timed(launch, one.found, one.point)) for one in tasks
+    ]
+
+
 def swept(
     inputs: Inputs,
     points: Iterable[Configuration],
-    solve: Callable[[Problem], Result],
+    compute: Compute,
     known: Mapping[str, Outcome],
     keep: int,
     launch: Launch | None = None,
+    width: int = 1,
 ) -> Iterator[Outcome]:
-    """The outcomes, as they are found. The most promising bounds are solved first; a configuration that
-    cannot be among the `keep` best of its architecture is pruned. `known` outcomes of an earlier run are not
-    computed again."""
-    waiting = list[tuple[Configuration, Outcome, tuple[Case, ...]]]()
+    """The outcomes, as they are found. The most promising bounds are solved first, `width` at a time; a
+    configuration that cannot be among the `keep` best of its architecture is pruned. `known` outcomes of an
+    earlier run are not computed again."""
+    waiting = list[Task]()
     best: dict[str, list[float]] = {}
     for point in points:
         if point.key in known:
@@ -202,17 +234,27 @@ def swept(
             continue
         outcome, found = prepared(inputs, point, launch)
         if found:
-            waiting.append((point, outcome, found))
+            waiting.append(Task(point, outcome, found))
         else:
             yield outcome
-    for point, outcome, found in sorted(waiting, key=lambda one: (-one[1].promise, one[1].pressure)):
-        rates = sorted(best.setdefault(point.arch, []), reverse=True)
-        if len(rates) >= keep and outcome.promise < rates[keep - 1]:
-            yield replace(outcome, status="pruned")
-            continue
-        done = evaluated(outcome, found, solve, _timed(launch, found, point))
-        best[point.arch].append(done.worth)
-        yield done
+    ordered = sorted(waiting, key=lambda one: (-one.outcome.promise, one.outcome.pressure))
+    while ordered:
+        chosen = list[Task]()
+        while ordered and len(chosen) < width:
+            task = ordered.pop(0)
+            if _hopeless(task, best.get(task.point.arch, []), keep):
+                yield replace(task.outcome, status="pruned")
+            else:
+                chosen.append(task)
+        for task, done in zip(chosen, compute(chosen) if chosen else (), strict=True):
+            best.setdefault(task.point.arch, []).append(done.worth)
+            yield done
+
+
+def _hopeless(task: Task, worths: Sequence[float], keep: int) -> bool:
+    """Whether the bound excludes a configuration from the best ones."""
+    rates = sorted(worths, reverse=True)
+    return len(rates) >= keep and task.outcome.promise < rates[keep - 1]
 
 
 def _timed(launch: Launch | None, found: Sequence[Case], point: Configuration) -> Timed:

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,11 @@ LOG = "sweep.jsonl"
     metavar="EXPRESSION",
     help="Thread blocks of that launch, such as 'cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)'.",
 )
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Schedule on a Dask cluster: the address of its scheduler, such as tcp://host:8786.",
+)
 @what_if_options
 @click.option(
     "--keep", type=click.IntRange(min=1), default=8, show_default=True, help="Best configurations per arch."
@@ -68,7 +73,7 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     an interrupted sweep resumes.
 
     \b
-    twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64:256:64
+    twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64,128,256
     """
     from twill.emit.files import write
     from twill.grid_time import Launch
@@ -115,14 +120,29 @@ def _outcomes(
     from twill.ir.schedule import Result
     from twill.ir.search import Options
     from twill.pipeline import solve
-    from twill.sweep import swept
+    from twill.sweep import one_by_one, swept
 
     search = Options(time_limit=options["time_limit"], explain=False)
+    wanted = inputs(spec, options)
+    if options["dask"]:
+        from twill.cluster import connected
+
+        cluster = connected(options["dask"], wanted, launch, search)
+        found = swept(wanted, points, cluster.compute, known, options["keep"], launch, cluster.width)
+        return _and_then(found, cluster.close)
 
     def solved(problem: Problem) -> Result:
         return worker.alone(lambda: solve(problem, search))
 
-    return swept(inputs(spec, options), points, solved, known, options["keep"], launch)
+    return swept(wanted, points, one_by_one(solved, launch), known, options["keep"], launch)
+
+
+def _and_then(outcomes: Iterator["Outcome"], close: Callable[[], None]) -> Iterator["Outcome"]:
+    """All of them, and then an end of the connection, also after an error."""
+    try:
+        yield from outcomes
+    finally:
+        close()
 
 
 def _drawings(best: Sequence["Outcome"], archs: Sequence[str]) -> Iterator[tuple[str, str]]:
