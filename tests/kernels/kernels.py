@@ -399,6 +399,25 @@ def crests(
 
 
 @triton.jit
+def nearest(
+    a, b, c, places, lengths, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """How far a @ b.T stays below the highest number of a row of the tile, the columns of these, and the sum of
+    their squares."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    highest, at = tl.max(acc, 1, return_indices=True)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    tl.store(c + m[:, None] * N + n[None, :], acc - highest[:, None])
+    tl.store(places + m, at)
+    tl.store(lengths + tl.program_id(0), tl.sum(highest * highest, 0))
+
+
+@triton.jit
 def surrounded(
     a, b, v, c, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -721,6 +740,7 @@ TWILL = {
     "crests": {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", **SIZES, **TILE, "BLOCK_K": 128},
     "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
+    "nearest": {**HALF, "c": "*fp32:16", "places": "*i32:16", "lengths": "*fp32:16", **SIZES, **TILE},
     "jumping": {**HALF, "steps": "*i32:16", **SIZES, **TILE},
     "query_gradient": {
         **dict.fromkeys("qkvg", "*fp16:16"), "dq": "*fp32:16", "M": "i32:16", "N": "i32:16",
@@ -782,6 +802,9 @@ VARIANTS = {
     "crests": ("crests", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
+    "nearest": ("nearest", {}),
+    "nearest_across": ("nearest", {"BLOCK_M": 64, "BLOCK_N": 128}),
+    "nearest_32": ("nearest", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "jumping": ("jumping", {}),
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),

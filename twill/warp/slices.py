@@ -49,7 +49,7 @@ def _divisible(group: Group, task: Task) -> bool:
     if not computed or not task.writes:
         return False
     *rest, last = computed
-    reduced = role(last) == "reduce"
+    reduced = role(last) == "reduce" and len(last.results) == 1 and len(last.regions[0].blocks[0].ops) == 2
     tiles = [op.results[0].type for op in (rest if reduced else computed)] + (
         [last.operands[0].type] if reduced else []
     )

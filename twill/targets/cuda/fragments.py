@@ -184,6 +184,12 @@ def moves(source: Type, result: Type) -> bool:
     return isinstance(other, Fragment)
 
 
+def together(op: Op) -> bool:
+    """Whether a reduction is of several tiles, by several operations, or to a scalar."""
+    region = op.regions[0].blocks[0].ops
+    return len(op.results) > 1 or len(region) != 2 or not isinstance(op.result.type, Tensor)
+
+
 def scratch(op: Op) -> int:
     """Bytes of shared memory that a group needs while it executes an operation; of a reduction, words of 8
     bytes, whatever they hold."""
@@ -194,6 +200,9 @@ def scratch(op: Op) -> int:
     if role(op) == "layout":
         size = -(-bits(source.dtype) // 8)
         return size * prod(form.shape) if moves(source, op.result.type) else 0
+    if together(op):
+        whole = form if isinstance(form, Spread) else form.spread()
+        return len(op.results) * whole.exchange(int(str(op.attributes["axis"])))
     if isinstance(form, Spread):
         return form.exchange(int(str(op.attributes["axis"])))
     kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)

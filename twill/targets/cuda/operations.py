@@ -12,12 +12,12 @@ from twill.ir.program import SLICES, Channel, Program, SlotTensor
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
-from twill.targets.cuda import linear_tiles, tensor_memory, warp_mma
+from twill.targets.cuda import linear_tiles, tensor_memory, tuples, warp_mma
 from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
 from twill.targets.cuda.elements import by_thread, cast, guard, number, once, plain, refuse, written
-from twill.targets.cuda.exchange import exchanged, gathered, reduced, shared_between
+from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
-from twill.targets.cuda.fragments import Fragment, axes, holding, moves
+from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
 from twill.targets.cuda.linear_tiles import Spread, literal
 from twill.targets.cuda.register_tiles import (
     BITS,
@@ -120,6 +120,9 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
 
 
 def _reduce(scope: Scope, op: Op) -> None:
+    if together(op):
+        _reduce_together(scope, op)
+        return
     source, result = op.operands[0].type, op.result.type
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
@@ -138,6 +141,20 @@ def _reduce(scope: Scope, op: Op) -> None:
         scope.lines += gathered(op, name, form, elements, scope.span)
         scope.lines += exchanged(op, name, form, scope.scratch, scope.group_barrier()) if complete else []
     scope.values[op.result.id] = held(name, result)
+
+
+def _reduce_together(scope: Scope, op: Op) -> None:
+    """Several tiles, or by several operations."""
+    if scope.narrow or scope.deferred or scope.span != WHOLE:
+        raise ValueError("can not be generated here")
+    names = [scope.name(value) for value in op.results]
+    for name, value in zip(names, op.results, strict=True):
+        if value.id not in scope.targets:
+            scope.lines.append(declaration(value.type, name))
+    tiles = [scope.elements(value) for value in op.operands]
+    scope.lines += tuples.lines(op, names, tiles, scope.scratch, scope.group_barrier())
+    for name, value in zip(names, op.results, strict=True):
+        scope.values[value.id] = held(name, value.type) if isinstance(value.type, Tensor) else name
 
 
 def _convert(scope: Scope, op: Op) -> None:
