@@ -1,11 +1,11 @@
 """How long the examples take, as reports/speed.md: whole `twill schedule` commands, start to files written,
 without drawings.
 
-    python benchmarks/speed.py            # all of it, about fifteen minutes on two cores
-    python benchmarks/speed.py --only gemm.sm90 --printed 5 --out part.md
+    python benchmarks/speed.py            # all of it, about an hour and a half on two quiet cores
+    python benchmarks/speed.py --only gemm.sm90 --runs 3 --printed 5 --out part.md
 
-Each loop is run with the time it may take to a proof; where that command takes longer than an answer may, it
-is run again with the time that an answer may take. The paper's encoding, as printed, runs on the same problem
+Each loop is run several times alone, and as often beside a load that keeps the cores busy: answer and status
+are to be the same. Run it on a quiet machine. The paper's encoding, as printed, runs on the same problem
 in normalized units, for which it needs small numbers.
 """
 
@@ -14,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -28,9 +30,6 @@ from measure import ask, machine, seconds, table
 import twill
 from benchmarks.paper_encoding import algorithm1
 from twill.ir.search import IN_FLIGHT, Options
-
-OVERHEAD = 1.8
-"""Seconds of a command's time limit kept back for starting, reading, checking and writing."""
 
 UNITS = 60
 """Normalized durations sum to this many units where the printed encoding is compared."""
@@ -49,7 +48,7 @@ RULES_OFF = (
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A row of the table: seconds that an answer, and its proof, may take."""
+    """A row of the table: an example, and the seconds that its answer, and its proof, are to take."""
 
     name: str
     answer: float
@@ -62,93 +61,120 @@ class Loop:
         return f"{self.folder}/{self.name}.ttgir"
 
 
+ARCHS = ("sm90", "sm100")
+
 LOOPS = (
     *(
-        Loop(f"{name}.{arch}", 2, 2)
-        for name in ("gemm", "dual_gemm", "gemm_reduction")
-        for arch in ("sm90", "sm100")
+        Loop(f"{name}.{arch}", 0.6, 0.6)
+        for name in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction")
+        for arch in ARCHS
     ),
-    Loop("fa_fwd_subtiled.sm90", 3, 5),
-    Loop("fa_fwd_subtiled.sm100", 5, 30),
-    *(Loop(f"{name}.{arch}", 10, 60) for name in ("fa_bwd", "fa_bwd_subtiled") for arch in ("sm90", "sm100")),
-    Loop("fa_fwd_four.sm100", 15, None, (*RULES_OFF, "--groups", "6"), "benchmarks"),
+    Loop("fa_fwd_subtiled.sm90", 1.5, 3),
+    Loop("fa_fwd_subtiled.sm100", 3, 8),
+    Loop("fa_fwd.sm90", 2, 8),
+    Loop("fa_fwd.sm100", 3, 8),
+    Loop("fa_fwd_causal.sm90", 6, 15),
+    Loop("fa_fwd_causal.sm100", 10, 60),
+    *(Loop(f"{name}.{arch}", 5, 15) for name in ("fa_bwd", "fa_bwd_subtiled") for arch in ARCHS),
+    Loop("fa_fwd_four.sm100", 8, 15, (*RULES_OFF, "--groups", "6"), "benchmarks"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One command: how long it took, when it first had an answer, and what it wrote."""
+    """One command: how long it took, when each of its loops had an answer, and what it wrote."""
 
     wall: float
-    first: float | None
-    schedule: Mapping[str, Any]
+    answered: float | None
+    schedules: tuple[Mapping[str, Any], ...]
+
+    @property
+    def outcome(self) -> tuple[tuple[object, ...], ...]:
+        """What must not depend on how busy the machine is: interval, proven bound and status of each loop."""
+        return tuple((one["interval"], one["bounds"]["proved"], one["status"]) for one in self.schedules)
 
 
 def run(loop: Loop, limit: float) -> Run:
-    """The command, every event of its search told at once."""
+    """The command, with a line for every event of its search."""
     told = "import twill.cli.progress as p, twill.cli; p.PATIENCE = 0.0; twill.cli.main()"
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [
-            "schedule",
-            loop.spec,
-            "--out",
-            folder,
-            "--no-drawings",
-            "--time-limit",
-            str(max(0.5, limit - OVERHEAD)),
-            *loop.more,
-        ]
-        begin, first = time.monotonic(), None
+        arguments = ["schedule", loop.spec, "--out", folder, "--no-drawings", "--time-limit", str(limit)]
+        begin, first = time.monotonic(), dict[str, float]()
         process = subprocess.Popen(
-            [sys.executable, "-c", told, *arguments],
+            [sys.executable, "-c", told, *arguments, *loop.more],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
         for line in process.stderr or ():
-            if first is None and " works, by " in line:
-                first = time.monotonic() - begin
+            if " works, by " in line:
+                first.setdefault(line.split(": ")[0], time.monotonic() - begin)
         process.wait()
         wall = time.monotonic() - begin
-        return Run(wall, first, json.loads(Path(folder, "schedule.json").read_text(encoding="utf-8")))
+        files = sorted(Path(folder).rglob("schedule.json"))
+        schedules = tuple(json.loads(file.read_text(encoding="utf-8")) for file in files)
+        return Run(wall, max(first.values()) if len(first) == len(schedules) else None, schedules)
 
 
-HEAD = (
-    "loop",
-    "ops",
-    "I",
-    "proven I >=",
-    "gap",
-    "status",
-    "first answer s",
-    "answer s (limit)",
-    "proof s (limit)",
-    "kept",
-)
+@contextmanager
+def load(processes: int) -> Generator[None]:
+    """Keeps so many cores busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
-def row(loop: Loop) -> tuple[object, ...]:
-    """Both commands of a loop."""
+def several(loop: Loop, runs: int, limit: float) -> list[Run]:
     print(loop.name, file=sys.stderr, flush=True)
-    proof = run(loop, loop.proof or loop.answer)
-    answer = proof if proof.wall <= loop.answer or loop.proof is None else run(loop, loop.answer)
-    interval, proved = proof.schedule["interval"], proof.schedule["bounds"]["proved"]
-    optimal = proof.schedule["status"] == "optimal"
-    kept = answer.schedule["interval"] is not None and answer.wall <= loop.answer
-    proven = loop.proof is None or (optimal and proof.wall <= loop.proof)
-    gap = "-" if interval is None else f"{100 * (interval - proved) / proved:.1f}%"
+    return [run(loop, limit) for _ in range(runs)]
+
+
+def spread(times: Sequence[float | None]) -> str:
+    """Median, and least to most."""
+    known = sorted(time for time in times if time is not None)
+    if len(known) < len(times) or not known:
+        return "-"
+    return f"{median(known):.1f} ({known[0]:.1f} to {known[-1]:.1f})"
+
+
+HEAD = ("loop", "ops", "I", "proven I >=", "status", "answer s", "proof s", "to be", "kept")
+
+LOADED = ("loop", "answer s", "proof s", "same answer")
+
+
+def row(loop: Loop, runs: Sequence[Run]) -> tuple[object, ...]:
+    """A loop alone on the machine."""
+    one = runs[0]
+    optimal = all(run.outcome == one.outcome for run in runs) and all(
+        status == "optimal" for _, _, status in one.outcome
+    )
+    answered = [run.answered for run in runs if run.answered is not None]
+    answer = len(answered) == len(runs) and median(answered) <= loop.answer
+    proof = loop.proof is None or (optimal and median(run.wall for run in runs) <= loop.proof)
     return (
         loop.name,
-        len(proof.schedule["ops"]),
-        interval or "-",
-        proved,
-        gap,
-        proof.schedule["status"],
-        seconds(proof.first),
-        f"{answer.wall:.1f} ({loop.answer:g})",
-        f"{proof.wall:.1f} ({loop.proof:g})" if loop.proof else "-",
-        "yes" if kept and proven else "answer only" if kept else "no",
+        _each(len(schedule["ops"]) for schedule in one.schedules),
+        *(_each(part) for part in zip(*one.outcome, strict=True)),
+        spread([run.answered for run in runs]),
+        spread([run.wall for run in runs]),
+        f"{loop.answer:g}, {loop.proof:g}" if loop.proof else f"{loop.answer:g}",
+        "yes" if answer and proof else "answer only" if answer else "no",
     )
+
+
+def _each(parts: Iterable[object]) -> str:
+    return " / ".join(map(str, parts))
+
+
+def loaded(loop: Loop, alone: Sequence[Run], busy: Sequence[Run]) -> tuple[object, ...]:
+    """The same loop beside a load."""
+    outcomes = {run.outcome for run in (*alone, *busy)}
+    same = "yes" if len(outcomes) == 1 else "; ".join(map(str, sorted(outcomes, key=str)))
+    return loop.name, spread([run.answered for run in busy]), spread([run.wall for run in busy]), same
 
 
 def variants(limit: float) -> str:
@@ -225,19 +251,34 @@ PRINTED_HEAD = ("loop", "I here", "status", "s", "I printed", "s printed", "time
     show_default=True,
     help="Seconds for the printed encoding; 0 for none.",
 )
+@click.option("--runs", type=click.IntRange(1, 100), default=10, show_default=True, help="Runs of each loop.")
+@click.option("--limit", type=float, default=60.0, show_default=True, help="Seconds for each loop's search.")
+@click.option("--beside", type=int, default=2, show_default=True, help="Busy processes of the load.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("reports/speed.md"),
     show_default=True,
 )
-def main(only: tuple[str, ...], printed_limit: float, out: Path) -> None:
+def main(
+    only: tuple[str, ...], printed_limit: float, runs: int, limit: float, beside: int, out: Path
+) -> None:
     chosen = [loop for loop in LOOPS if not only or loop.name in only]
+    alone = {loop: several(loop, runs, limit) for loop in chosen}
+    with load(beside):
+        busy = {loop: several(loop, runs if beside else 0, limit) for loop in chosen}
     parts = [
         "# Speed\n",
-        f"Made by `python benchmarks/speed.py`: {machine()}\n",
-        table(HEAD, map(row, chosen)),
+        f"Made by `python benchmarks/speed.py --runs {runs}`: {machine()}\n",
+        f"Median of {runs} runs (least to most): seconds from the start of the command until every loop has"
+        " an answer, and until the files are written; `to be` is what they are to take.\n",
+        table(HEAD, (row(loop, found) for loop, found in alone.items())),
     ]
+    if beside:
+        parts += [
+            f"## Beside {beside} busy processes\n",
+            table(LOADED, (loaded(loop, alone[loop], found) for loop, found in busy.items())),
+        ]
     if not only:
         parts += [
             "## The paper's forward variants, infeasible at the smallest interval? (limit 10 s)\n",
