@@ -16,6 +16,7 @@ from twill.ir.graph import Graph
 from twill.ir.loop import Loop, Module
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
+from twill.ir.schedule import Result
 
 LONGEST = 200
 """Bytes of a loop's name, from which names of files are made."""
@@ -278,6 +279,18 @@ def cost_sources(case: Case) -> dict[str, str]:
         for node in case.graph.nodes
     }
     return {op: "; ".join(dict.fromkeys(sources)) for op, sources in found.items() if sources}
+
+
+def cost_notes(case: Case, result: Result) -> tuple[str, ...]:
+    """What to know of the costs behind a result (`twill.costs.notes`); nothing of a graph file."""
+    from twill.costs.notes import binding_estimates, grid_loads
+
+    if case.graph is None or case.machine is None:
+        return ()
+    interval = result.solution.interval if result.solution else result.proved
+    cycles = round(interval * case.problem.resolution.cycles_per_unit)
+    estimates = binding_estimates(case.problem, result.bounds, cost_sources(case))
+    return (*estimates, *grid_loads(case.graph, case.machine, cycles))
 
 
 def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:

@@ -60,6 +60,7 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> No
     \b
     twill explain kernel.ttgir --arch sm100
     """
+    from twill.inputs import cost_notes
     from twill.report.explanation import document, text
 
     found = prepared(inputs(spec, options))
@@ -71,6 +72,8 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> No
             click.echo(json.dumps(document(explanation), separators=(",", ":")))
         else:
             click.echo(("\n" if number else "") + text(explanation))
+            for note in cost_notes(case, explanation.result):
+                click.echo(f"\ncosts: {note}")
 
 
 def _explained(case: "Case", options: CommandOptions) -> "Explanation":

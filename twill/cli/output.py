@@ -5,6 +5,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,7 @@ import click
 from twill.diagnostics import TwillError
 from twill.emit.files import record, write_set
 from twill.emit.ttgir import Dialect
-from twill.inputs import Case, cost_sources
+from twill.inputs import Case, cost_notes, cost_sources
 from twill.ir.loop import Module
 from twill.ir.schedule import Bounds, Result, Solution
 from twill.ir.search import Options
@@ -89,7 +90,18 @@ def drawings(case: Case, result: Result) -> Contents:
     if result.solution:
         scene = timeline.draw(case.problem, result.solution)
         files |= {"timeline.svg": lambda: svg(scene), "timeline.png": lambda: png(scene)}
-    return {**files, "report.html": lambda: page(result, context(case))}
+    return {
+        **files,
+        "report.html": lambda: page(result, _with_notes(context(case), cost_notes(case, result))),
+    }
+
+
+def _with_notes(shown: "Context", notes: Iterable[str]) -> "Context":
+    """What to know of the costs, as a table of the report."""
+    from twill.report.tables import Table
+
+    rows = tuple((note,) for note in notes)
+    return replace(shown, extra=(*shown.extra, ("Costs to check", Table(("note",), rows)))) if rows else shown
 
 
 def context(

@@ -30,7 +30,7 @@ from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
 from twill.files import write_schedule
 from twill.files.schedule import timeless
-from twill.inputs import Case
+from twill.inputs import Case, cost_notes
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
 
@@ -146,7 +146,7 @@ def _one(case: Case, search: Options, read: float, several: bool, options: Comma
     if options["as_json"]:
         click.echo(_one_line(write_schedule(result, search)))
     else:
-        _print(result)
+        _print(result, cost_notes(case, result))
     return EXIT[result.status]
 
 
@@ -178,13 +178,14 @@ def _write(case: Case, result: Result, search: Options, folder: Path, options: C
             click.echo(f"wrote {path}", err=True)
 
 
-def _print(result: Result) -> None:
-    """Print the summary; on a terminal, labels are bold and long lines are wrapped."""
+def _print(result: Result, notes: tuple[str, ...]) -> None:
+    """Print the summary, and what to know of the costs; on a terminal, labels are bold and long lines are
+    wrapped."""
     from twill.report import summary
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10**6
     click.secho(summary.title(result), bold=True)
-    for label, text in summary.pairs(result):
+    for label, text in (*summary.pairs(result), *(("costs", note) for note in notes)):
         first, *rest = textwrap.wrap(text, max(40, width - 20), break_long_words=False) or [""]
         click.echo(f"  {click.style(f'{label:<16}', bold=True)} {first}")
         for line in rest:

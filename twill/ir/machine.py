@@ -120,6 +120,8 @@ class Loads:
     arrival: int
     """Cycles from the release of a slot to the arrival of what is loaded into it next."""
     source: str
+    grid: float | None = None
+    """Bytes per cycle that TMA brings one SM when all SMs load and L2 reuses nothing; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True)

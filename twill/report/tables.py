@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from twill.costs.notes import estimated
 from twill.ir.problem import Operation, Problem
 from twill.ir.schedule import Result, Solution
 from twill.report import facts
@@ -39,7 +40,7 @@ def operations(problem: Problem, solution: Solution | None, notes: CostNotes) ->
     )
     order = sorted(range(len(problem.operations)), key=lambda v: (solution.start[v] if solution else 0, v))
     ops = tuple((problem.operations[v].id,) for v in order)
-    marked = any(_estimated(source) for source in notes.sources.values())
+    marked = any(estimated(source) for source in notes.sources.values())
     note = "≈ marks costs with a number that the machine file calls an estimate." if marked else ""
     return Table(head, tuple(_operation(problem.operations[v], v, solution, notes) for v in order), ops, note)
 
@@ -62,12 +63,8 @@ def _operation(op: Operation, v: int, solution: Solution | None, notes: CostNote
     line = str(op.location.line) if op.location else ""
     source = notes.sources.get(op.id, "")
     text = notes.lines.get(op.id, "")
-    cost = f"{'≈ ' if _estimated(source) else ''}{notes.formulas.get(op.id, '')}"
+    cost = f"{'≈ ' if estimated(source) else ''}{notes.formulas.get(op.id, '')}"
     return (op.id, op.name, line, text, *where, units, str(op.latency), str(op.issue), flags, cost, source)
-
-
-def _estimated(source: str) -> bool:
-    return "estimate" in source.lower()
 
 
 def units(problem: Problem, solution: Solution) -> Table:
