@@ -38,6 +38,9 @@ WARPGROUP = 4
 SLOTS = "the slots of "
 """What slots in which tiles are staged are called here."""
 
+FENCED = ("dependence", "sync")
+"""Barriers with tcgen05.fence before the arrival and after the wait."""
+
 Agent = tuple[str, int]
 """("threads", "issuer" or "mma", group)."""
 Clock = dict[Agent, int]
@@ -63,8 +66,12 @@ class _Run:
     """What each agent has done."""
     known: dict[Agent, Clock] = field(default_factory=dict[Agent, Clock])
     """What each agent knows of the others, and threads of all other warps of their group."""
+    fenced: dict[Agent, Clock] = field(default_factory=dict[Agent, Clock])
+    """The same of what it knows through barriers with fences for tensor memory: not through channels."""
     arrived: dict[tuple[str, str, int], Clock] = field(default_factory=dict[tuple[str, str, int], Clock])
     """What is known behind a wait, by kind, name and number of its phase."""
+    ordered: dict[tuple[str, str, int], Clock] = field(default_factory=dict[tuple[str, str, int], Clock])
+    """The same with fences."""
     accesses: list[_Access] = field(default_factory=list[_Access])
     syncs: dict[int, int] = field(default_factory=dict[int, int])
     """How many `TensorMemorySync` each group has come to."""
@@ -128,13 +135,16 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
 
 def _learn(run: _Run, kind: str, name: str, number: int, agent: Agent) -> None:
     _join(run.known.setdefault(agent, {}), run.arrived.get((kind, name, number), {}))
+    _join(run.fenced.setdefault(agent, {}), run.ordered.get((kind, name, number), {}))
 
 
 def _tell(run: _Run, kind: str, name: str, number: int, *agents: Agent) -> None:
-    phase = run.arrived.setdefault((kind, name, number), {})
-    for agent in agents:
-        _join(phase, run.known.get(agent, {}))
-        _join(phase, {agent: run.time.get(agent, 0)})
+    found = [(run.arrived, run.known), *([(run.ordered, run.fenced)] if kind in FENCED else [])]
+    for phases, clocks in found:
+        phase = phases.setdefault((kind, name, number), {})
+        for agent in agents:
+            _join(phase, clocks.get(agent, {}))
+            _join(phase, {agent: run.time.get(agent, 0)})
 
 
 def _join(clock: Clock, other: Mapping[Agent, int]) -> None:
@@ -162,7 +172,8 @@ def _sync(run: _Run, group: int, half: str) -> None:
 def _issue(run: _Run, group: int, action: Action, issue: MmaIssue) -> None:
     """The tensor core starts with what the issuing warp knows."""
     agent = ("mma", group)
-    _join(run.known.setdefault(agent, {}), run.known.get(("issuer", group), {}))
+    for clocks in (run.known, run.fenced):
+        _join(clocks.setdefault(agent, {}), clocks.get(("issuer", group), {}))
     assert isinstance(issue.completion, MbarrierArrival)
     assert isinstance(issue.accumulator, TensorMemory)
     _touched(run, action, agent, issue.reads, (issue.accumulator,), issue.node)
@@ -222,7 +233,8 @@ def _check(run: _Run, before: _Access, access: _Access) -> None:
     overlap = before.columns[0] < access.columns[1] and access.columns[0] < before.columns[1]
     if not overlap or not (before.writes or access.writes) or _in_order(run, before, access):
         return
-    if run.known.get(access.agent, {}).get(before.agent, 0) < before.time:
+    clocks = run.known if access.tile.startswith(SLOTS) else run.fenced
+    if clocks.get(access.agent, {}).get(before.agent, 0) < before.time:
         raise HazardError(
             f"{access.what} of group {access.agent[1]} uses {access.tile}, where"
             f" {before.what} of group {before.agent[1]} may not be complete"

@@ -228,6 +228,7 @@ class LoopOrder:
 
 ANY = 1 << 20
 """More iterations than a schedule spans."""
+ALL = (-ANY, ANY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,14 +349,17 @@ _Point = tuple[str, str]
 
 
 def _distances(
-    order: LoopOrder, edges: Sequence[_Edge], source: _Point, within: tuple[int, int] = (-ANY, ANY)
+    order: LoopOrder, edges: Sequence[_Edge], source: _Point, within: tuple[int, int] = ALL
 ) -> dict[_Point, int]:
     """For every point that comes after `source`: the first iteration in which it does, by steps through
     iterations `within` a range (what comes before an iteration comes before the next one too). Every step
-    leads to a later time of the schedule, so that no circuit shortens a path (Bellman-Ford)."""
+    leads to a later time of the schedule, so that no circuit shortens a path (Bellman-Ford). Channels keep
+    groups from running ahead, but do not order accesses to tensor memory: their barriers have no fences for
+    it (PTX ISA, tcgen05.fence)."""
     steps = [*_program_order(order)]
     steps += [(("done", e.before), ("start", e.after), e.distance) for e in edges]
-    steps += [(("done", one), ("start", other), distance) for one, other, distance in order.handed]
+    if within == ALL:
+        steps += [(("done", one), ("start", other), distance) for one, other, distance in order.handed]
     found, changed = {source: 0}, True
     while changed:
         changed = False

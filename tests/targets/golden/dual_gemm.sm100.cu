@@ -63,9 +63,11 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // dual_gemm/for.0: 1 stages, an iteration every 512 cycles
+            // dual_gemm/for.0: 2 stages, an iteration every 512 cycles
             const int32_t n = trips_0;
-            for (int32_t i = 0; i < n; ++i) {
+            if (n >= 1) {
+                for (int32_t i = 1; i < n; ++i) {
+                }
             }
             if (n == 0) {
                 // tmem_store (examples/ttgir/dual_gemm.sm100.ttgir:50:17)
@@ -161,21 +163,37 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // dual_gemm/for.0: 1 stages, an iteration every 512 cycles
+                // dual_gemm/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
+                if (n >= 1) {
                     // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:56:12)
-                    channel_x_y_z.producer_acquire(count_x_y_z + i);
+                    channel_x_y_z.producer_acquire(count_x_y_z);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_y_z.full(count_x_y_z + i), 49152);
+                        mbarrier_arrive_expect(channel_x_y_z.full(count_x_y_z), 49152);
                         {
-                            tma_load(channel_x_y_z.slot(count_x_y_z + i), &map_a_desc_1, channel_x_y_z.full(count_x_y_z + i), (i * 64), muli_8);
+                            tma_load(channel_x_y_z.slot(count_x_y_z), &map_a_desc_1, channel_x_y_z.full(count_x_y_z), 0, muli_8);
                         }
                         {
-                            tma_load(channel_x_y_z.slot(count_x_y_z + i) + 16384, &map_gate_desc, channel_x_y_z.full(count_x_y_z + i), (i * 64), muli_10);
+                            tma_load(channel_x_y_z.slot(count_x_y_z) + 16384, &map_gate_desc, channel_x_y_z.full(count_x_y_z), 0, muli_10);
                         }
                         {
-                            tma_load(channel_x_y_z.slot(count_x_y_z + i) + 32768, &map_up_desc, channel_x_y_z.full(count_x_y_z + i), (i * 64), muli_10);
+                            tma_load(channel_x_y_z.slot(count_x_y_z) + 32768, &map_up_desc, channel_x_y_z.full(count_x_y_z), 0, muli_10);
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:56:12)
+                        channel_x_y_z.producer_acquire(count_x_y_z + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_y_z.full(count_x_y_z + i), 49152);
+                            {
+                                tma_load(channel_x_y_z.slot(count_x_y_z + i), &map_a_desc_1, channel_x_y_z.full(count_x_y_z + i), (i * 64), muli_8);
+                            }
+                            {
+                                tma_load(channel_x_y_z.slot(count_x_y_z + i) + 16384, &map_gate_desc, channel_x_y_z.full(count_x_y_z + i), (i * 64), muli_10);
+                            }
+                            {
+                                tma_load(channel_x_y_z.slot(count_x_y_z + i) + 32768, &map_up_desc, channel_x_y_z.full(count_x_y_z + i), (i * 64), muli_10);
+                            }
                         }
                     }
                 }
@@ -190,15 +208,15 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             int32_t trips_0 = 0;
             trips_0 = max(0, (K + 63) / 64);
             {
-                // dual_gemm/for.0: 1 stages, an iteration every 512 cycles
+                // dual_gemm/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
-                    channel_x_y_z.consumer_wait(count_x_y_z + i);
+                if (n >= 1) {
+                    channel_x_y_z.consumer_wait(count_x_y_z);
                     // cycle 30, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + 32768);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i));
-                        tcgen05_mma_f16(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), i != 0);
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 32768);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
+                        tcgen05_mma_f16(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
                         tcgen05_mma_f16(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
@@ -206,15 +224,39 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                     __syncwarp();
                     // cycle 286, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + 16384);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i));
-                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), i != 0);
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 16384);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                        tcgen05_commit(channel_x_y_z.empty(count_x_y_z + i));
+                        tcgen05_commit(channel_x_y_z.empty(count_x_y_z));
                     }
                     __syncwarp();
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_x_y_z.consumer_wait(count_x_y_z + i);
+                        // cycle 30, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + 32768);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i));
+                            tcgen05_mma_f16(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        }
+                        __syncwarp();
+                        // cycle 286, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + 16384);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                            tcgen05_commit(channel_x_y_z.empty(count_x_y_z + i));
+                        }
+                        __syncwarp();
+                    }
                 }
             }
             if (elect_one()) tcgen05_commit(drain_1);

@@ -75,9 +75,11 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
             tcgen05_fence_after();
             trips_0 = max(0, (K + 63) / 64);
             {
-                // gemm_persistent/for.0/for.0: 1 stages, an iteration every 512 cycles
+                // gemm_persistent/for.0/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
+                if (n >= 1) {
+                    for (int32_t i = 1; i < n; ++i) {
+                    }
                 }
                 if (n == 0) {
                     // tmem_store (examples/ttgir/gemm_persistent.sm100.ttgir:49:16)
@@ -170,18 +172,31 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 }
                 trips_0 = max(0, (K + 63) / 64);
                 {
-                    // gemm_persistent/for.0/for.0: 1 stages, an iteration every 512 cycles
+                    // gemm_persistent/for.0/for.0: 2 stages, an iteration every 512 cycles
                     const int32_t n = trips_0;
-                    for (int32_t i = 0; i < n; ++i) {
+                    if (n >= 1) {
                         // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm100.ttgir:53:14)
-                        channel_x_y.producer_acquire(count_x_y + i);
+                        channel_x_y.producer_acquire(count_x_y);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 49152);
+                            mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
                             {
-                                tma_load(channel_x_y.slot(count_x_y + i), &map_a_desc_0, channel_x_y.full(count_x_y + i), (i * 64), muli_7);
+                                tma_load(channel_x_y.slot(count_x_y), &map_a_desc_0, channel_x_y.full(count_x_y), 0, muli_7);
                             }
                             {
-                                tma_load(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc, channel_x_y.full(count_x_y + i), (i * 64), muli_9);
+                                tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_9);
+                            }
+                        }
+                        for (int32_t i = 1; i < n; ++i) {
+                            // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm100.ttgir:53:14)
+                            channel_x_y.producer_acquire(count_x_y + i);
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 49152);
+                                {
+                                    tma_load(channel_x_y.slot(count_x_y + i), &map_a_desc_0, channel_x_y.full(count_x_y + i), (i * 64), muli_7);
+                                }
+                                {
+                                    tma_load(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc, channel_x_y.full(count_x_y + i), (i * 64), muli_9);
+                                }
                             }
                         }
                     }
@@ -217,21 +232,35 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 tcgen05_fence_after();
                 trips_0 = max(0, (K + 63) / 64);
                 {
-                    // gemm_persistent/for.0/for.0: 1 stages, an iteration every 512 cycles
+                    // gemm_persistent/for.0/for.0: 2 stages, an iteration every 512 cycles
                     const int32_t n = trips_0;
-                    for (int32_t i = 0; i < n; ++i) {
-                        channel_x_y.consumer_wait(count_x_y + i);
+                    if (n >= 1) {
+                        channel_x_y.consumer_wait(count_x_y);
                         // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm_persistent.sm100.ttgir:56:19)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i));
-                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), i != 0);
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 0);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                            tcgen05_commit(channel_x_y.empty(count_x_y + i));
+                            tcgen05_commit(channel_x_y.empty(count_x_y));
                         }
                         __syncwarp();
+                        for (int32_t i = 1; i < n; ++i) {
+                            channel_x_y.consumer_wait(count_x_y + i);
+                            // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm_persistent.sm100.ttgir:56:19)
+                            if (elect_one()) {
+                                const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
+                                const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i));
+                                tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_commit(channel_x_y.empty(count_x_y + i));
+                            }
+                            __syncwarp();
+                        }
                     }
                 }
                 if (elect_one()) tcgen05_commit(drain_1);

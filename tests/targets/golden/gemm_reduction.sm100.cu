@@ -72,26 +72,25 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
-            // gemm_reduction/for.0: 1 stages, an iteration every 512 cycles
+            // gemm_reduction/for.0: 2 stages, an iteration every 512 cycles
             const int32_t n = trips_0;
-            for (int32_t i = 0; i < n; ++i) {
-                thread.rematerialize();
-                channel_x_y.consumer_wait(count_x_y + i);
+            if (n >= 1) {
+                channel_x_y.consumer_wait(count_x_y);
                 // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:60:17)
                 if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i));
-                    tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), i != 0);
+                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
+                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y));
+                    tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 0);
                     tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                     tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                     tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                    tcgen05_commit(channel_x_y.empty(count_x_y + i));
+                    tcgen05_commit(channel_x_y.empty(count_x_y));
                 }
                 __syncwarp();
                 // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:61:19)
                 {
                     uint32_t read_0[16];
-                    const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
+                    const uint32_t read_0_at = channel_x_y.slot(count_x_y);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
@@ -105,7 +104,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_19[(((i_ >> 3) & 3))] = (total_19[(((i_ >> 3) & 3))] + total_18[((i_ & 31))]);
                 }
-                channel_x_y.consumer_release(count_x_y + i);
+                channel_x_y.consumer_release(count_x_y);
                 // cycle 252, stage 0: add.total_20 (examples/ttgir/gemm_reduction.sm100.ttgir:67:19)
                 {
                     float total_20_[4];
@@ -113,6 +112,47 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     for (int i_ = 0; i_ < 4; ++i_) total_20_[i_] = (total_11[((i_ & 3))] + total_19[((i_ & 3))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = total_20_[((i_ & 3))];
+                }
+                for (int32_t i = 1; i < n; ++i) {
+                    thread.rematerialize();
+                    channel_x_y.consumer_wait(count_x_y + i);
+                    // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:60:17)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                        tcgen05_commit(channel_x_y.empty(count_x_y + i));
+                    }
+                    __syncwarp();
+                    // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:61:19)
+                    {
+                        uint32_t read_0[16];
+                        const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    }
+                    // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:62:19)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) total_19[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) total_19[(((i_ >> 3) & 3))] = (total_19[(((i_ >> 3) & 3))] + total_18[((i_ & 31))]);
+                    }
+                    channel_x_y.consumer_release(count_x_y + i);
+                    // cycle 252, stage 0: add.total_20 (examples/ttgir/gemm_reduction.sm100.ttgir:67:19)
+                    {
+                        float total_20_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) total_20_[i_] = (total_11[((i_ & 3))] + total_19[((i_ & 3))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = total_20_[((i_ & 3))];
+                    }
                 }
             }
             if (n == 0) {
@@ -221,18 +261,31 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // gemm_reduction/for.0: 1 stages, an iteration every 512 cycles
+                // gemm_reduction/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
+                if (n >= 1) {
                     // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:57:12)
-                    channel_x_y.producer_acquire(count_x_y + i);
+                    channel_x_y.producer_acquire(count_x_y);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 49152);
+                        mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
                         {
-                            tma_load(channel_x_y.slot(count_x_y + i), &map_a_desc_1, channel_x_y.full(count_x_y + i), (i * 64), muli_8);
+                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_1, channel_x_y.full(count_x_y), 0, muli_8);
                         }
                         {
-                            tma_load(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc, channel_x_y.full(count_x_y + i), (i * 64), muli_10);
+                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_10);
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:57:12)
+                        channel_x_y.producer_acquire(count_x_y + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 49152);
+                            {
+                                tma_load(channel_x_y.slot(count_x_y + i), &map_a_desc_1, channel_x_y.full(count_x_y + i), (i * 64), muli_8);
+                            }
+                            {
+                                tma_load(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc, channel_x_y.full(count_x_y + i), (i * 64), muli_10);
+                            }
                         }
                     }
                 }

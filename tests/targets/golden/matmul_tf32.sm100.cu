@@ -51,9 +51,11 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         }
         trips_0 = max(0, (K + 31) / 32);
         {
-            // matmul/for.0: 1 stages, an iteration every 256 cycles
+            // matmul/for.0: 2 stages, an iteration every 256 cycles
             const int32_t n = trips_0;
-            for (int32_t i = 0; i < n; ++i) {
+            if (n >= 1) {
+                for (int32_t i = 1; i < n; ++i) {
+                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/matmul_tf32.sm100.ttgir:34:14)
@@ -119,18 +121,31 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             }
             trips_0 = max(0, (K + 31) / 32);
             {
-                // matmul/for.0: 1 stages, an iteration every 256 cycles
+                // matmul/for.0: 2 stages, an iteration every 256 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
+                if (n >= 1) {
                     // cycle 0, stage 0: load acc_11_acc_13 (tests/kernels/ttgir/matmul_tf32.sm100.ttgir:38:17)
-                    channel_acc_11_acc_13.producer_acquire(count_acc_11_acc_13 + i);
+                    channel_acc_11_acc_13.producer_acquire(count_acc_11_acc_13);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), 32768);
+                        mbarrier_arrive_expect(channel_acc_11_acc_13.full(count_acc_11_acc_13), 32768);
                         {
-                            tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i), &map_a_desc_1, channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), (i * 32), muli_1);
+                            tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13), &map_a_desc_1, channel_acc_11_acc_13.full(count_acc_11_acc_13), 0, muli_1);
                         }
                         {
-                            tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i) + 16384, &map_b_desc, channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), (i * 32), muli_3);
+                            tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13) + 16384, &map_b_desc, channel_acc_11_acc_13.full(count_acc_11_acc_13), 0, muli_3);
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load acc_11_acc_13 (tests/kernels/ttgir/matmul_tf32.sm100.ttgir:38:17)
+                        channel_acc_11_acc_13.producer_acquire(count_acc_11_acc_13 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), 32768);
+                            {
+                                tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i), &map_a_desc_1, channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), (i * 32), muli_1);
+                            }
+                            {
+                                tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i) + 16384, &map_b_desc, channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), (i * 32), muli_3);
+                            }
                         }
                     }
                 }
@@ -145,21 +160,35 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             int32_t trips_0 = 0;
             trips_0 = max(0, (K + 31) / 32);
             {
-                // matmul/for.0: 1 stages, an iteration every 256 cycles
+                // matmul/for.0: 2 stages, an iteration every 256 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
-                    channel_acc_11_acc_13.consumer_wait(count_acc_11_acc_13 + i);
+                if (n >= 1) {
+                    channel_acc_11_acc_13.consumer_wait(count_acc_11_acc_13);
                     // cycle 30, stage 0: dot.acc_16 (tests/kernels/ttgir/matmul_tf32.sm100.ttgir:41:17)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i) + 16384);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i));
-                        tcgen05_mma_tf32(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(TF32, TF32, false, false, 128, 128), i != 0);
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13) + 16384);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13));
+                        tcgen05_mma_tf32(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(TF32, TF32, false, false, 128, 128), 0);
                         tcgen05_mma_tf32(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
                         tcgen05_mma_tf32(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
                         tcgen05_mma_tf32(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
-                        tcgen05_commit(channel_acc_11_acc_13.empty(count_acc_11_acc_13 + i));
+                        tcgen05_commit(channel_acc_11_acc_13.empty(count_acc_11_acc_13));
                     }
                     __syncwarp();
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_acc_11_acc_13.consumer_wait(count_acc_11_acc_13 + i);
+                        // cycle 30, stage 0: dot.acc_16 (tests/kernels/ttgir/matmul_tf32.sm100.ttgir:41:17)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i) + 16384);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i));
+                            tcgen05_mma_tf32(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
+                            tcgen05_mma_tf32(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
+                            tcgen05_mma_tf32(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
+                            tcgen05_mma_tf32(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(TF32, TF32, false, false, 128, 128), 1);
+                            tcgen05_commit(channel_acc_11_acc_13.empty(count_acc_11_acc_13 + i));
+                        }
+                        __syncwarp();
+                    }
                 }
             }
             if (elect_one()) tcgen05_commit(drain_1);

@@ -50,9 +50,11 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // pointers/for.0: 1 stages, an iteration every 768 cycles
+            // pointers/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
-            for (int32_t i = 0; i < n; ++i) {
+            if (n >= 1) {
+                for (int32_t i = 1; i < n; ++i) {
+                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/pointers.sm100.ttgir:58:15)
@@ -111,7 +113,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 1 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 768 cycles
                 const int32_t n = trips_0;
                 int32_t kept_x_37_corner0;
                 {
@@ -123,17 +125,31 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
                     kept_y_47_corner0 = int32_t(muli_10);
                 }
                 keep(kept_y_47_corner0);
-                for (int32_t i = 0; i < n; ++i) {
+                if (n >= 1) {
                     // cycle 0, stage 0: load x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
-                    channel_x_37_y_47.producer_acquire(count_x_37_y_47 + i);
+                    channel_x_37_y_47.producer_acquire(count_x_37_y_47);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_37_y_47.full(count_x_37_y_47 + i), 32768);
+                        mbarrier_arrive_expect(channel_x_37_y_47.full(count_x_37_y_47), 32768);
                         {
-                            tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i), &map_x_37, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_37_corner0));
+                            tma_load(channel_x_37_y_47.slot(count_x_37_y_47), &map_x_37, channel_x_37_y_47.full(count_x_37_y_47), int32_t(int32_t(0)), int32_t(kept_x_37_corner0));
                         }
                         {
-                            tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(kept_y_47_corner0), int32_t(int32_t((i * 64))));
-                            tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384 + 8192, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(kept_y_47_corner0) + 64, int32_t(int32_t((i * 64))));
+                            tma_load(channel_x_37_y_47.slot(count_x_37_y_47) + 16384, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47), int32_t(kept_y_47_corner0), int32_t(int32_t(0)));
+                            tma_load(channel_x_37_y_47.slot(count_x_37_y_47) + 16384 + 8192, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47), int32_t(kept_y_47_corner0) + 64, int32_t(int32_t(0)));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
+                        channel_x_37_y_47.producer_acquire(count_x_37_y_47 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_37_y_47.full(count_x_37_y_47 + i), 32768);
+                            {
+                                tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i), &map_x_37, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_37_corner0));
+                            }
+                            {
+                                tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(kept_y_47_corner0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384 + 8192, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(kept_y_47_corner0) + 64, int32_t(int32_t((i * 64))));
+                            }
                         }
                     }
                 }
@@ -148,21 +164,35 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             int32_t trips_0 = 0;
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 1 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 768 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
-                    channel_x_37_y_47.consumer_wait(count_x_37_y_47 + i);
+                if (n >= 1) {
+                    channel_x_37_y_47.consumer_wait(count_x_37_y_47);
                     // cycle 158, stage 0: dot.acc_49 (tests/kernels/ttgir/pointers.sm100.ttgir:82:17)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, 8192);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i));
-                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), i != 0);
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47) + 16384, 8192);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 0);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47 + i));
+                        tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47));
                     }
                     __syncwarp();
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_x_37_y_47.consumer_wait(count_x_37_y_47 + i);
+                        // cycle 158, stage 0: dot.acc_49 (tests/kernels/ttgir/pointers.sm100.ttgir:82:17)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47 + i));
+                        }
+                        __syncwarp();
+                    }
                 }
             }
             if (elect_one()) tcgen05_commit(drain_1);
@@ -219,9 +249,11 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // pointers/for.0: 1 stages, an iteration every 768 cycles
+            // pointers/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
-            for (int32_t i = 0; i < n; ++i) {
+            if (n >= 1) {
+                for (int32_t i = 1; i < n; ++i) {
+                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/pointers.sm100.ttgir:58:15)
@@ -280,28 +312,49 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 1 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 768 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
+                if (n >= 1) {
                     // cycle 0, stage 0: copy x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
-                    channel_x_37_y_47.producer_acquire(count_x_37_y_47 + i);
+                    channel_x_37_y_47.producer_acquire(count_x_37_y_47);
                     {
-                        const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47 + i);
+                        const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47);
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 32; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & (((i * 64) + int32_t((v_ % 8 * 8))) < K)));
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & ((0 + int32_t((v_ % 8 * 8))) < K)));
                         }
                     }
                     {
-                        const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384;
+                        const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47) + 16384;
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 32; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + (((i * 64) + int32_t((v_ / 16))) * N)) + (muli_10 + int32_t((v_ % 16 * 8)))), (((muli_10 + int32_t((v_ % 16 * 8))) < N) & (((i * 64) + int32_t((v_ / 16))) < K)));
+                            cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + ((0 + int32_t((v_ / 16))) * N)) + (muli_10 + int32_t((v_ % 16 * 8)))), (((muli_10 + int32_t((v_ % 16 * 8))) < N) & ((0 + int32_t((v_ / 16))) < K)));
                         }
                     }
-                    channel_x_37_y_47.producer_commit(count_x_37_y_47 + i);
+                    channel_x_37_y_47.producer_commit(count_x_37_y_47);
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: copy x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
+                        channel_x_37_y_47.producer_acquire(count_x_37_y_47 + i);
+                        {
+                            const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47 + i);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 32; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), (((muli_1 + int32_t((v_ / 8))) < M) & (((i * 64) + int32_t((v_ % 8 * 8))) < K)));
+                            }
+                        }
+                        {
+                            const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384;
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 32; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + (((i * 64) + int32_t((v_ / 16))) * N)) + (muli_10 + int32_t((v_ % 16 * 8)))), (((muli_10 + int32_t((v_ % 16 * 8))) < N) & (((i * 64) + int32_t((v_ / 16))) < K)));
+                            }
+                        }
+                        channel_x_37_y_47.producer_commit(count_x_37_y_47 + i);
+                    }
                 }
             }
             count_x_37_y_47 += trips_0;
@@ -314,22 +367,37 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             int32_t trips_0 = 0;
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 1 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 768 cycles
                 const int32_t n = trips_0;
-                for (int32_t i = 0; i < n; ++i) {
-                    channel_x_37_y_47.consumer_wait(count_x_37_y_47 + i);
+                if (n >= 1) {
+                    channel_x_37_y_47.consumer_wait(count_x_37_y_47);
                     fence_async_shared();
                     // cycle 158, stage 0: dot.acc_49 (tests/kernels/ttgir/pointers.sm100.ttgir:82:17)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, 8192);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i));
-                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), i != 0);
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47) + 16384, 8192);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 0);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47 + i));
+                        tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47));
                     }
                     __syncwarp();
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_x_37_y_47.consumer_wait(count_x_37_y_47 + i);
+                        fence_async_shared();
+                        // cycle 158, stage 0: dot.acc_49 (tests/kernels/ttgir/pointers.sm100.ttgir:82:17)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47 + i));
+                        }
+                        __syncwarp();
+                    }
                 }
             }
             if (elect_one()) tcgen05_commit(drain_1);
