@@ -170,7 +170,11 @@ def test_copies_with_constant_distances_go_where_tma_would_put_them(
             to = (
                 eval(_python(some.starts[i % len(some.starts)]), {}, here) + i // len(some.starts) * some.step
             )
-            assert eval(_python(_named(some.point)), {}, here | {"at": lambda *at: at}) == wanted[to]
+            assert eval(_python(_named(some.point)), {}, {**here, "at": _pair}) == wanted[to]
+
+
+def _pair(row: int, column: int) -> tuple[int, int]:
+    return row, column
 
 
 def _named(one: AnyPoint) -> str:

@@ -264,19 +264,22 @@ class _Finder:
             raise _NotAffineError
         pitches = [(one.stride, 16 // size) for one in dimensions[1:]]
         multiples = (*offset.multiples, *pitches, *((one, 1) for one in extents))
-        for fixed in (*(one for one, _ in multiples), *(one.stride for one in dimensions)):
-            if not self._argument(fixed):
-                raise _NotAffineError
         assert isinstance(base.type, Pointer)
         assert isinstance(base.type.pointee, Scalar)
-        unique = tuple(dict.fromkeys(multiples))
-        if any(fixed is not None and (fixed <= 0 or fixed % n) for fixed, n in _constants(unique)):
+        unique, loose = (tuple(dict.fromkeys(one)) for one in (multiples, inside))
+        return self._possible(
+            TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique, loose)
+        )
+
+    def _possible(self, load: TiledLoad) -> TiledLoad:
+        """The load, if the host can make its map and the group that loads can compute its coordinates. Raises
+        _NotAffineError."""
+        made = (*(one for one, _ in load.multiples), *(one.stride for one in load.dimensions))
+        wrong = (fixed is not None and (fixed <= 0 or fixed % n) for fixed, n in _constants(load.multiples))
+        needed = [*(one.coordinate for one in load.dimensions), *(one for one, _ in load.inside)]
+        if not all(map(self._argument, made)) or any(wrong) or not all(map(self._at_hand, needed)):
             raise _NotAffineError
-        needed = [one.coordinate for one in dimensions] + [one for one, _ in inside]
-        if not all(map(self._at_hand, needed)):
-            raise _NotAffineError
-        element = base.type.pointee.name
-        return TiledLoad(op.index, base, dimensions, tile, element, unique, tuple(dict.fromkeys(inside)))
+        return load
 
     def _argument(self, polynomial: Polynomial) -> bool:
         """Whether the host can compute it."""
