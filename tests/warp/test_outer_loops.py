@@ -88,3 +88,15 @@ def test_an_accumulator_of_two_nested_loops_is_one_variable() -> None:
     )
     outer = next(one for one in walk(storing.body) if isinstance(one, For))
     assert not any(isinstance(one, InitializeCarried) for one in outer.body)
+
+
+def test_descriptors_that_differ_between_iterations_are_refused() -> None:
+    """The host makes them once, from the arguments."""
+    text = loops("grouped")[0].text
+    made = next(line for line in text.splitlines() if "make_tensor_descriptor %c," in line)
+    other = made.replace(made.split("=")[0].strip(), "%later", 1).replace(" %c,", " %moved,", 1)
+    inner = next(line for line in text.splitlines() if "%count = tt.addptr" in line)
+    moved = "      %moved = tt.addptr %c, %g : !tt.ptr<f16>, i32\n"
+    assert reasons(text) == []
+    (reason,) = reasons(text.replace(inner, f"{moved}{other}\n{inner}"))
+    assert "arguments alone" in reason

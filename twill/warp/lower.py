@@ -495,14 +495,7 @@ def _orders(draft: Draft) -> tuple[OrderBarrier, ...]:
 
 def _descriptors(code: Code) -> tuple[Descriptor, ...]:
     made = [op for op in code.ops.values() if role(op) == "descriptor"]
-    found = list[Descriptor]()
-    for op in made:
-        ops, _ = cone(code, [op], lambda value: False)
-        for index in ops:
-            if role(code.ops[index]) in ("program_id", "pointer_load"):
-                raise code.refuse("a descriptor must follow from the kernel's arguments alone", op)
-        found.append(Descriptor(ops))
-    return tuple(found)
+    return tuple(Descriptor(cone(code, [op], lambda value: False)[0]) for op in made)
 
 
 def _slow_loads(code: Code, parts: Sequence[_Loop]) -> Iterable[str]:

@@ -94,6 +94,7 @@ _LOOPS: frozenset[Role] = frozenset({"for", "while"})
 def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Iterator[TwillError]:
     """What of the operations outside of the scheduled loops can not be generated, however these are
     scheduled."""
+    yield from _late_descriptors(code)
     yield from _undecided(code, [*plain, *(loop.op for loop in around.values())])
     for op in plain:
         if role(op) == "for" and _trading(op):
@@ -109,6 +110,38 @@ def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Ite
             yield code.refuse(f"{op.name} can not be generated", op)
         if role(op) == "atomic" and any(result.id in code.users for result in op.results):
             yield code.refuse("an atomic operation whose result is used can not be generated", op)
+
+
+_LATE: frozenset[Role] = frozenset({"program_id", "pointer_load", "for", "while"})
+"""What the host does not know, or does not execute."""
+
+
+def _late_descriptors(code: Code) -> Iterator[TwillError]:
+    """Descriptors that the host can not make: from what is loaded, or from a program or iteration."""
+    arguments = {arg.id for arg in code.function.args}
+    for op in (op for op in code.ops.values() if role(op) == "descriptor"):
+        needed = _behind(code, op)
+        if any(role(one) in _LATE for one in needed) or any(
+            code.maker(value) is None and value.id not in arguments
+            for one in needed
+            for value in one.operands
+        ):
+            yield code.refuse(
+                "a descriptor must follow from the kernel's arguments alone",
+                op,
+                "make it of arguments, before loops, or load through pointers",
+            )
+
+
+def _behind(code: Code, op: Op) -> list[Op]:
+    """An operation and all that it is computed from."""
+    todo, found = [op], dict[int, Op]()
+    while todo:
+        one = todo.pop()
+        found[one.index] = one
+        makers = (code.maker(value) for value in one.operands)
+        todo += [maker for maker in makers if maker is not None and maker.index not in found]
+    return list(found.values())
 
 
 def _undecided(code: Code, ops: Sequence[Op]) -> Iterator[TwillError]:
