@@ -58,7 +58,8 @@ TAIL = """
 What is left: the groups of attention wait more often, and for longer, than their schedules have it (see
 predicted): a reader of an MMA's result in the same group waits for the commit's barrier, and a tile is loaded
 from tensor memory by one statement that waits for all of it. 64 rows, pairs of thread blocks, block scales
-and the polynomial exp2 are not generated; causal attention (two loops) does not fit into shared memory.
+and the polynomial exp2 are not generated. Kernels with several pipelined loops (causal attention) are
+refused: generated, their program passed the simulation, and its PTX computed wrong values.
 """
 
 
