@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from twill.engine import decode
 from twill.engine.partitions import partitions
@@ -29,6 +30,9 @@ LARGEST = 1000
 
 STEP = 16
 """A first answer is looked for at intervals that rise by this part."""
+
+AHEAD = (1, 4)
+"""Operations that a first answer chooses from: in order, or with others while one waits."""
 
 REACH = 16
 """Times the lowest interval: a first answer is not looked for beyond."""
@@ -51,7 +55,7 @@ def rising(
     problem: Problem, low: Time, top: Time, in_flight: int, *, joint: bool = True
 ) -> Iterator[Solution]:
     """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
-    the other, in the order of the program or depth first, so that few values are live at once."""
+    the other, about in the order of the program or depth first, so that few values are live at once."""
     if not _supported(problem, top, joint):
         return
     partitions = _by_groups(problem) if joint else [None]
@@ -59,8 +63,8 @@ def rising(
     interval = low
     while interval <= min(top, REACH * low):
         for labels in partitions:
-            for order in orders:
-                starts = _one_after_the_other(problem, interval, labels, order)
+            for ahead, order in product(AHEAD, orders):
+                starts = _one_after_the_other(problem, interval, labels, order, ahead)
                 found = None if starts is None else _solution(problem, interval, starts, labels)
                 if found is not None and found.in_flight(problem) <= in_flight:
                     yield found
@@ -304,29 +308,53 @@ def _starts(problem: Problem, interval: Time, labels: Labels | None) -> list[Tim
 
 
 def _one_after_the_other(
-    problem: Problem, interval: Time, labels: Labels | None, order: Sequence[int]
+    problem: Problem, interval: Time, labels: Labels | None, order: Sequence[int], ahead: int
 ) -> list[Time] | None:
-    """Each group issues in this order, each operation as early as nothing is in the way."""
+    """Each group issues one operation after the other: of the first `ahead` in this order whose operands are
+    there, the one that can start first."""
     if windows(problem, interval, labels, joint=labels is not None) is None:
         return None
     placing, last = _placing(problem, interval, labels), defaultdict[int, Time](int)
-    for op in order:
-        group = 0 if labels is None else labels[op]
-        time = placing.free(op, max(placing.earliest(op), last[group] if labels else 0))
-        if time is None or placing.place(op, time):
+    rank, after, missing = {op: i for i, op in enumerate(order)}, *_successors(problem)
+    ready = sorted(op for op, count in enumerate(missing) if not count)
+    while ready:
+        free = [(_start(placing, op, labels, last), op) for op in sorted(ready, key=rank.__getitem__)[:ahead]]
+        time, op = min(free, key=lambda one: one[0])
+        if time == NEVER or placing.place(op, time):
             return None
-        last[group] = time
+        last[0 if labels is None else labels[op]] = time
+        ready.remove(op)
+        for other in after[op]:
+            missing[other] -= 1
+            ready += [other] if not missing[other] else []
     return [placing.start[op] for op in range(len(problem.operations))]
 
 
-def _depth_first(problem: Problem) -> list[int]:
-    """An order of one iteration in which results are used soon."""
-    missing = [0] * len(problem.operations)
+NEVER = 1 << 60
+"""Where nothing is free within an interval."""
+
+
+def _start(placing: _Placing, op: int, labels: Labels | None, last: Mapping[int, Time]) -> Time:
+    """The earliest start behind what its group has issued."""
+    behind = 0 if labels is None else last.get(labels[op], 0)
+    time = placing.free(op, max(placing.earliest(op), behind))
+    return NEVER if time is None else time
+
+
+def _successors(problem: Problem) -> tuple[list[list[int]], list[int]]:
+    """The readers of each operation in one iteration, and how many it waits for."""
     after: list[list[int]] = [[] for _ in problem.operations]
+    missing = [0] * len(problem.operations)
     for edge in problem.edges:
         if edge.distance == 0:
             after[problem.index(edge.src)].append(problem.index(edge.dst))
             missing[problem.index(edge.dst)] += 1
+    return after, missing
+
+
+def _depth_first(problem: Problem) -> list[int]:
+    """An order of one iteration in which results are used soon."""
+    after, missing = _successors(problem)
     ready, order = [op for op, count in enumerate(missing) if not count][::-1], list[int]()
     while ready:
         order.append(ready.pop())
