@@ -200,3 +200,15 @@ def test_the_branch_with_the_loop_is_timed() -> None:
     """A kernel whose first branch returns early: the loop stands in the other one."""
     found = predict(program("branching"), loops("branching")[1])
     assert found.loops["branching/for.0"].interval > 0
+
+
+def test_a_loop_in_a_branch_that_is_not_taken_has_the_interval_of_its_schedule() -> None:
+    _, scheduled = loops("nested")
+    found = predict(program("nested"), scheduled).loops
+    taken, other = (found[one.loop.path] for one in scheduled)
+    assert taken.busy
+    assert not other.busy
+    assert scheduled[1].solution
+    assert other.interval == round(
+        scheduled[1].solution.interval * scheduled[1].problem.resolution.cycles_per_unit
+    )

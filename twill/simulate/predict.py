@@ -31,9 +31,16 @@ class Predicted:
 
 
 def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
-    """Run every loop `trips` times. Raises HazardError where the program stands still."""
+    """Run every loop `trips` times. A loop that the run does not reach, in a branch that is not taken,
+    is given the interval of its schedule. Raises HazardError where the program stands still."""
     done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
-    found = {one.loop.path: steady(done.events, one.loop.op.index, trips) for one in loops}
+    reached = {event.loop for event in done.events}
+    found = {
+        one.loop.path: steady(done.events, one.loop.op.index, trips)
+        if one.loop.op.index in reached
+        else Steady(float(round(one.solution.interval * one.problem.resolution.cycles_per_unit)), {}, {})
+        for one in loops
+    }
     units = dict.fromkeys(unit.name for one in loops for unit in one.problem.units)
     return Predicted(done.events, found, done, tuple(units))
 
