@@ -64,12 +64,28 @@ def test_exported_kernels_compute_what_their_ttgir_computes(kernel: str) -> None
         assert found <= TOLERANCE[str(getattr(kind.pointee, "name", ""))], name
 
 
-@pytest.mark.parametrize("kernel", [*EXAMPLES, *FORMS, *INVARIANT, *CARRIED])
-def test_every_kernel_is_written_as_python(kernel: str) -> None:
+def written(kernel: str) -> str:
+    """The file, whose functions are all there."""
     text = source(program(kernel))
     functions = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     assert {f"group_{group.id}" for group in program(kernel).groups} <= set(functions)
     assert functions[-1] == "launch"
+    return text
+
+
+@pytest.mark.parametrize("kernel", [*EXAMPLES, "grouped", "epilogue", "unpacked", "matmul_e4m3_32"])
+def test_kernels_are_written_as_python(kernel: str) -> None:
+    assert "gl.warp_specialize(" in written(kernel)
+
+
+@pytest.mark.parametrize("kernel", [*FORMS, *INVARIANT, *CARRIED])
+def test_every_form_is_written_or_refused_with_its_line(kernel: str) -> None:
+    refused: TwillError | None = None
+    try:
+        written(kernel)
+    except TwillError as problem:
+        refused = problem
+    assert refused is None or (refused.location and refused.help)
 
 
 @needs_triton

@@ -15,7 +15,7 @@ from twill.ir.program import Buffer, Channel, Program, StoreTile, WarpProgram, w
 from twill.targets.cuda.statements import indented
 from twill.targets.gluon.layouts import Layouts, dtype
 from twill.targets.gluon.scope import File, Scope, counter, empty, full, safe, tensor_name
-from twill.targets.gluon.statements import Emitter, buffer_name, divided
+from twill.targets.gluon.statements import Emitter, buffer_name, by_copies, divided
 
 HEAD = """\
 import triton
@@ -32,13 +32,22 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-NEW = hasattr(tma, "async_load")
-tma_load = tma.async_load if NEW else tma.async_copy_global_to_shared
-tma_store = tma.async_store if NEW else tma.async_copy_shared_to_global
-copy_async = async_copy.async_load if NEW else async_copy.async_copy_global_to_shared
+tma_load = getattr(tma, "async_load", tma.async_copy_global_to_shared)
+tma_store = getattr(tma, "async_store", tma.async_copy_shared_to_global)
+copy_async = getattr(async_copy, "async_load", async_copy.async_copy_global_to_shared)
+PUBLIC_REINTERPRET = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))
 PROPAGATE = gl.constexpr(tl.PropagateNan.ALL)
 """
 WAITS = '''\
+@gluon.jit
+def reinterpreted(slots, dtype: gl.constexpr, shape: gl.constexpr, layout: gl.constexpr):
+    """Shared memory taken as a tile."""
+    if PUBLIC_REINTERPRET:
+        return slots.reinterpret(dtype, shape, layout)
+    else:
+        return slots._reinterpret(dtype, shape, layout)
+
+
 @gluon.jit
 def producer_acquire(empty, number, slots: gl.constexpr):
     """Waits until the slot of tile `number` is empty."""
@@ -169,7 +178,7 @@ def _channel(file: File, groups: tuple[WarpProgram, ...], channel: Channel) -> l
     """Slots and barriers of a channel; the full barrier counts the arrival that expects the bytes, that of
     the group that writes, or those of the threads that copy."""
     copying = next(32 * g.warps for g in groups if g.id == channel.producer)
-    arrivals = copying if channel.filled_by == "cp_async" else 1
+    arrivals = copying if by_copies(file, channel) else 1
     lines = list[str]()
     for i, tensor in enumerate(channel.tensors):
         form = file.layouts.name(tensor.encoding, tensor.shape)

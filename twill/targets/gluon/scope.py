@@ -19,9 +19,9 @@ from twill.targets.gluon.layouts import Layouts, dtype
 from twill.targets.gluon.operations import expression, literal
 
 _NAMES = """
-NEW NUM_WARPS PROPAGATE add async_copy consumer_wait copy_async fence_async_shared float gl gluon i kernel
-launch len load max mbarrier min print producer_acquire range slot store tl tma tma_load tma_store triton
-warpgroup_mma warpgroup_mma_init warpgroup_mma_wait
+NUM_WARPS PROPAGATE PUBLIC_REINTERPRET add async_copy consumer_wait copy_async fence_async_shared float gl
+gluon i kernel launch len load max mbarrier min print producer_acquire range reinterpreted slot store
+tl tma tma_load tma_store triton warpgroup_mma warpgroup_mma_init warpgroup_mma_wait
 """
 WAY_OUT = "use `twill codegen`, which writes CUDA C++ for this program"
 RESERVED = frozenset(_NAMES.split())
@@ -241,6 +241,8 @@ class Scope:
                 return self._in_layout(op, f"gl.permute({operands[0]}, {_order(op)})")
             case "reshape":
                 return self._in_layout(op, f"gl.reshape({operands[0]}, {[*kind.shape]})")
+            case "dot":
+                raise ValueError("on single warps (mma.sync) is not exported")
             case "join":
                 return self._in_layout(op, f"gl.join({', '.join(operands)})")
             case _:

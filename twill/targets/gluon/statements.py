@@ -19,6 +19,7 @@ from twill.ir.program import (
     BarrierArrive,
     BarrierWait,
     Buffer,
+    Channel,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -48,6 +49,7 @@ from twill.ir.program import (
     While,
     walk,
 )
+from twill.ops.table import role
 from twill.targets.cuda.elements import variable
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.statements import indented
@@ -270,7 +272,7 @@ class Emitter:
             self._comment(it.at.cycle, it.at.stage, it.loads[-1].ops, f"load {it.channel}"),
             f"producer_acquire({empty(it.channel)}, {self._of(it.channel, it.at.iteration)})",
         ]
-        if channel.filled_by == "tma":
+        if not by_copies(self.file, channel):
             lines.append(f"mbarrier.expect({barrier}, {it.bytes})")
             return [*lines, *(line for load in it.loads for line in self._tile(it, load, barrier))]
         copied = [line for load in it.loads for line in self._copy(it, load)]
@@ -316,7 +318,7 @@ class Emitter:
     def _consumer_wait(self, channel: str, where: Iteration) -> list[str]:
         """Copies write through the generic proxy; the tensor core reads through the asynchronous one."""
         one = self.file.program.channel(channel)
-        fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
+        fenced = by_copies(self.file, one) and any(tensor.encoding is not None for tensor in one.tensors)
         wait = f"consumer_wait({full(channel)}, {self._of(channel, where)})"
         return [wait, "fence_async_shared()"] if fenced else [wait]
 
@@ -390,10 +392,15 @@ class Emitter:
         element = self.scope.attempt(op, lambda: dtype(kind.dtype))
         form = self.scope.attempt(op, lambda: self.file.layouts.name(kind.encoding, shape))
         if buffer.overlays is None:
-            return f"{buffer_name(buffer)}.reinterpret({element}, {[*shape]}, {form})"
+            return f"reinterpreted({buffer_name(buffer)}, {element}, {[*shape]}, {form})"
         channel = self.file.program.channel(buffer.overlays)
-        position = max(range(len(channel.tensors)), key=lambda one: (channel.tensors[one].bytes, -one))
-        return f"{tensor_name(channel.id, position)}.reinterpret({element}, {[*shape]}, {form})"
+        needed = prod(shape) * bits(kind.dtype) // 8
+        sizes = [channel.depth * tensor.bytes for tensor in channel.tensors]
+        position = min(range(len(sizes)), key=lambda one: (sizes[one] != needed, -sizes[one], one))
+        slots, tiles = tensor_name(channel.id, position), sizes[position] // needed
+        if tiles == 1 or sizes[position] % needed:
+            return f"reinterpreted({slots}, {element}, {[*shape]}, {form})"
+        return f"reinterpreted({slots}, {element}, {[tiles, *shape]}, {form}).index(0)"
 
     # --- structure ------------------------------------------------------------------------------------------
 
@@ -523,6 +530,23 @@ def _span(lower: str, upper: str, step: str) -> str:
         return span
     rounding = plus(atom(span), int(step) - 1) if literal(step) is not None else f"{span} + {atom(step)} - 1"
     return f"({rounding}) // {atom(step)}"
+
+
+def by_copies(file: File, channel: Channel) -> bool:
+    """Whether the threads of a group fill a channel by asynchronous copies: also rows that CUDA's bulk copies
+    would load through a pointer, which Gluon does not have. Raises TwillError for a channel that is filled
+    through descriptors too."""
+    loads = [
+        file.program.op(load.ops[-1])
+        for group in file.program.groups
+        for one in walk(group.body)
+        if isinstance(one, ProducerLoad) and one.channel == channel.id
+        for load in one.loads
+    ]
+    through_pointers = [op for op in loads if role(op) == "pointer_load"]
+    if through_pointers and len(through_pointers) < len(loads):
+        raise file.refuse(through_pointers[0], "beside loads through descriptors is not exported")
+    return bool(through_pointers)
 
 
 def divided(file: File, it: StoreTile) -> int:
