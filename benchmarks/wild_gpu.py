@@ -1,0 +1,246 @@
+# pyright: basic, reportMissingImports=false
+"""Kernels of other projects on a Hopper GPU, beside Triton's own compilation of the same TTGIR.
+
+    python benchmarks/wild_gpu.py prepare SNAPSHOTS BUILDS     # anywhere: Triton's binaries, for the GPU
+    python benchmarks/wild_gpu.py measure BUILDS CASES.py OUT  # with the GPU: values and times
+
+SNAPSHOTS is the folder of TTGIR of `benchmarks/wild.py`, BUILDS the one that its --keep wrote. CASES.py has a
+table `CASES`: by the name of a kernel, its launches, each with `label`, `numbers` (scalar arguments by name),
+`arrays` (by name: element type, size, and "zeros", the standard deviation of normal numbers or a function of
+the size), `grid`, and where wanted `time` (False: values only) and `tolerance`. Both kernels start from the
+same memory; whatever either has written is compared. Times are medians of rounds in random order with a
+flushed L2.
+"""
+
+import ctypes
+import importlib.util
+import json
+import random
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+STAGES = (3, 4)
+"""With which Triton compiles a kernel; the faster one counts."""
+ROUNDS, WARM = 9, 2
+SHARED = 232448
+"""Bytes of shared memory of a thread block on sm_90."""
+OPTED_IN = 48 * 1024
+"""Above this many bytes of shared memory a kernel has to ask for them."""
+SCRATCH = 2**26
+"""Bytes for descriptors that kernels make."""
+MAX_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES (cuda.h)."""
+SLEEP = 1_500_000
+"""Cycles that the GPU waits while the host prepares a launch."""
+TOLERANCE = 1e-2
+"""Norm of the difference by the norm, where a case does not say."""
+Runs = Mapping[str, Callable[[], None]]
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    pass
+
+
+# --- Triton's binaries ------------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("snapshots", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("builds", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def prepare(snapshots: Path, builds: Path) -> None:
+    """Compile with Triton every kernel that has a build."""
+    for folder in sorted(path.parent for path in builds.glob("*/kernel.so")):
+        for stages in STAGES:
+            compiled(snapshots / f"{folder.name}.ttgir", folder, stages)
+
+
+def compiled(snapshot: Path, folder: Path, stages: int) -> None:
+    """One binary, and what a launch needs to know of it."""
+    from twill.extract.frontend.triton import finish
+    from twill.extract.reader.ttgir import read
+
+    text = snapshot.read_text()
+    warps = re.search(r'"ttg.num-warps" = (\d+)', text)
+    function = next(one for one in read(text, str(snapshot)).functions if one.public)
+    assert warps
+    made = finish(text, "sm90", int(warps[1]), num_stages=stages, skipped=frozenset())
+    if made.shared_bytes > SHARED:
+        return
+    entry = re.search(r"\.entry (\w+)\((.*?)\)", made.ptx, re.DOTALL)
+    threads = re.search(r"\.reqntid (\d+)", made.ptx)
+    assert entry
+    assert threads
+    facts = {
+        "entry": entry[1],
+        "shared": made.shared_bytes,
+        "threads": int(threads[1]),
+        "parameters": re.findall(r"\.param (?:\.align \d+ )?\.(\w+)", entry[2]),
+        "arguments": [value.name.lstrip("%") for value in function.args],
+    }
+    (folder / f"triton{stages}.cubin").write_bytes(made.cubin)
+    (folder / f"triton{stages}.json").write_text(json.dumps(facts))
+
+
+# --- on the GPU -------------------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("builds", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+def measure(builds: Path, cases: Path, out: Path) -> None:
+    """Compare values and times of every case that has a build."""
+    table = launches(cases)
+    with out.open("w", encoding="utf-8") as file:
+        for folder in sorted(path.parent for path in builds.glob("*/kernel.so")):
+            for case in table.get(folder.name, ()):
+                found = json.dumps({"name": folder.name, "case": case["label"], **compare(folder, case)})
+                file.write(found + "\n")
+                click.echo(found)
+
+
+def launches(path: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    found = importlib.util.spec_from_file_location("cases", path)
+    assert found
+    assert found.loader
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module.CASES
+
+
+def compare(folder: Path, case: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from twill.launch.load import load
+
+    torch.manual_seed(0)
+    before = {name: array(*how) for name, how in case["arrays"].items()}
+    kernel, binaries = (
+        load(folder),
+        {path.stem: Binary(path) for path in sorted(folder.glob("triton*.cubin"))},
+    )
+    wanted = {one.name for one in kernel.manifest.arguments}
+
+    def twill(arrays: Mapping[str, Any]) -> None:
+        given = {**case["numbers"], **arrays}
+        kernel[case["grid"]](**{name: value for name, value in given.items() if name in wanted})
+
+    right, mine = ({name: tensor.clone() for name, tensor in before.items()} for _ in range(2))
+    next(iter(binaries.values())).launch(case["grid"], {**case["numbers"], **right})
+    twill(mine)
+    torch.cuda.synchronize()
+    found: dict[str, Any] = {"errors": errors(before, right, mine)}
+    found["wrong"] = [name for name, one in found["errors"].items() if one > case.get("tolerance", TOLERANCE)]
+    if case.get("time", True):
+        given = {**case["numbers"], **mine}
+        runs = {name: lambda one=one: one.launch(case["grid"], given) for name, one in binaries.items()}
+        found["ms"] = times({"twill": lambda: twill(mine), **runs})
+        found["ratio"] = min(ms for name, ms in found["ms"].items() if name != "twill") / found["ms"]["twill"]
+    return found
+
+
+def array(type: str, size: int, begin: Any) -> Any:
+    """As it is before a launch."""
+    import torch
+
+    kinds = {"f8": "float8_e4m3fn", "f16": "float16", "f32": "float32", "i32": "int32", "i64": "int64"}
+    dtype = getattr(torch, kinds.get(type, "bfloat16" if type == "bf16" else type))
+    if callable(begin):
+        made: Any = begin(size)
+        return made.to(dtype).cuda()
+    if begin == "zeros":
+        return torch.zeros(size, dtype=dtype, device="cuda")
+    return (torch.randn(size, device="cuda") * begin).to(dtype)
+
+
+def errors(before: Mapping[str, Any], right: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, float]:
+    """Of every array that either kernel has written; infinite where one of both is not finite."""
+    found = dict[str, float]()
+    for name in before:
+        one, other, start = (array[name].double() for array in (right, mine, before))
+        written = (one != start) | (other != start)
+        if not written.any():
+            continue
+        one, other = one[written], other[written]
+        finite = one.isfinite()
+        same = bool((finite == other.isfinite()).all())
+        off = (one[finite] - other[finite]).norm() / one[finite].norm().clamp_min(1e-30) if same else None
+        found[name] = float("inf") if off is None else float(off)
+    return found
+
+
+class Binary:
+    """Triton's kernel, launched through the driver: no Triton of that version is needed here."""
+
+    def __init__(self, cubin: Path) -> None:
+        import torch
+
+        self.facts = json.loads(cubin.with_suffix(".json").read_text())
+        self.driver, self.function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        self.scratch = torch.zeros(SCRATCH, dtype=torch.uint8, device="cuda")
+        module = ctypes.c_void_p()
+        self._call("cuModuleLoadData", ctypes.byref(module), cubin.read_bytes())
+        name = self.facts["entry"].encode()
+        self._call("cuModuleGetFunction", ctypes.byref(self.function), module, name)
+        if self.facts["shared"] > OPTED_IN:
+            self._call("cuFuncSetAttribute", self.function, MAX_DYNAMIC_SHARED, self.facts["shared"])
+
+    def launch(self, grid: Sequence[int], given: Mapping[str, Any]) -> None:
+        import torch
+
+        values = [given[name] for name in self.facts["arguments"]]
+        kinds = self.facts["parameters"]
+        values += [self.scratch] * (len(kinds) - len(values))
+        cells = [cell(value, kind) for value, kind in zip(values, kinds, strict=True)]
+        addresses = [ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in cells]
+        passed = (ctypes.c_void_p * len(cells))(*addresses)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        block = (self.facts["threads"], 1, 1)
+        shared = self.facts["shared"]
+        self._call("cuLaunchKernel", self.function, *grid, *block, shared, stream, passed, None)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self.driver, name)(*arguments)
+        if status:
+            raise click.ClickException(f"{name} gives CUDA error {status}")
+
+
+def cell(value: Any, kind: str) -> Any:
+    """An argument in memory, by the type of the PTX parameter."""
+    if hasattr(value, "data_ptr"):
+        return ctypes.c_uint64(value.data_ptr())
+    if kind == "f32":
+        return ctypes.c_float(value)
+    return (ctypes.c_int64 if kind.endswith("64") else ctypes.c_int32)(int(value))
+
+
+def times(runs: Runs) -> dict[str, float]:
+    """Milliseconds."""
+    import torch
+
+    junk, found = torch.empty(2**28, dtype=torch.int8, device="cuda"), {name: [] for name in runs}
+    for number in range(ROUNDS + WARM):
+        for name in random.sample(list(runs), len(runs)):
+            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            junk.zero_()
+            torch.cuda._sleep(SLEEP)
+            began.record()
+            runs[name]()
+            ended.record()
+            ended.synchronize()
+            if number >= WARM:
+                found[name].append(began.elapsed_time(ended))
+    return {name: median(values) for name, values in found.items()}
+
+
+if __name__ == "__main__":
+    main()
