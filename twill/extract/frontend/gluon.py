@@ -6,6 +6,7 @@ Takes the text and the function that it was written from; gives its PTX and what
 needed. Raises TwillError where Triton is not installed, or does not compile it.
 """
 
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ def compiled(text: str, function: Function, arch: str) -> Compiled:
         path = Path(folder) / "exported.py"
         path.write_text(text)
         module = load_file(str(path))
+        sys.modules.pop(module.__name__, None)  # its file goes away; nothing is to look for it later
         kernel: Any = vars(module)["kernel"]
         aligned = {
             (i,): [["tt.divisibility", 16]]
