@@ -296,9 +296,7 @@ def test_an_engine_that_is_not_installed_is_bad_input(
     assert "not installed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "name", ["gemm.sm90.scheduled", "specialized_gemm.sm100.scheduled", "while_gemm.sm90"]
-)
+@pytest.mark.parametrize("name", ["gemm.sm90.scheduled", "specialized_gemm.sm100.scheduled"])
 def test_what_triton_has_scheduled_already_is_refused_with_its_place(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

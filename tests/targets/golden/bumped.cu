@@ -32,7 +32,6 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
             int32_t muli_10;
             int32_t row_3;
             bool twill_go_on_2;
-            int32_t y;
             // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
             {
                 const int32_t row_ = int32_t(blockIdx.x);
@@ -47,7 +46,6 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                     muli_10 = get_program_id_9_ * 128;
                     const int32_t addi_37_ = K + 63;
                     divsi_38 = addi_37_ / 64;
-                    y = N * 64;
                 }
                 trips_0 = max(0, divsi_38);
                 {
@@ -69,18 +67,9 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_left_10_acc_15.full(count_left_10_acc_15), 32768);
                             {
-                                const int64_t twill_begin1_0_ = (int64_t)(0);
-                                const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
-                                const int32_t left_ = 0;
-                                const int32_t left_6_ = K - left_;
                                 tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(int32_t(0) * 64), int32_t(kept_left_10_corner0));
                             }
                             {
-                                const int64_t twill_begin1_5_ = (int64_t)(0);
-                                const int64_t twill_begin1_6_ = (int64_t)(y);
-                                const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
-                                const int32_t left_ = 0;
-                                const int32_t left_6_ = K - left_;
                                 tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(kept_acc_15_corner0), int32_t(int32_t(0) * 64));
                                 tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(0) * 64));
                             }
@@ -91,18 +80,9 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_left_10_acc_15.full(count_left_10_acc_15 + i), 32768);
                                 {
-                                    const int64_t twill_begin1_0_ = (int64_t)(i);
-                                    const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
-                                    const int32_t left_ = i * 64;
-                                    const int32_t left_6_ = K - left_;
                                     tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(int32_t(i) * 64), int32_t(kept_left_10_corner0));
                                 }
                                 {
-                                    const int64_t twill_begin1_5_ = (int64_t)(i);
-                                    const int64_t twill_begin1_6_ = (int64_t)(y);
-                                    const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
-                                    const int32_t left_ = i * 64;
-                                    const int32_t left_6_ = K - left_;
                                     tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(kept_acc_15_corner0), int32_t(int32_t(i) * 64));
                                     tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(i) * 64));
                                 }

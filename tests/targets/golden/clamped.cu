@@ -69,18 +69,15 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                     {
                         bool inside_ = true;
                         {
-                            const int32_t x_16_ = 0;
                             inside_ = inside_ && kept_x_24_corner1 >= 128 && kept_x_24_corner2 + int32_t(0) * -64 >= 64;
                         }
                         if (inside_) {
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_x_24_y_27.full(count_x_24_y_27), 32768);
                                 {
-                                    const int32_t x_16_ = 0;
                                     tma_load(channel_x_24_y_27.slot(count_x_24_y_27), &map_x_24, channel_x_24_y_27.full(count_x_24_y_27), int32_t(int32_t(0) * 64), int32_t(kept_x_24_corner0));
                                 }
                                 {
-                                    const int32_t x_16_ = 0;
                                     tma_load(channel_x_24_y_27.slot(count_x_24_y_27) + 16384, &map_y_27, channel_x_24_y_27.full(count_x_24_y_27), int32_t(int32_t(0) * 64), int32_t(kept_y_27_corner0));
                                 }
                             }
@@ -115,18 +112,15 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                         {
                             bool inside_ = true;
                             {
-                                const int32_t x_16_ = i * 64;
                                 inside_ = inside_ && kept_x_24_corner1 >= 128 && kept_x_24_corner2 + int32_t(i) * -64 >= 64;
                             }
                             if (inside_) {
                                 if (thread.leader) {
                                     mbarrier_arrive_expect(channel_x_24_y_27.full(count_x_24_y_27 + i), 32768);
                                     {
-                                        const int32_t x_16_ = i * 64;
                                         tma_load(channel_x_24_y_27.slot(count_x_24_y_27 + i), &map_x_24, channel_x_24_y_27.full(count_x_24_y_27 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_24_corner0));
                                     }
                                     {
-                                        const int32_t x_16_ = i * 64;
                                         tma_load(channel_x_24_y_27.slot(count_x_24_y_27 + i) + 16384, &map_y_27, channel_x_24_y_27.full(count_x_24_y_27 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_27_corner0));
                                     }
                                 }

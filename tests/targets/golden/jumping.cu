@@ -64,7 +64,6 @@ jumping_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_co
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_19_y_27.full(count_x_19_y_27), 32768);
                         {
-                            const int32_t x_14_ = 0;
                             tma_load(channel_x_19_y_27.slot(count_x_19_y_27), &map_x_19, channel_x_19_y_27.full(count_x_19_y_27), int32_t(int32_t(0) * 64), int32_t(kept_x_19_corner0));
                         }
                         {
@@ -94,7 +93,6 @@ jumping_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_co
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_19_y_27.full(count_x_19_y_27 + i), 32768);
                             {
-                                const int32_t x_14_ = i * 64;
                                 tma_load(channel_x_19_y_27.slot(count_x_19_y_27 + i), &map_x_19, channel_x_19_y_27.full(count_x_19_y_27 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_19_corner0));
                             }
                             {

@@ -59,7 +59,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 4096);
                         {
-                            const int32_t at_30_ = begin_24;
                             tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t(0)));
                         }
                     }
@@ -68,7 +67,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_p_44.full(count_p_44), 4096);
                         {
-                            const int32_t at_30_ = begin_24;
                             tma_load(channel_p_44.slot(count_p_44), &map_p_44, channel_p_44.full(count_p_44), int32_t(0), int32_t(kept_p_44_corner0 + int32_t(0)));
                         }
                     }
@@ -78,7 +76,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 4096);
                             {
-                                const int32_t at_30_ = begin_24 + (i * 32);
                                 tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t((i * 32))));
                             }
                         }
@@ -87,7 +84,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_p_44.full(count_p_44 + i), 4096);
                             {
-                                const int32_t at_30_ = begin_24 + (i * 32);
                                 tma_load(channel_p_44.slot(count_p_44 + i), &map_p_44, channel_p_44.full(count_p_44 + i), int32_t(0), int32_t(kept_p_44_corner0 + int32_t((i * 32))));
                             }
                         }

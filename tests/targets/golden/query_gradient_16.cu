@@ -65,7 +65,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                 if (thread.leader) {
                     mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 2048);
                     {
-                        const int32_t at_30_ = begin_24;
                         tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t(0)));
                     }
                 }
@@ -87,7 +86,6 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 2048);
                         {
-                            const int32_t at_30_ = begin_24 + (i * 16);
                             tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t((i * 16))));
                         }
                     }

@@ -86,11 +86,9 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                 if (thread.leader) {
                     mbarrier_arrive_expect(channel_x_23_y_31.full(count_x_23_y_31), 32768);
                     {
-                        const int32_t x_14_ = 0;
                         tma_load(channel_x_23_y_31.slot(count_x_23_y_31), &map_x_23, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_x_23_corner0));
                     }
                     {
-                        const int32_t x_14_ = 0;
                         tma_load(channel_x_23_y_31.slot(count_x_23_y_31) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_y_31_corner0));
                     }
                 }
@@ -126,11 +124,9 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_23_y_31.full(count_x_23_y_31 + i), 32768);
                         {
-                            const int32_t x_14_ = i * 64;
                             tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i), &map_x_23, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_23_corner0));
                         }
                         {
-                            const int32_t x_14_ = i * 64;
                             tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_31_corner0));
                         }
                     }

@@ -45,6 +45,7 @@ from twill.targets.cuda.statements import (
     trips,
 )
 from twill.targets.cuda.tiled_form import TiledForm, encoded, tiled_form
+from twill.targets.cuda.unused import without_unused
 from twill.warp.channels import bits
 
 MAP_TYPES = {
@@ -309,7 +310,8 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
     body, drained = _before_exit(group.body)
-    return [*lines, *emitter.all(body), *([STORES_READ] if drained else [])]
+    printed = [*lines, *emitter.all(body), *([STORES_READ] if drained else [])]
+    return without_unused(printed) if form.loads else printed
 
 
 def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bool]:

@@ -268,7 +268,7 @@ class Emitter:
             own = self.tiled.get(load.ops[-1])
             if own is None or not own.inside:
                 continue
-            scope = self._computed(it, load)
+            scope = self.scope(load.reads, at=it.at)
             fixed = self.corners.get(load.ops[-1], NOTHING_FIXED)
             holds = [f"{fixed.text(scope, one)} >= {many}" for one, many in own.inside]
             lines += ["{", *indented([*scope.lines, f"inside_ = inside_ && {' && '.join(holds)};"]), "}"]
@@ -287,10 +287,11 @@ class Emitter:
         return scope
 
     def _tile(self, it: ProducerLoad, load: TileLoad) -> list[str]:
-        scope, op = self._computed(it, load), self.program.op(load.ops[-1])
+        op = self.program.op(load.ops[-1])
         tensor = self.program.channel(it.channel).tensors[load.tensor]
         n = sequence(it.channel, it.at.iteration)
         own = self.tiled.get(op.index)
+        scope = self.scope(load.reads, at=it.at) if own else self._computed(it, load)
         if role(op) == "pointer_load" and own is None:
             return self._bulk(it, scope, op, tensor)
         corner = self._corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
