@@ -13,9 +13,9 @@ from twill.targets.cuda import kernel
 GEMM = "examples/ttgir/gemm.sm90.ttgir"
 
 
-def broken(program: Any, *_: object) -> None:
+def broken(form: Any, *_: object) -> None:
     """A stage that stumbles over an operation."""
-    op = next(op for op in program.function.walk() if op.name == "tt.descriptor_load")
+    op = next(op for op in form.program.function.walk() if op.name == "tt.descriptor_load")
     {}[op.index]
 
 

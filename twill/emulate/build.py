@@ -27,6 +27,7 @@ from twill.files.text import load as text_of
 from twill.ir.loop import GRID, Function, Module, Op, Scalar, Tensor, Value
 from twill.launch.build import MANIFEST, RUNTIME, SOURCE
 from twill.launch.manifest import Manifest, read
+from twill.ops.table import names
 from twill.ops.values import element
 from twill.simulate.compare import TOLERANCE, Compared, arguments, error, scalars
 from twill.simulate.global_memory import Memory
@@ -284,4 +285,4 @@ def _quantizes(op: Op) -> bool:
     return bool(_tolerances(op.operands)) and any(name != "i1" for name in wide)
 
 
-_DOTS = ("tt.dot", "ttng.warp_group_dot", "ttng.tc_gen5_mma")
+_DOTS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))

@@ -19,6 +19,7 @@ from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION
 from twill.targets.cuda.register_tiles import Elements, Point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, shared
@@ -234,7 +235,7 @@ class Analysis:
     def _widened(self, op: Op) -> Offset:
         """In 64 bits, where no part leaves its type unless the sum does."""
         parts = self.offset(op.operands[0])
-        if op.name != "arith.extsi" or not parts.exact:
+        if op.name != SIGN_EXTENSION or not parts.exact:
             return Offset(64, moving=(self.scope.elements(op.result),))
         uniform = tuple(f"int64_t({one})" for one in parts.uniform)
         return Offset(64, tuple(map(_wide, parts.fixed)), uniform, tuple(map(_wide, parts.moving)))
@@ -243,7 +244,7 @@ class Analysis:
         """What a mask joins."""
         maker = self.maker(value)
         kind = role(maker) if maker else None
-        if maker is not None and maker.name == "arith.andi":
+        if maker is not None and maker.name == AND:
             return tuple(one for operand in maker.operands for one in self.conditions(operand))
         if maker is not None and kind in _VIEWS:
             return self.conditions(maker.operands[0])
@@ -284,7 +285,7 @@ class Analysis:
                 assert maker
                 number = maker.attributes.get("value")
                 return str(number) if isinstance(number, int) else None
-            case "integer_cast" if maker is not None and maker.name == "arith.extsi":
+            case "integer_cast" if maker is not None and maker.name == SIGN_EXTENSION:
                 most = self.most(maker.operands[0])
                 return f"int64_t({most})" if most else None
             case "add":

@@ -12,6 +12,9 @@ from typing import TypeAlias
 from twill.ir.loop import Op, Value
 from twill.ops.table import role
 
+SIGN_EXTENSION, AND = "arith.extsi", "arith.andi"
+"""Operations that address arithmetic looks through."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Atom:
@@ -149,7 +152,7 @@ class Scalars:
             case "multiply":
                 assert maker
                 return self.of(maker.operands[0]) * self.of(maker.operands[1])
-            case "integer_cast" if maker is not None and maker.name in ("arith.extsi", "arith.index_cast"):
+            case "integer_cast" if maker is not None and maker.name in (SIGN_EXTENSION, "arith.index_cast"):
                 return self.of(maker.operands[0])
             case _:
                 return None

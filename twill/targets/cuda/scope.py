@@ -93,11 +93,13 @@ class Scope:
             raise refuse(self.program, self.program.op(maker), str(problem)) from problem
 
     def _converted(self, read: Read, slot: Slot, ops: Sequence[Op]) -> bool:
-        """Whether all that uses a tile loaded to shared memory changes its layout to an exact one."""
+        """Whether all that uses a tile in shared memory changes its layout, to one that it can be read in."""
         users = [op for op in ops if any(value.id == read.value for value in captured(op))]
-        loaded_there = self.program.channel(slot.channel).filled_by in LOADED
-        exact = all(role(op) == "layout" and literal(op.result.type) for op in users)
-        return loaded_there and bool(users) and exact and not self.narrow
+        one = self.program.channel(slot.channel)
+        by_rows = one.tensors[slot.tensor].encoding is None and not self.alike(one)
+        read_there = by_rows or one.filled_by in LOADED
+        exact = all(role(op) == "layout" and (by_rows or literal(op.result.type)) for op in users)
+        return read_there and bool(users) and exact and not self.narrow
 
     def converted(self, value: Value, result: Tensor) -> Held:
         """A tile in a slot, read in another layout than it was loaded in."""

@@ -400,7 +400,7 @@ class Emitter:
         return hoisted(scope, before.lines, op, found, inside, room)
 
     def _producer_store(self, it: ProducerStore) -> list[str]:
-        n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at)
+        n, scope = sequence(it.channel, it.at.iteration), self.scope(it.reads, at=it.at, ops=it.ops)
         ops, channel = [self.program.op(index) for index in it.ops], self.program.channel(it.channel)
         tiles = zip(it.values, channel.tensors, strict=True)
         relaid = into_shared(ops, [value for value, tensor in tiles if tensor.encoding is not None])

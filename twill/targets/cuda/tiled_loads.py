@@ -14,7 +14,7 @@ from twill.ir.loop import NvmmaShared, Op, Pointer, Scalar, Tensor, Value
 from twill.ir.program import Program, SlotTensor, TileLoad
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.table import role
-from twill.targets.cuda.polynomials import Atom, Polynomial, Scalars, atom, number
+from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION, Atom, Polynomial, Scalars, atom, number
 from twill.targets.cuda.shared_tiles import Shared, shared
 from twill.warp.channels import bits
 from twill.warp.dataflow import cheap
@@ -152,7 +152,7 @@ class _Finder:
             case "add":
                 one, other = (self.affine(operand) for operand in maker.operands)
                 return one + other
-            case "integer_cast" if maker.name == "arith.extsi":
+            case "integer_cast" if maker.name == SIGN_EXTENSION:
                 return self.affine(maker.operands[0])
             case "multiply":
                 return self._product(maker)
@@ -318,7 +318,7 @@ class _Finder:
         if maker is None:
             raise _NotAffineError
         kind = role(maker)
-        if maker.name == "arith.andi":
+        if maker.name == AND:
             for operand in maker.operands:
                 yield from self._conditions(operand)
         elif kind in ("broadcast", "layout"):
