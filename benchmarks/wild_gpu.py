@@ -103,7 +103,7 @@ def measure(builds: Path, cases: Path, out: Path) -> None:
     with out.open("w", encoding="utf-8") as file:
         for folder in sorted(path.parent for path in builds.glob("*/kernel.so")):
             for case in table.get(folder.name, ()):
-                found = json.dumps({"name": folder.name, "case": case["label"], **compare(folder, case)})
+                found = json.dumps({"name": folder.name, "case": case["label"], **tried(folder, case)})
                 file.write(found + "\n")
                 click.echo(found)
 
@@ -115,6 +115,15 @@ def launches(path: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module.CASES
+
+
+def tried(folder: Path, case: Mapping[str, Any]) -> dict[str, Any]:
+    from twill.diagnostics import TwillError
+
+    try:
+        return compare(folder, case)
+    except TwillError as problem:
+        return {"refused": problem.message}
 
 
 def compare(folder: Path, case: Mapping[str, Any]) -> dict[str, Any]:
