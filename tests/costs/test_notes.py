@@ -1,4 +1,4 @@
-"""What the user is told of costs: estimates that set the bound, and loads that a whole grid slows down."""
+"""Notes on costs: estimates that set the bound, and loads that a whole grid slows down."""
 
 from dataclasses import replace
 

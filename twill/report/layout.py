@@ -220,8 +220,7 @@ def _crossings(rows: Sequence[Sequence[Node]], down: Mapping[Node, list[Node]]) 
 def _across(
     rows: Sequence[Sequence[Node]], steps: Steps, widths: Mapping[Node, float], gap: float
 ) -> dict[Node, float]:
-    """Centres: each row in turn moves to the mean of its neighbours, as near as its order and its gaps
-    allow."""
+    """Centres: row by row, each at the mean of its neighbours, as near as its order and its gaps allow."""
     near: dict[Node, list[tuple[Node, float]]] = {node: [] for row in rows for node in row}
     for a, b, weight in steps:
         stiffness = weight * (1 + 3 * (not isinstance(a, int)) + 3 * (not isinstance(b, int)))

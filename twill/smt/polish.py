@@ -120,8 +120,8 @@ class Polish:
                 return
 
     def _within_partition(self, goal: Goal) -> bool:
-        """Within the partition first, which is quick, quicker yet with sub-tiles in turn; then over all as
-        simple ones, which proves it."""
+        """Within the partition first, which is quick, quicker yet with sub-tiles one after the other;
+        then over all as simple ones, which proves it."""
         if self.setting.alike:
             self._improve(goal, self._this_partition(), self.setting.alike)
         if self.joint:

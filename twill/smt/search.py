@@ -3,7 +3,7 @@
 Takes a `Problem` and `Options`; gives a `Result`. It starts at the lower bound, finds some interval that
 works, and closes the gap from both sides, each interval decided by a `twill.smt.race`. Where the problem is
 monotone (`Problem.monotone`), a refutation at I covers all below, so projections raise the lower end and the
-gap is bisected; elsewhere every interval is decided in turn.
+gap is bisected; elsewhere every interval is decided, one after the other.
 """
 
 import time

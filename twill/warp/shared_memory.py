@@ -237,6 +237,17 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
     )
 
 
+def _one_after_the_other(plans: Sequence[ChannelPlan]) -> list[Channel]:
+    """The channels, from address 0 on."""
+    offset, channels = 0, list[Channel]()
+    for plan in plans:
+        ends = (plan.id, plan.producer, plan.consumers)
+        slots = (plan.depth, plan.tensors, plan.filled_by, offset, plan.stride)
+        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads))
+        offset += plan.stride * plan.depth
+    return channels
+
+
 def _laid_out(
     plans: tuple[ChannelPlan, ...],
     sizes: Mapping[str, int],
@@ -245,23 +256,8 @@ def _laid_out(
     limit: int,
 ) -> SharedMemoryPlan:
     """Addresses; `own`: the parts of each store with a buffer of its own."""
-    offset, channels = 0, list[Channel]()
-    for plan in plans:
-        channels.append(
-            Channel(
-                plan.id,
-                plan.producer,
-                plan.consumers,
-                plan.depth,
-                plan.tensors,
-                plan.filled_by,
-                offset,
-                plan.stride,
-                plan.by_mma,
-                plan.by_threads,
-            )
-        )
-        offset += plan.stride * plan.depth
+    channels = _one_after_the_other(plans)
+    offset = sum(plan.stride * plan.depth for plan in plans)
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):
         buffers.append(Buffer(name, offset, size))

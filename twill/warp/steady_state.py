@@ -528,20 +528,7 @@ def _step(
     sources = tuple(source for _, source in locations.values())
     last = group.code.ops[task.ops[-1]]
     if event.channel is not None:
-        value = next(value for use in event.channel.sources for value in use if value in task.writes)
-        if event.computes:
-            bound = group.kernel.bound(task.ops, at.iteration)
-            return Step(
-                ProducerStore(task.id, event.channel.id, task.ops, (*reads, *bound), (value.id,), at),
-                at.stage,
-                sources=(*sources, *[(read.value, None) for read in bound]),
-            )
-        read = Read(value.id, Register(group.names[value.id]))
-        return Step(
-            ProducerStore(task.id, event.channel.id, (), (read,), (value.id,), at),
-            at.stage,
-            sources=((value.id, at.stage),),
-        )
+        return _filling(group, event.channel, task, event.computes, at, reads, sources)
     if event.span is not None and group.kernel.by_mbarrier:
         return _into_tensor_memory(group, event.span, task, at, reads, sources)
     if event.span is not None:
@@ -570,6 +557,32 @@ def _step(
         ),
         at.stage,
         sources=(*sources, *[(read.value, None) for read in bound]),
+    )
+
+
+def _filling(
+    group: Group,
+    channel: ChannelPlan,
+    task: Task,
+    computes: bool,
+    at: At,
+    reads: tuple[Read, ...],
+    sources: tuple[tuple[int, int | None], ...],
+) -> Step:
+    """What fills a slot by threads: the task itself where it `computes`, else a copy of its result."""
+    value = next(value for use in channel.sources for value in use if value in task.writes)
+    if computes:
+        bound = group.kernel.bound(task.ops, at.iteration)
+        return Step(
+            ProducerStore(task.id, channel.id, task.ops, (*reads, *bound), (value.id,), at),
+            at.stage,
+            sources=(*sources, *[(read.value, None) for read in bound]),
+        )
+    read = Read(value.id, Register(group.names[value.id]))
+    return Step(
+        ProducerStore(task.id, channel.id, (), (read,), (value.id,), at),
+        at.stage,
+        sources=((value.id, at.stage),),
     )
 
 
