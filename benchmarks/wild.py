@@ -1,14 +1,17 @@
 """How far kernels of other projects get, as reports/wild.md.
 
     python benchmarks/wild.py SNAPSHOTS --out reports/wild.md [--limit 20] [--names NAMES.json] [NAME ...]
+    python benchmarks/wild.py SNAPSHOTS --arch sm100 --brief --out reports/wild.md
 
 SNAPSHOTS is a folder of TTGIR, `NAME.ttgir` or `NAME/**/kernel.ttgir`; the kernels are their projects' and
 stay outside of the repository. NAMES.json may give a kernel's source, `{"NAME": "project: file: kernel"}`.
 Each kernel is scheduled, generated, built where nvcc is installed, and its values are compared on the CPU, in
-a process of its own with a limit of time.
+a process of its own with a limit of time. With --brief, kernels are scheduled and generated alone. Each
+architecture has its part of the report; the rest of the file stays.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -26,19 +29,24 @@ from measure import machine, table
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.generate import Generated, GenerateOptions, files, generate
-from twill.inputs import Inputs
+from twill.inputs import Inputs, cases
 from twill.ir.program import Program
 from twill.ir.schedule import Result
+from twill.ir.search import Options
 from twill.launch.build import build
+from twill.pipeline import solve
 from twill.simulate.compare import compare, scalars
 
 SEEDS = 12
 """Random memories that are tried until a kernel writes something (a loaded size may be zero)."""
 PLACE = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 3, "grid.y": 2, "grid.z": 1}
+PARTS = {"sm90": "# Kernels of other projects", "sm100": "## On Blackwell"}
+"""The heading of each architecture's part of the report."""
 HEAD = (
     *("kernel", "interval (lower bound)", "generated", "values", "PTX executed", "built"),
     "warnings, or what keeps it out",
 )
+BRIEF = ("kernel", "interval (lower bound)", "generated", "warnings, or what keeps it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,8 @@ class Row:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for what is generated and built, one folder for each kernel.",
 )
+@click.option("--arch", type=click.Choice(list(PARTS)), default="sm90", show_default=True)
+@click.option("--brief", is_flag=True, help="Schedule and generate: no values, no PTX, no build.")
 @click.option("--one", "single", hidden=True, is_flag=True, help="Try one kernel, print its row as JSON.")
 def main(
     snapshots: Path,
@@ -96,18 +106,25 @@ def main(
     patience: float,
     sources: Path | None,
     keep: Path | None,
+    arch: str,
+    brief: bool,
     single: bool,
 ) -> None:
     found = kernels(snapshots)
     if single:
-        click.echo(json.dumps(asdict(tried(names[0], found[names[0]], limit, keep))))
+        once = in_brief if brief else tried
+        click.echo(json.dumps(asdict(once(names[0], found[names[0]], arch, limit, keep))))
         return
     chosen = names or tuple(sorted(found))
     named: dict[str, str] = json.loads(sources.read_text()) if sources else {}
+    options = ["--limit", str(limit), "--arch", arch, *(["--brief"] if brief else [])]
+    options += ["--keep", str(keep)] if keep else []
     rows = list[Row]()
     for name in chosen:
-        rows.append(apart(snapshots, name, limit, patience, keep))
-        out.write_text(report(rows, named, limit), encoding="utf-8")
+        rows.append(apart(snapshots, name, patience, options))
+        part = in_short(rows, named, arch, limit) if brief else report(rows, named, arch, limit)
+        before = out.read_text(encoding="utf-8") if out.exists() else ""
+        out.write_text(with_part(before, part), encoding="utf-8")
 
 
 def kernels(snapshots: Path) -> dict[str, Path]:
@@ -116,10 +133,9 @@ def kernels(snapshots: Path) -> dict[str, Path]:
     return nested | {path.stem: path for path in sorted(snapshots.glob("*.ttgir"))}
 
 
-def apart(snapshots: Path, name: str, limit: float, patience: float, keep: Path | None) -> Row:
+def apart(snapshots: Path, name: str, patience: float, options: Sequence[str]) -> Row:
     """One kernel in a process of its own."""
-    command = [sys.executable, __file__, str(snapshots), name, "--one", "--limit", str(limit)]
-    command += ["--keep", str(keep)] if keep else []
+    command = [sys.executable, __file__, str(snapshots), name, "--one", *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
         row = (
@@ -140,15 +156,35 @@ def last(text: str) -> str:
 # --- one kernel -------------------------------------------------------------------------------------------
 
 
-def tried(name: str, path: Path, limit: float, keep: Path | None) -> Row:
+def tried(name: str, path: Path, arch: str, limit: float, keep: Path | None) -> Row:
     try:
-        made = generate(Inputs(str(path), arch="sm90"), GenerateOptions(time_limit=limit, execute=True))
+        made = generate(Inputs(str(path), arch=arch), GenerateOptions(time_limit=limit, execute=True))
     except TwillError as problem:
         return Row(name, generated="no", remarks=said(problem))
     built, warnings = compiled(made, keep / name if keep else None)
     intervals = ", ".join(interval(result) for result in made.results.values())
     notes = "; ".join((*made.program.warnings, *warnings))
     return Row(name, intervals, "yes", compared(made.program), executed(made), built, notes)
+
+
+def in_brief(name: str, path: Path, arch: str, limit: float, keep: Path | None) -> Row:
+    """Scheduled and generated; intervals also where no code can be generated."""
+    inputs = Inputs(str(path), arch=arch)
+    try:
+        made = generate(inputs, GenerateOptions(time_limit=limit, check=False))
+    except TwillError as problem:
+        return Row(name, scheduled(inputs, limit), "no", remarks=said(problem))
+    notes = "; ".join(made.program.warnings)
+    return Row(name, ", ".join(interval(result) for result in made.results.values()), "yes", remarks=notes)
+
+
+def scheduled(inputs: Inputs, limit: float) -> str:
+    """The intervals of the loops by themselves; empty where one has no schedule."""
+    try:
+        found = [solve(case.problem, Options(time_limit=limit, explain=False)) for case in cases(inputs)]
+    except TwillError:
+        return ""
+    return ", ".join(map(interval, found)) if all(result.solution for result in found) else ""
 
 
 def executed(made: Generated) -> str:
@@ -210,7 +246,42 @@ def compiled(made: Generated, keep: Path | None) -> tuple[str, tuple[str, ...]]:
 # --- the report -------------------------------------------------------------------------------------------
 
 
-def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str:
+def with_part(text: str, part: str) -> str:
+    """A report with one part written anew: the first, or one that begins with a heading of the second
+    level."""
+    title, *_ = part.splitlines()
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE) if text else []
+    at = next((i for i, old in enumerate(parts) if old.startswith(title)), None)
+    if at is None:
+        at = 0 if title.startswith("# ") else len(parts)
+        parts.insert(at, "")
+    parts[at] = part + "\n"
+    return "\n".join(one.rstrip("\n") + "\n" for one in parts)
+
+
+def in_short(rows: Sequence[Row], sources: Mapping[str, str], arch: str, limit: float) -> str:
+    """Markdown of --brief: counts, then a row for each kernel."""
+    cells = [(sources.get(row.name, row.name), row.interval, row.generated, row.remarks) for row in rows]
+    counts = [
+        f"{sum(bool(row.generated) for row in rows)} kernels were tried",
+        f"{sum(bool(row.interval) for row in rows)} have a schedule for every loop",
+        f"{sum(row.generated == 'yes' for row in rows)} are generated",
+    ]
+    return "\n".join(
+        [
+            PARTS[arch],
+            "",
+            f"Made by `python benchmarks/wild.py SNAPSHOTS --arch {arch} --brief`: {machine()}",
+            f"{limit:g} s of search for each loop. Nothing is built or executed.",
+            "",
+            *(f"- {count}" for count in counts),
+            "",
+            *table(BRIEF, cells).splitlines(),
+        ]
+    )
+
+
+def report(rows: Sequence[Row], sources: Mapping[str, str], arch: str, limit: float) -> str:
     """Markdown: counts, then a row for each kernel."""
     counts = [
         f"{sum(bool(row.generated) for row in rows)} kernels were tried",
@@ -228,11 +299,11 @@ def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str
     ]
     return "\n".join(
         [
-            "# Kernels of other projects",
+            PARTS[arch],
             "",
             f"Made by `python benchmarks/wild.py SNAPSHOTS`: {machine()}",
             (
-                f"sm_90a, {limit:g} s of search for each loop, no GPU: values are those of the warp programs"
+                f"{arch}a, {limit:g} s of search for each loop, no GPU: values are those of the warp programs"
                 " on the CPU beside the TTGIR"
             ),
             (
@@ -243,7 +314,6 @@ def report(rows: Sequence[Row], sources: Mapping[str, str], limit: float) -> str
             *(f"- {count}" for count in counts),
             "",
             *_rows(rows, sources),
-            "",
         ]
     )
 
