@@ -3,10 +3,8 @@
 from typing import cast
 
 import numpy as np
-import pytest
 
 from tests.simulate.test_values import grid
-from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, prepared
 from twill.emulate.host import Host
 from twill.extract.reader.ttgir import read
@@ -42,9 +40,11 @@ def test_loaded_addresses_are_distinct_and_point_to_arrays() -> None:
     assert source[1] != target[1]
 
 
-def test_the_emulator_refuses_them() -> None:
-    """The arrays of a run are those of the arguments alone."""
+def test_the_emulator_has_arrays_behind_them() -> None:
+    """A run of PTX starts with an array for each pointer that the TTGIR dereferences."""
     function = read(TEXT, "copy.ttgir").functions[0]
     build = Build(cast(Manifest, None), function, cast(Host, None))
-    with pytest.raises(TwillError, match="from holds pointers"):
-        prepared(build, Request({"n": 1}))
+    start = prepared(build, Request({"n": 1}))
+    pointed = {f"*{start.before[name][i]}" for name, i in (("from", 1), ("to", 0))}
+    assert set(start.before) == {"from", "to"} | pointed
+    assert all(start.before[name].dtype == np.float32 for name in pointed)

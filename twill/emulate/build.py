@@ -29,8 +29,9 @@ from twill.launch.build import MANIFEST, RUNTIME, SOURCE
 from twill.launch.manifest import Manifest, read
 from twill.ops.table import names
 from twill.ops.values import element
-from twill.simulate.compare import TOLERANCE, Compared, arguments, error, scalars
+from twill.simulate.compare import TOLERANCE, Compared, arguments, error, scalars, useful
 from twill.simulate.global_memory import Memory
+from twill.simulate.index_arrays import Fills
 from twill.simulate.interpret import interpret
 
 TTGIR = "kernel.ttgir"
@@ -109,17 +110,14 @@ class Prepared:
 
 def prepared(build: Build, request: Request) -> Prepared:
     """Executes the TTGIR. Raises TwillError."""
-    numbers = _numbers(build.function, request)
-    expected = _memory(build.function, numbers, request)
-    if expected.addresses:
-        raise TwillError(
-            f"{min(expected.addresses)} holds pointers, and the emulator has no arrays behind them",
-            build.function.location,
-        )
-    for program in _programs(build.function, request):
+    numbers, programs = _numbers(build.function, request), list(_programs(build.function, request))
+    contents = useful(build.function, numbers, programs[0], request.seed)
+    expected = _memory(build.function, numbers, request, contents)
+    for program in programs:
         values, _ = arguments(build.function, numbers, request.seed)
         interpret(build.function, values, expected, program)
-    return Prepared(numbers, expected, dict(_sizes(build.function, numbers, request, expected)))
+    before = _sizes(_memory(build.function, numbers, request, contents), expected)
+    return Prepared(numbers, expected, dict(before))
 
 
 def run(build: Build, request: Request, meter: Meter | None = None) -> tuple[Compared, ...]:
@@ -160,16 +158,18 @@ def _programs(function: Function, request: Request) -> Iterator[dict[str, int]]:
         }
 
 
-def _memory(function: Function, numbers: Mapping[str, float], request: Request) -> Memory:
-    _, plain = arguments(function, numbers, request.seed)
-    return Integers(plain.types, request.seed, addresses=plain.addresses) if request.integers else plain
+def _memory(function: Function, numbers: Mapping[str, float], request: Request, contents: Fills) -> Memory:
+    _, plain = arguments(function, numbers, request.seed, contents)
+    return (
+        Integers(plain.types, request.seed, addresses=plain.addresses, fills=contents)
+        if request.integers
+        else plain
+    )
 
 
-def _sizes(
-    function: Function, numbers: Mapping[str, float], request: Request, grown: Memory
-) -> Iterator[tuple[str, Array]]:
+def _sizes(fresh: Memory, grown: Memory) -> Iterator[tuple[str, Array]]:
     """Every array as it was before, as large as the kernel needs it."""
-    fresh = _memory(function, numbers, request)
+    fresh.types |= grown.types
     for name in grown.types:
         yield name, fresh.array(name, max(1, len(grown.arrays.get(name, ()))))
 
@@ -199,11 +199,14 @@ def execute(
 ) -> None:
     """Runs what the launcher launches, on arrays by the names of arguments, which change. Raises
     TwillError."""
-    device = Device()
-    passed = list[Any]()
+    device, passed = Device(), list[Any]()
+    pointed = {
+        int(name[1:]): device.register(array, name) for name, array in arrays.items() if name[0] == "*"
+    }
     for argument in build.manifest.arguments:
         if argument.type.startswith("*"):
-            passed.append(ctypes.c_void_p(device.register(arrays[argument.name], argument.name)))
+            array = _located(arrays[argument.name], pointed) if pointed else arrays[argument.name]
+            passed.append(ctypes.c_void_p(device.register(array, argument.name)))
         else:
             value = numbers[argument.name]
             passed.append(_C[argument.type](value if argument.type.startswith("f") else int(value)))
@@ -212,6 +215,18 @@ def execute(
         f"{build.manifest.name}_launch", [*passed, *sizes, ctypes.c_void_p(0)], request.processors
     ):
         _launch(build, one, request, device, meter)
+
+
+def _located(array: Array, pointed: Mapping[int, int]) -> Array:
+    """An array with the addresses of the device in place of those that name an array of the TTGIR's
+    execution; the array itself where it holds none."""
+    if array.dtype != np.int64:
+        return array
+    found = [(place, pointed[number]) for place, number in enumerate(array.tolist()) if number in pointed]
+    changed = array.copy() if found else array
+    for place, address in found:
+        changed[place] = address
+    return changed
 
 
 def _launch(build: Build, one: Launched, request: Request, device: Device, meter: Meter | None) -> None:

@@ -17,6 +17,7 @@ from twill.ops.table import role
 from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
 from twill.simulate.global_memory import Memory
+from twill.simulate.index_arrays import Fills, fills
 from twill.simulate.interpret import interpret
 
 
@@ -77,10 +78,10 @@ def _name(value: Value) -> str:
 
 
 def arguments(
-    function: Function, numbers: Mapping[str, float], seed: int = 0
+    function: Function, numbers: Mapping[str, float], seed: int = 0, contents: Fills | None = None
 ) -> tuple[dict[int, Operand], Memory]:
-    """The arguments by value id, and the memory behind the pointers. Raises TwillError for a type that can
-    not be simulated."""
+    """The arguments by value id, and the memory behind the pointers, with the `contents` of integer arrays.
+    Raises TwillError for a type that can not be simulated."""
     values, types = dict[int, Operand](), dict[str, str]()
     for value in function.args:
         name = element(value.type.pointee if isinstance(value.type, Pointer) else value.type)
@@ -91,7 +92,15 @@ def arguments(
             values[value.id] = Pointers(_name(value), np.asarray(0, np.int64))
         else:
             values[value.id] = np.asarray(numbers[_name(value)], dtype(name))
-    return values, Memory(types, seed, addresses=frozenset(_addresses(function)))
+    return values, Memory(types, seed, addresses=frozenset(_addresses(function)), fills=contents or {})
+
+
+def useful(
+    function: Function, numbers: Mapping[str, float], program: Mapping[str, int], seed: int = 0
+) -> Fills:
+    """Contents of integer arrays with which the kernel does its work (`twill.simulate.index_arrays`)."""
+    values, memory = arguments(function, numbers, seed)
+    return fills(function, values, memory, program)
 
 
 def _addresses(function: Function) -> Iterator[str]:
@@ -117,11 +126,12 @@ def compare(
 ) -> tuple[Compared, ...]:
     """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by
     itself."""
-    values, expected = arguments(program.function, numbers, seed)
+    contents = useful(program.function, numbers, grid, seed)
+    values, expected = arguments(program.function, numbers, seed, contents)
     interpret(program.function, values, expected, grid)
-    values, found = arguments(program.function, numbers, seed)
+    values, found = arguments(program.function, numbers, seed, contents)
     run(program, values, found, grid, prefer)
-    _, untouched = arguments(program.function, numbers, seed)
+    _, untouched = arguments(program.function, numbers, seed, contents)
     for memory in (expected, found, untouched):
         memory.types |= expected.types | found.types
     return tuple(_compared(name, expected, found, untouched) for name in expected.types)

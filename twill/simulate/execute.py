@@ -324,7 +324,7 @@ def _computed(group: _Group, action: Action, ops: tuple[int, ...], reads: Iterab
         if role(op) == "tensor_memory_alloc":
             values[op.results[0].id].contents = np.array(values[op.operands[0].id])
         else:
-            execute(op, values, group.block.memory, group.block.grid)
+            execute(op, values)
     return values
 
 
@@ -336,7 +336,7 @@ def _slice(group: _Group, action: Action, compute: Compute) -> None:
         if role(op) == "reduce":
             (source,) = op.operands
             values[source.id] = _columns(values[source.id], compute)
-        execute(op, values, group.block.memory, group.block.grid)
+        execute(op, values)
     for write in compute.writes:
         kept = compute.begin or any(read.location == write.register for read in compute.reads)
         new, old = values[write.value], group.registers.get(write.register) if kept else None
@@ -406,7 +406,7 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     dot = group.block.program.op(issue.ops[-1])
     values = _scope(group, action, [read for read in issue.reads if read.location != issue.accumulator])
     for index in issue.ops[:-1]:
-        execute(group.block.program.op(index), values, group.block.memory, group.block.grid)
+        execute(group.block.program.op(index), values)
     found = (values[operand.id] for operand in dot.operands[:2])
     a, b = (np.asarray(one.contents if isinstance(one, TensorBuffer) else one) for one in found)
     fresh = issue.begin == 0 and (

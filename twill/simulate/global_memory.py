@@ -5,6 +5,7 @@ and the place alone, so that two runs see the same. Out-of-bounds parts of a til
 written, as by TMA.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,14 @@ def _random(seed: int, argument: str, chunk: int, type: str) -> Array:
     return rounded(values, type)
 
 
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """The contents of an array of integers: element i is `start + step * i`."""
+
+    start: int
+    step: int
+
+
 @dataclass(slots=True)
 class Memory:
     """The arrays behind the pointer arguments, by name."""
@@ -40,6 +49,8 @@ class Memory:
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     addresses: frozenset[str] = frozenset()
     """Arguments whose memory holds addresses: no two of its numbers are the same."""
+    fills: Mapping[str, Fill] = field(default_factory=dict[str, Fill])
+    """What arrays hold that are not filled at random."""
 
     def pointed(self, number: int, type: str) -> Pointers:
         """An address as a pointer to an array of its own."""
@@ -56,7 +67,7 @@ class Memory:
             have = self.arrays[argument] = np.concatenate([have, *more])
         return have
 
-    def _reaching(self, argument: str, offsets: Array) -> Array:
+    def reaching(self, argument: str, offsets: Array) -> Array:
         """The memory of an argument, with all of these elements. Raises TwillError for one before its
         beginning or too far behind it."""
         least, most = int(offsets.min()), int(offsets.max())
@@ -72,6 +83,9 @@ class Memory:
         if argument in self.addresses:
             first = ((crc32(argument.encode()) << 20) + chunk * _CHUNK) * _ALIGNMENT
             return first + _ALIGNMENT * np.arange(_CHUNK, dtype=np.int64)
+        if fill := self.fills.get(argument):
+            places = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+            return rounded(fill.start + fill.step * places, self.types[argument])
         return _random(self.seed, argument, chunk, self.types[argument])
 
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
@@ -80,7 +94,7 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return np.full(flat.shape, other, dtype(self.types[pointers.argument]))
-        array = self._reaching(pointers.argument, flat[valid])
+        array = self.reaching(pointers.argument, flat[valid])
         return np.where(valid, array[np.where(valid, flat, 0)], np.asarray(other, array.dtype))
 
     def write(
@@ -91,7 +105,7 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return
-        array = self._reaching(pointers.argument, flat[valid])
+        array = self.reaching(pointers.argument, flat[valid])
         new = rounded(np.broadcast_to(values, flat.shape)[valid], self.types[pointers.argument])
         if add:
             np.add.at(array, flat[valid], new)

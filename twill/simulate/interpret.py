@@ -9,6 +9,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Op, Value
+from twill.ops.row import Values
 from twill.ops.table import implicit, role
 from twill.ops.values import Operand
 from twill.simulate.global_memory import Memory
@@ -43,6 +44,14 @@ class Scope(dict[int, Operand]):
         self[value] = evaluate(op, operands, self._memory, self._program)[0]
         return self[value]
 
+    def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
+        """The results of an operation without regions of control flow."""
+        return evaluate(op, operands, self._memory, self._program)
+
+    def iterations(self, op: Op, bounds: range) -> range:
+        """The iterations of a counted loop that are executed."""
+        return bounds
+
     def _operand(self, value: Value) -> Operand:
         """Of a descriptor: what follows from arguments is computed whether or not somebody has done so."""
         if value.id in self or value.id in self._makers or value.producer is None:
@@ -62,55 +71,51 @@ def interpret(
     """
     ops = {op.index: op for op in function.walk()}
     if function.body:
-        block(function.body.blocks[0], Scope(ops, arguments, memory, program), memory, program)
+        block(function.body.blocks[0], Scope(ops, arguments, memory, program))
 
 
-def block(code: Block, values: Scope, memory: Memory, program: Mapping[str, int]) -> Sequence[Operand]:
+def block(code: Block, values: Scope) -> Sequence[Operand]:
     """Execute a block; what it yields."""
     for op in code.ops:
         if role(op) in ("yield", "condition", "return"):
             return [values[operand.id] for operand in op.operands]
-        execute(op, values, memory, program)
+        execute(op, values)
     return ()
 
 
-def execute(op: Op, values: Scope, memory: Memory, program: Mapping[str, int]) -> None:
+def execute(op: Op, values: Scope) -> None:
     """Execute an operation, with its regions."""
     operands = [values[operand.id] for operand in op.operands]
     match role(op):
         case "for":
-            results = _for(op, operands, values, memory, program)
+            results = _for(op, operands, values)
         case "if":
             taken = next(iter(op.regions[0 if operands[0] else 1 :]), None)
-            results = block(taken.blocks[0], values, memory, program) if taken and taken.blocks else ()
+            results = block(taken.blocks[0], values) if taken and taken.blocks else ()
         case "while":
-            results = _while(op, operands, values, memory, program)
+            results = _while(op, operands, values)
         case _:
-            results = evaluate(op, operands, memory, program)
+            results = values.evaluated(op, operands)
     values.update(zip((result.id for result in op.results), results, strict=True))
 
 
-def _for(
-    op: Op, operands: Sequence[Operand], values: Scope, memory: Memory, program: Mapping[str, int]
-) -> Sequence[Operand]:
+def _for(op: Op, operands: Sequence[Operand], values: Scope) -> Sequence[Operand]:
     lower, upper, step, *carried = operands
     body = op.regions[0].blocks[0]
-    for index in range(int(lower), int(upper), int(step)):
+    for index in values.iterations(op, range(int(lower), int(upper), int(step))):
         values.update(
             zip((arg.id for arg in body.args), [np.asarray(index, lower.dtype), *carried], strict=True)
         )
-        carried = list(block(body, values, memory, program))
+        carried = list(block(body, values))
     return carried
 
 
-def _while(
-    op: Op, carried: Sequence[Operand], values: Scope, memory: Memory, program: Mapping[str, int]
-) -> Sequence[Operand]:
+def _while(op: Op, carried: Sequence[Operand], values: Scope) -> Sequence[Operand]:
     before, after = (region.blocks[0] for region in op.regions)
     while True:
         values.update(zip((arg.id for arg in before.args), carried, strict=True))
-        holds, *passed = block(before, values, memory, program)
+        holds, *passed = block(before, values)
         if not holds:
             return passed
         values.update(zip((arg.id for arg in after.args), passed, strict=True))
-        carried = block(after, values, memory, program)
+        carried = block(after, values)

@@ -1,0 +1,132 @@
+"""Contents of integer arrays with which a kernel does its work."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from tests.simulate.test_values import grid
+from twill.extract.reader.ttgir import read
+from twill.extract.rewrite.early_return import structured
+from twill.ir.loop import Function
+from twill.simulate.compare import arguments, useful
+from twill.simulate.global_memory import Memory
+from twill.simulate.interpret import interpret
+
+RETURNS = """
+    %id = tt.load %ids : !tt.ptr<i32>
+    %none = arith.cmpi eq, %id, %zero : i32
+    cf.cond_br %none, ^out, ^size
+  ^out:
+    tt.return
+  ^size:
+    %next = tt.addptr %starts, %one : !tt.ptr<i32>, i32
+    %begin = tt.load %starts : !tt.ptr<i32>
+    %end = tt.load %next : !tt.ptr<i32>
+    %size = arith.subi %end, %begin : i32
+    %few = arith.cmpi slt, %size, %sixteen : i32
+    cf.cond_br %few, ^out, ^work
+  ^work:
+    %to = tt.splat %out : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %at = tt.addptr %to, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    tt.store %at, %lane : tensor<128x!tt.ptr<i32>, #b>
+    tt.return
+"""
+"""Returns early where the first id is zero, and where the first part has less than 16 elements."""
+
+SCATTERS = """
+    %from = tt.splat %ids : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %read = tt.addptr %from, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    %rows = tt.load %read : tensor<128x!tt.ptr<i32>, #b>
+    %to = tt.splat %out : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %at = tt.addptr %to, %rows : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    tt.store %at, %lane : tensor<128x!tt.ptr<i32>, #b>
+    tt.return
+"""
+"""Stores to elements whose indices are loaded."""
+
+LOOPS = """
+    %n = tt.load %ids : !tt.ptr<i32>
+    %sum = scf.for %i = %zero to %n step %sixteen iter_args(%s = %lane) -> (tensor<128xi32, #b>)  : i32 {
+      %more = arith.addi %s, %lane : tensor<128xi32, #b>
+      scf.yield %more : tensor<128xi32, #b>
+    }
+    %to = tt.splat %out : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %at = tt.addptr %to, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    tt.store %at, %sum : tensor<128x!tt.ptr<i32>, #b>
+    tt.return
+"""
+"""Takes the upper bound of a loop from memory."""
+
+DATA = """
+    %from = tt.splat %ids : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %read = tt.addptr %from, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    %values = tt.load %read : tensor<128x!tt.ptr<i32>, #b>
+    %to = tt.splat %out : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %at = tt.addptr %to, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    tt.store %at, %values : tensor<128x!tt.ptr<i32>, #b>
+    tt.return
+"""
+"""Copies integers."""
+
+
+def kernel(body: str) -> Function:
+    text = f"""
+#b = #ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}}>
+module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{
+  tt.func public @k(%ids: !tt.ptr<i32>, %starts: !tt.ptr<i32>, %out: !tt.ptr<i32>) {{
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %sixteen = arith.constant 16 : i32
+    %lane = tt.make_range {{end = 128 : i32, start = 0 : i32}} : tensor<128xi32, #b>
+{body}  }}
+}}
+"""
+    return structured(read(text, "k.ttgir")).functions[0]
+
+
+def after(function: Function, contents: Mapping[str, object] | None) -> Memory:
+    """The memory after one program, with these contents."""
+    values, memory = arguments(function, {}, 0, contents)  # pyright: ignore[reportArgumentType]
+    interpret(function, values, memory, grid(0, 0, (1, 1)))
+    return memory
+
+
+def written(function: Function, contents: Mapping[str, object] | None) -> int:
+    """Elements of the output."""
+    now = after(function, contents).arrays.get("out")
+    _, fresh = arguments(function, {})
+    return 0 if now is None else int(np.count_nonzero(now != fresh.array("out", len(now))))
+
+
+def test_conditions_that_return_early_do_not_hold() -> None:
+    """Two arrays, one of which needs differences of its elements."""
+    function = kernel(RETURNS)
+    assert not written(function, None)
+    chosen = useful(function, {}, grid(0, 0, (1, 1)))
+    assert chosen["starts"].step >= 16
+    assert written(function, chosen) > 100
+
+
+def test_no_element_is_written_twice() -> None:
+    function = kernel(SCATTERS)
+    chosen = useful(function, {}, grid(0, 0, (1, 1)))
+    assert chosen["ids"].step
+    assert written(function, chosen) > 100
+
+
+def test_a_loop_runs_a_few_times() -> None:
+    function = kernel(LOOPS)
+    chosen = useful(function, {}, grid(0, 0, (1, 1)))
+    assert chosen["ids"].step == 0
+    assert 3 <= -(-chosen["ids"].start // 16) <= 8
+
+
+def test_other_integers_stay_random() -> None:
+    assert useful(kernel(DATA), {}, grid(0, 0, (1, 1))) == {}
+
+
+@pytest.mark.parametrize("body", [RETURNS, SCATTERS, LOOPS])
+def test_the_choice_is_deterministic(body: str) -> None:
+    first, second = (useful(kernel(body), {}, grid(0, 0, (1, 1))) for _ in range(2))
+    assert first == second

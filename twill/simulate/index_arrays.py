@@ -1,0 +1,253 @@
+"""What the integer arrays of a kernel hold, so that it does its work.
+
+Takes a function, its arguments and a program of the grid; gives a `Fill` for arrays whose values become
+addresses, masks, bounds of loops or conditions. With small random numbers many kernels return early, or write
+one element several times. Candidates are tried on a partial execution: the operations that addresses and
+control flow depend on, two iterations of each counted loop. The best candidate reaches most stores, then most
+operations, writes no element twice, writes most elements, and runs loops a few times.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Function, Op, Pointer, Value
+from twill.ops.row import Role, Values
+from twill.ops.table import lookup, role
+from twill.ops.values import Array, Operand, Pointers, element
+from twill.simulate.global_memory import Fill, Memory
+from twill.simulate.interpret import Scope, block
+
+CANDIDATES = (
+    *(Fill(value, 0) for value in (1, 3, 16, 80, 200, 528)),
+    *(Fill(0, step) for step in (1, 80, 200)),
+)
+"""The same number everywhere: sizes and strides. Rising numbers: indices, and where parts begin."""
+ITERATIONS = 2
+"""Of a counted loop that are executed."""
+ENOUGH, MANY = 3, 8
+"""Iterations of a loop: more than the first are no better, more than the second are worse."""
+LONGEST = 4000
+"""Operations that are executed at most."""
+ROUNDS = 3
+"""Passes over the arrays at most."""
+
+_MASKED: tuple[Role, ...] = ("pointer_store", "atomic")
+"""Operations whose third operand is a mask."""
+
+Fills: TypeAlias = Mapping[str, Fill]
+Score: TypeAlias = tuple[int, int, int, int, int]
+
+
+def fills(
+    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+) -> Fills:
+    """By the name of the array; arrays that need nothing are left out. `arguments` by value id, with the
+    memory behind them, which stays as it is."""
+    needed = _needed(function)
+    names = _steering(function, needed)
+    if not names:
+        return {}
+    best, found = _score(function, needed, arguments, _filled(memory, {}), program), dict[str, Fill]()
+    for _ in range(ROUNDS):
+        before = best
+        for name in names:
+            for candidate in CANDIDATES:
+                tried = {**found, name: candidate}
+                score = _score(function, needed, arguments, _filled(memory, tried), program)
+                if score > best:
+                    best, found = score, tried
+        if best == before:
+            break
+    return found
+
+
+def _filled(memory: Memory, chosen: Fills) -> Memory:
+    """The memory as it was before, with other contents of some arrays."""
+    return Memory(dict(memory.types), memory.seed, addresses=memory.addresses, fills=chosen)
+
+
+# --- which operations matter ------------------------------------------------------------------------------
+
+
+def _needed(function: Function) -> frozenset[int]:
+    """The values that addresses, masks, bounds and conditions follow from, by id."""
+    roots = [value for op in function.walk() for value in _roots(op)]
+    return _closure(roots, _sources(function), lambda value: True)
+
+
+def _closure(
+    roots: Sequence[Value], sources: Mapping[int, Sequence[Value]], passed: Callable[[Value], bool]
+) -> frozenset[int]:
+    """The values that these follow from by way of some values, themselves included."""
+    todo, seen = list(roots), set[int]()
+    while todo:
+        value = todo.pop()
+        if value.id not in seen and passed(value):
+            seen.add(value.id)
+            todo += sources.get(value.id, ())
+    return frozenset(seen)
+
+
+def _roots(op: Op) -> Sequence[Value]:
+    match role(op):
+        case "for":
+            return op.operands[:3]
+        case "if" | "condition":
+            return op.operands[:1]
+        case "pointer_store" | "atomic" | "atomic_exchange":
+            return (op.operands[0], *op.operands[2:])
+        case _:
+            row = lookup(op.name)
+            memory = row is not None and row.access in ("load", "load_copy", "store", "reduce")
+            return [one for one in op.operands if _whole(one)] if memory else ()
+
+
+def _whole(value: Value) -> bool:
+    """An integer, a pointer or a descriptor."""
+    name = element(value.type)
+    return name == "ptr" or name == "index" or name[:1] == "i" or not hasattr(value.type, "encoding")
+
+
+def _sources(function: Function) -> Mapping[int, Sequence[Value]]:
+    """What each value follows from, by id."""
+    found: dict[int, list[Value]] = {}
+    for op in function.walk():
+        for values, sources in _links(op):
+            for value in values:
+                found.setdefault(value.id, []).extend(sources)
+    return found
+
+
+def _links(op: Op) -> Iterator[tuple[Sequence[Value], Sequence[Value]]]:
+    """Values with what they follow from."""
+    blocks = [one for region in op.regions for one in region.blocks]
+    last = [one.ops[-1].operands if one.ops else () for one in blocks]
+    match role(op):
+        case "for" if op.results:
+            for one in zip(blocks[0].args[1:], op.results, op.operands[3:], last[0], strict=True):
+                yield one[:2], one[2:]
+        case "while":
+            values = (*op.results, *(arg for one in blocks for arg in one.args))
+            yield values, (*op.operands, *(value for operands in last for value in operands))
+        case "if" if op.results:
+            for result, *given in zip(op.results, *last, strict=True):
+                yield (result,), given
+        case _:
+            yield op.results, op.operands
+
+
+def _steering(function: Function, needed: frozenset[int]) -> tuple[str, ...]:
+    """The arrays of integers whose values matter, in the order of the arguments."""
+    arrays = {arg.id for arg in function.args if isinstance(arg.type, Pointer)}
+    sources = _sources(function)
+    found = set[int]()
+    for op in function.walk():
+        if role(op) != "pointer_load" or op.results[0].id not in needed or not _whole(op.results[0]):
+            continue
+        found |= arrays & _closure(op.operands[:1], sources, lambda value: element(value.type) == "ptr")
+    return tuple(arg.name.lstrip("%") for arg in function.args if arg.id in found)
+
+
+# --- a partial execution ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """A value that was not computed. As a condition it holds."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a partial execution has done."""
+
+    reached: set[int] = field(default_factory=set[int])
+    """Operations, by index."""
+    written: set[int] = field(default_factory=set[int])
+    """Stores that wrote something."""
+    elements: int = 0
+    """That were written."""
+    twice: int = 0
+    """Stores that wrote an element more than once."""
+    trips: dict[int, int] = field(default_factory=dict[int, int])
+    """The largest trip count of each counted loop."""
+    executed: int = 0
+
+
+class _Partial(Scope):
+    """Executes the operations that are needed; gives `_Unknown` for the results of others."""
+
+    def __init__(
+        self,
+        function: Function,
+        needed: frozenset[int],
+        arguments: Mapping[int, Operand],
+        memory: Memory,
+        program: Mapping[str, int],
+    ) -> None:
+        super().__init__({op.index: op for op in function.walk()}, arguments, memory, program)
+        self.memory, self.needed, self.seen = memory, needed, _Seen()
+
+    def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
+        self.seen.reached.add(op.index)
+        self.seen.executed += 1
+        if self.seen.executed > LONGEST:
+            raise TwillError("too many operations", op.location)
+        row = lookup(op.name)
+        if row is not None and row.writes_global:
+            self._store(op, operands)
+        unknown = any(isinstance(one, _Unknown) for one in operands)
+        needed = any(result.id in self.needed for result in op.results)
+        memory = row is not None and (row.writes_global or (row.reads_global and not _whole(op.results[0])))
+        if unknown or memory or not needed:
+            return (_Unknown(),) * len(op.results)
+        return super().evaluated(op, operands)
+
+    def _store(self, op: Op, operands: Sequence[Operand]) -> None:
+        pointers = operands[0]
+        mask = operands[2] if len(operands) > 2 and role(op) in _MASKED else None
+        if not isinstance(pointers, Pointers) or isinstance(mask, _Unknown):
+            self.seen.written.add(op.index)
+            return
+        flat = np.asarray(pointers.offset, np.int64)
+        offsets: Array = flat[np.broadcast_to(True if mask is None else mask, flat.shape)]
+        if offsets.size:
+            self.memory.reaching(pointers.argument, offsets)
+            self.seen.written.add(op.index)
+            self.seen.elements += offsets.size
+            self.seen.twice += role(op) == "pointer_store" and len(np.unique(offsets)) < offsets.size
+
+    def iterations(self, op: Op, bounds: range) -> range:
+        self.seen.trips[op.index] = max(len(bounds), self.seen.trips.get(op.index, 0))
+        return bounds[:ITERATIONS]
+
+
+def _score(
+    function: Function,
+    needed: frozenset[int],
+    arguments: Mapping[int, Operand],
+    memory: Memory,
+    program: Mapping[str, int],
+) -> Score:
+    """Larger is better. An execution that goes wrong counts as far as it came, with a deduction."""
+    scope, failed = _Partial(function, needed, arguments, memory, program), False
+    try:
+        if function.body:
+            block(function.body.blocks[0], scope)
+    except (TwillError, ZeroDivisionError, TypeError, ValueError, IndexError, KeyError):
+        failed = True
+    seen = scope.seen
+    loops = sum(min(count, ENOUGH) - max(0, count - MANY) for count in seen.trips.values())
+    return (
+        -1 if failed else len(seen.written),
+        len(seen.reached),
+        -seen.twice,
+        seen.elements,
+        loops,
+    )
