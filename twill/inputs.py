@@ -156,6 +156,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.rewrite.narrow_modules import widened
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.single_iteration import in_loops
+    from twill.extract.rewrite.tensor_copies import without_tensor_copies
     from twill.extract.validate import validate
 
     module, machine = origin(inputs)
@@ -170,7 +171,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.descriptors import device_descriptors
 
         module = device_descriptors(module)
-    plain = from_iteration(in_loops(predicated(structured(widened(module)))))
+    plain = without_tensor_copies(from_iteration(in_loops(predicated(structured(widened(module))))))
     exact = literal_layouts(plain, everywhere=machine.arch in inputs.exact_layouts)
     module = replace(exact, constants=constants)
     loops = chosen(module, inputs.loops)

@@ -29,7 +29,8 @@ ATTENTION = {"heads": 1, "length": 512, "scale": 0.09}
 
 def numbers(kernel: str) -> dict[str, float]:
     """Scalar arguments for about four iterations."""
-    return dict(ATTENTION if kernel.startswith("fa") else GEMM)
+    more = {"split": 128} if kernel.startswith("continued") else {}
+    return {**(ATTENTION if kernel.startswith("fa") else GEMM), **more}
 
 
 @cache

@@ -701,6 +701,25 @@ def drained(
     tl.store(o + rows[:, None] * DIM + columns[None, :], (acc - best[:, None]).to(tl.float16))
 
 
+@triton.jit
+def continued(
+    a, b, c, M, N, K, split, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FACTOR: tl.constexpr
+):  # fmt: skip
+    """c = a[:, :split] @ b[:, :split].T * FACTOR + a[:, split:] @ b[:, split:].T: two loops with one accumulator."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, split, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    if FACTOR != 1.0:
+        acc *= FACTOR
+    for k in range(split, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
@@ -727,6 +746,7 @@ TWILL = {
     "straight": STATE,
     "resumed": STATE,
     "drained": STATE,
+    "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
@@ -813,6 +833,8 @@ VARIANTS = {
     "skipping": ("skipping", {}),
     "resumed": ("resumed", {}),
     "drained": ("drained", {}),
+    "continued": ("continued", {}),
+    "continued_scaled": ("continued", {"FACTOR": 0.5}),
     "nested": ("nested", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),

@@ -55,9 +55,12 @@ EXAMPLES = (
 )
 BLACKWELL_EXAMPLES = (
     *("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"),
-    *("fa_fwd", "fa_fwd_subtiled", "fa_bwd"),
+    *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd"),
 )
-BLACKWELL_FORMS = ("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased")
+BLACKWELL_FORMS = (
+    *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
+    *("continued", "continued_scaled"),
+)
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
 _HERE = Path(__file__).parent

@@ -29,8 +29,8 @@ from twill.simulate.explore import explore, same
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 
-GIVEN = {"M": 256, "N": 256, "K": 256, "heads": 1, "length": 640, "scale": 0.09}
-SPILLING = ("fa_fwd_subtiled.sm100", "fa_bwd.sm100", "biased.sm100")
+GIVEN = {"M": 256, "N": 256, "K": 256, "split": 128, "heads": 1, "length": 640, "scale": 0.09}
+SPILLING = ("fa_fwd_causal.sm100", "fa_fwd_subtiled.sm100", "fa_bwd.sm100", "biased.sm100")
 """Kernels that need more registers than their schedules count."""
 WITH_BARRIERS = [kernel for kernel in BLACKWELL if program(kernel).dependences]
 

@@ -12,6 +12,7 @@ too.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from twill.ir.loop import Loop, Op, Value
 from twill.ir.problem import Time
@@ -19,6 +20,7 @@ from twill.ir.program import Accumulate, DependenceBarrier, TensorTile
 from twill.ops.table import role
 from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory
 from twill.warp.tasks import Scheduled, Task
+from twill.warp.tensor_placement import Extent, Moment, apart, moments, placed
 
 # --- accesses ---------------------------------------------------------------------------------------------
 
@@ -110,73 +112,103 @@ def _of(code: Code, task: Task) -> list[Access]:
     return [access for index in task.ops for access in accesses(code, code.ops[index])]
 
 
-def _columns(code: Code, buffer: int) -> int:
-    """Of a buffer that no loop writes."""
-    raise code.refuse(
-        "a buffer of tensor memory that is written outside of loops alone can not be generated",
-        next(op for op in code.ops.values() if any(v.id == buffer for v in op.results)),
-    )
-
-
 def tiles(
     code: Code, loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]
 ) -> tuple[Mapping[int, TensorTile], tuple[dict[int, _Place], ...]]:
-    """The tile of each buffer, and the places in each loop, with addresses on which all loops agree. Raises
-    TwillError where they can not."""
-    if len(loops) > 1:  # the PTX of causal attention computes wrong values; why is not known
-        raise code.refuse("a kernel with several pipelined loops can not be generated", loops[1][0].loop.op)
-    found, fixed = list[dict[int, _Place]](), dict[int, _Place]()
-    for one, tasks in loops:
-        places = _agreeing(code, one, _places(code, one, tasks), fixed)
-        found.append(places)
-        fixed |= places
+    """The tile of each buffer, and the places in each loop, with addresses on which all loops and the code
+    around them agree. Raises TwillError where they can not."""
+    found = [_places(code, one, tasks) for one, tasks in loops]
+    inside = {
+        one.loop.op.index: frozenset(a.buffer for op in one.loop.op.inner() for a in accesses(code, op))
+        for one, _ in loops
+    }
+    timeline = moments(code, inside, lambda op: [access.buffer for access in accesses(code, op)])
+    extents = _extents(code, found, loops)
+    _refuse_lost(code, timeline, found, loops)
     for op in code.ops.values():
-        for access in accesses(code, op):
-            if access.buffer not in fixed:
-                _columns(code, access.buffer)
-    names = code.names
+        if any(access.buffer not in extents for access in accesses(code, op)):
+            raise code.refuse(
+                "a buffer of tensor memory that is written outside of loops alone can not be generated", op
+            )
+    separate = apart(code, timeline) | {pair for places in found for pair in _apart_in_loop(places)}
+    addresses = placed(extents, separate, loops[0][0].problem.limits.tensor)
+    if addresses is None:
+        raise code.refuse("its loops can not agree on where tensor memory lies", loops[-1][0].loop.op)
+    moved = tuple(
+        {buffer: replace(place, address=addresses[buffer]) for buffer, place in places.items()}
+        for places in found
+    )
+    fixed = {buffer: place for places in moved for buffer, place in places.items()}
     return {
-        buffer: TensorTile(names[buffer], place.address, place.size, place.slots)
+        buffer: TensorTile(code.names[buffer], place.address, place.size, place.slots)
         for buffer, place in sorted(fixed.items())
-    }, tuple(found)
+    }, moved
 
 
-def _agreeing(
-    code: Code, one: Scheduled, places: Mapping[int, _Place], fixed: Mapping[int, _Place]
-) -> dict[int, _Place]:
-    """The places of a loop, moved so that buffers of earlier loops stay where they are. What shares columns
-    moves together."""
-    blocks = list[list[_Place]]()
-    for place in sorted(places.values(), key=lambda place: (place.address, place.buffer)):
-        if blocks and place.address < max(other.end for other in blocks[-1]):
-            blocks[-1].append(place)
-        else:
-            blocks.append([place])
-    held = [(p.address, p.end) for block in blocks for p in block if p.buffer in fixed]
-    taken = [(fixed[p.buffer].address, fixed[p.buffer].end) for b in blocks for p in b if p.buffer in fixed]
-    if held == taken:
-        return dict(places)
-    found, occupied = dict[int, _Place](), list[tuple[int, int]]()
-    for block in sorted(blocks, key=lambda block: not any(p.buffer in fixed for p in block)):
-        low, high = block[0].address, max(p.end for p in block)
-        shared = [p for p in block if p.buffer in fixed]
-        limit = one.problem.limits.tensor - (high - low)
-        candidates = [fixed[p.buffer].address - p.address + low for p in shared] or range(0, limit + 1, 4)
-        begin = next(
-            (
-                c
-                for c in candidates
-                if 0 <= c <= limit
-                and all(c + high - low <= first or last <= c for first, last in occupied)
-                and all(fixed[p.buffer].address == p.address + c - low for p in shared)
-            ),
-            None,
-        )
-        if begin is None:
-            raise code.refuse("its loops can not agree on where tensor memory lies", one.loop.op)
-        occupied.append((begin, begin + high - low))
-        found |= {p.buffer: replace(p, address=p.address + begin - low) for p in block}
-    return found
+def _extents(
+    code: Code, found: Sequence[Mapping[int, _Place]], loops: Sequence[tuple[Scheduled, tuple[Task, ...]]]
+) -> dict[int, Extent]:
+    """What each buffer needs, in the first loop that has it; the others must agree on its slots."""
+    fixed = dict[int, _Place]()
+    for places, (one, _) in zip(found, loops, strict=True):
+        for buffer, place in sorted(places.items()):
+            first = fixed.setdefault(buffer, place)
+            if (first.size, first.slots) != (place.size, place.slots):
+                raise code.refuse("its loops can not agree on the slots of tensor memory", one.loop.op)
+    return {
+        buffer: Extent(place.size * place.slots, place.address) for buffer, place in sorted(fixed.items())
+    }
+
+
+def _apart_in_loop(places: Mapping[int, _Place]) -> Iterator[tuple[int, int]]:
+    """The buffers that do not share columns in a schedule."""
+    for one, other in combinations(sorted(places), 2):
+        if places[one].end <= places[other].address or places[other].end <= places[one].address:
+            yield one, other
+
+
+def _refuse_lost(
+    code: Code,
+    timeline: Sequence[Moment],
+    found: Sequence[Mapping[int, _Place]],
+    loops: Sequence[tuple[Scheduled, tuple[Task, ...]]],
+) -> None:
+    """A loop whose last value of a buffer something behind it uses keeps that value: throughout the loop, or
+    in columns of its own."""
+    for places, (one, _) in zip(found, loops, strict=True):
+        for buffer, place in sorted(places.items()):
+            shared = any(
+                place.address < other.end and other.address < place.end
+                for other in places.values()
+                if other is not place
+            )
+            kept = place.resident or (place.slots == 1 and not shared)
+            if not kept and _read_later(code, timeline, buffer, one.loop.op.index, found, loops):
+                raise code.refuse(
+                    f"{code.names[buffer]} is used after the loop, and other values take its columns",
+                    one.loop.op,
+                )
+
+
+def _read_later(
+    code: Code,
+    timeline: Sequence[Moment],
+    buffer: int,
+    loop: int,
+    found: Sequence[Mapping[int, _Place]],
+    loops: Sequence[tuple[Scheduled, tuple[Task, ...]]],
+) -> bool:
+    """Whether what comes to a buffer next, behind a scheduled loop, reads it: a load, or a loop that has it
+    throughout. Behind the end of a loop that is executed as it stands comes its beginning."""
+    at = next(i for i, one in enumerate(timeline) if one.op == loop)
+    again = [one for one in timeline[: at + 1] if set(timeline[at].around) & set(one.around)]
+    following = next((one for one in (*timeline[at + 1 :], *again) if buffer in one.buffers), None)
+    if following is None:
+        return False
+    if not following.loop:
+        return not any(a.writes for a in accesses(code, code.ops[following.op]) if a.buffer == buffer)
+    places = next(p for p, (one, _) in zip(found, loops, strict=True) if one.loop.op.index == following.op)
+    return buffer in places and places[buffer].resident
 
 
 # --- dependences ------------------------------------------------------------------------------------------

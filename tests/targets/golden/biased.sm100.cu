@@ -66,7 +66,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
         // sitofp.bias_10 (tests/kernels/ttgir/biased.sm100.ttgir:36:16)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) bias_10[i_] = float(wrap_add(((thread.lane & 31) + (thread.warp & 3) * 32), ((i_ & 31) + ((thread.warp >> 2) & 1) * 32)));
+            for (int i_ = 0; i_ < 32; ++i_) bias_10[i_] = float(wrap_add(int32_t((thread.lane & 31) + (thread.warp & 3) * 32), int32_t((i_ & 31) + ((thread.warp >> 2) & 1) * 32)));
         }
         trips_0 = max(0, (N + 63) / 64);
         {

@@ -1190,7 +1190,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         {
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                *(addptr_5 + ((thread.lane & 31) + (thread.warp & 3) * 32)) = convert_layout_11[0];
+                *(addptr_5 + int32_t((thread.lane & 31) + (thread.warp & 3) * 32)) = convert_layout_11[0];
         }
         if (thread.leader) tma_wait_read<0>();
     }

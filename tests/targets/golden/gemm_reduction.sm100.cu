@@ -228,7 +228,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
             {
                 #pragma unroll
                 for (int i_ = 0; i_ < 1; ++i_)
-                    if ((thread.warp & 4) == 0) *(addptr_14 + ((thread.lane & 31) + (thread.warp & 3) * 32)) = convert_layout_18[0];
+                    if ((thread.warp & 4) == 0) *(addptr_14 + int32_t((thread.lane & 31) + (thread.warp & 3) * 32)) = convert_layout_18[0];
             }
         }
         if (thread.leader) tma_wait_read<0>();

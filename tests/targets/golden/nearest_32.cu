@@ -114,11 +114,11 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         {
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) {
-                if (i_ % 4 == 0) { reduce_8_0[(((i_ >> 2) & 3))] = acc_2[((i_ & 1) + ((i_ >> 1) & 1) * 4 + ((i_ >> 2) & 1) * 2 + ((i_ >> 3) & 1) * 8)]; reduce_8_1[(((i_ >> 2) & 3))] = ((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8); } else {
+                if (i_ % 4 == 0) { reduce_8_0[(((i_ >> 2) & 3))] = acc_2[((i_ & 1) + ((i_ >> 1) & 1) * 4 + ((i_ >> 2) & 1) * 2 + ((i_ >> 3) & 1) * 8)]; reduce_8_1[(((i_ >> 2) & 3))] = int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8); } else {
                     const float in0_ = reduce_8_0[(((i_ >> 2) & 3))];
                     const int32_t in1_ = reduce_8_1[(((i_ >> 2) & 3))];
                     const float in2_ = acc_2[((i_ & 1) + ((i_ >> 1) & 1) * 4 + ((i_ >> 2) & 1) * 2 + ((i_ >> 3) & 1) * 8)];
-                    const int32_t in3_ = ((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8);
+                    const int32_t in3_ = int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8);
                     const bool step0_0_ = (in0_ == in2_);
                     const bool step1_0_ = (in1_ < in3_);
                     const bool step2_0_ = (step0_0_ & step1_0_);

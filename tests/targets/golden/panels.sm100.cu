@@ -99,7 +99,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
             m_3 = m_2_ * int64_t(128);
             inside = (int64_t)(M);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) x_20[i_] = pack_f16((((m_3 + (int64_t)(((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + (((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), (((m_3 + (int64_t)(((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + (((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+            for (int i_ = 0; i_ < 16; ++i_) x_20[i_] = pack_f16((((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), (((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
         }
         // store stage.x_21 to x_21
         named_barrier_sync(group_1_barrier, 256);
@@ -178,7 +178,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     }
                     // cycle 592, stage 0: trunc.z_45 (tests/kernels/ttgir/panels.sm100.ttgir:73:15)
                     {
@@ -200,7 +200,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                 }
             }
         }
@@ -335,7 +335,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
             m_3 = m_2_ * int64_t(128);
             inside = (int64_t)(M);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) x_20[i_] = pack_f16((((m_3 + (int64_t)(((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + (((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), (((m_3 + (int64_t)(((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + (((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+            for (int i_ = 0; i_ < 16; ++i_) x_20[i_] = pack_f16((((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), (((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
         }
         // store stage.x_21 to x_21
         named_barrier_sync(group_1_barrier, 256);
@@ -420,7 +420,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     }
                     // cycle 592, stage 0: trunc.z_45 (tests/kernels/ttgir/panels.sm100.ttgir:73:15)
                     {
@@ -442,7 +442,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)((((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + ((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                 }
             }
         }

@@ -60,7 +60,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             muli_3 = get_program_id_2_ * 128;
             float angle_8_[4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) angle_8_[i_] = float(wrap_add(muli_1, ((i_ & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4)));
+            for (int i_ = 0; i_ < 4; ++i_) angle_8_[i_] = float(wrap_add(muli_1, int32_t((i_ & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4)));
             float angle_9_[4];
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) angle_9_[i_] = (angle_8_[((i_ & 3))] * 0.01f);

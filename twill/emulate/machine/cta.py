@@ -200,8 +200,8 @@ class Cluster:
                     f"{self.blocks} basic blocks were executed and the kernel does not end",
                     help="a loop may poll in vain",
                 )
-            if self.adversary.early():
-                self._complete()
+            if self.adversary.early() and self._complete():  # a warp that was blocked before may run now
+                moved = solid = True
         return moved, solid
 
     def _complete(self) -> bool:

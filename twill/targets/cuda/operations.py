@@ -377,8 +377,10 @@ def _range(scope: Scope, op: Op) -> Form:
     start, along = op.attributes["start"], axes(op.result.type)
 
     def elements(one: AnyPoint) -> str:
-        place = one.coordinate(0) if isinstance(one, linear_tiles.Point) else one.along(along).coordinate()
-        return atom(plus(str(start), place))
+        if not isinstance(one, linear_tiles.Point):
+            return atom(plus(str(start), one.along(along).coordinate()))
+        place = one.coordinate(0)  # unsigned where it depends on the thread; TTGIR compares signed numbers
+        return atom(plus(str(start), f"int32_t{place}" if "thread." in place else place))
 
     return elements
 
