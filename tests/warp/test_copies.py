@@ -67,6 +67,41 @@ def test_copies_take_consecutive_aligned_pointers_under_one_mask(
     assert [copied_together(AxisAnalysis(module.functions[0]), load, axis) for axis in (0, 1)] == along
 
 
+@pytest.mark.parametrize(
+    ("made", "along"),
+    [
+        ("arith.minsi %stride, %n : i32", 16),
+        ("arith.maxui %stride, %n : i32", 16),
+        ("arith.minsi %stride, %odd : i32", 0),
+        ("arith.select %which, %stride, %n : i32", 16),
+        ("arith.select %which, %stride, %odd : i32", 0),
+    ],
+)
+def test_a_bound_that_is_one_of_two_numbers_has_their_common_divisor(made: str, along: int) -> None:
+    chosen = f"    %which = arith.cmpi slt, %n, %odd : i32\n    %limit = {made}\n"
+    head = HEAD.replace("%STRIDE", "%stride").replace("%BOUND", "%limit")
+    begin = head.index("    %m = tt.make_range")
+    text = head[:begin] + ASSUMED + chosen + head[begin:] + LOAD
+    function = read_module(text, "f.ttgir").functions[0]
+    load = next(op for op in function.walk() if op.name == "tt.load")
+    assert copied_together(AxisAnalysis(function), load, 1) == along
+
+
+def test_parts_of_a_run_begin_at_less_than_what_the_run_begins_at() -> None:
+    """i + 64 * i for a range of i: numbers 65 apart, of which only the first is a multiple of 64."""
+    more = """    %64 = arith.constant dense<64> : tensor<32xi32, #rows>
+    %far = arith.muli %m, %64 : tensor<32xi32, #rows>
+    %sum = arith.addi %m, %far : tensor<32xi32, #rows>
+    %rest = arith.remsi %m, %m : tensor<32xi32, #rows>
+"""
+    head = HEAD.replace("%STRIDE", "%stride").replace("%BOUND", "%n")
+    function = read_module(head + more + LOAD, "f.ttgir").functions[0]
+    known = AxisAnalysis(function)
+    made = {op.result.name: known.of(op.result) for op in function.walk() if op.results}
+    assert (made["%sum"].contiguity, made["%sum"].divisibility) == ((1,), (1,))
+    assert (made["%rest"].contiguity, made["%rest"].divisibility) == ((1,), (1,))
+
+
 @pytest.mark.parametrize("kernel", ["pointers", "bumped", "gathered_rows"])
 def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> None:
     made = program(kernel)

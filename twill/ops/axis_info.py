@@ -227,8 +227,18 @@ def _sum(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     runs = [gcd(a, d) for a, d in zip(one.contiguity, other.constancy, strict=True)]
     if role(op) != "subtract":
         runs = [max(run, gcd(b, c)) for run, b, c in zip(runs, other.contiguity, one.constancy, strict=True)]
-    divisibility = tuple(gcd(a, b * size) for a, b in zip(one.divisibility, other.divisibility, strict=True))
+    divisors = _begun(one, runs, size), _begun(other, runs, 1)
+    divisibility = tuple(gcd(a, b * size) for a, b in zip(*divisors, strict=True))
     return AxisInfo(tuple(runs), divisibility, _both(one, other))
+
+
+def _begun(found: AxisInfo, runs: Sequence[int], unit: int) -> tuple[int, ...]:
+    """What divides the first number of each of `runs`, which may be parts of the runs of `found`, whose numbers
+    are `unit` apart."""
+    return tuple(
+        gcd(divisor, run * unit) if run < whole else divisor
+        for divisor, run, whole in zip(found.divisibility, runs, found.contiguity, strict=True)
+    )
 
 
 def element_bytes(type: Type) -> int:
@@ -260,7 +270,29 @@ def _remainder(analysis: AxisAnalysis, op: Op) -> AxisInfo:
         gcd(run, d) if same == size else 1
         for run, d, same, size in zip(one.contiguity, common, other.constancy, shape, strict=True)
     ]
-    return AxisInfo(tuple(runs), tuple(common), _both(one, other))
+    return AxisInfo(tuple(runs), tuple(map(gcd, common, _begun(one, runs, 1))), _both(one, other))
+
+
+def _extreme(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    """Each number is that of one of both."""
+    one, other = (analysis.of(value) for value in op.operands)
+    runs = (1,) * one.rank
+    divisors = _begun(one, runs, 1), _begun(other, runs, 1)
+    return AxisInfo(runs, tuple(map(gcd, *divisors)), _both(one, other))
+
+
+def _selected(analysis: AxisAnalysis, op: Op) -> AxisInfo:
+    """Runs of both where the condition is the same for all of a run."""
+    condition, *both = (analysis.of(value) for value in op.operands)
+    one, other = both
+    same = condition.constancy
+    if condition.rank != one.rank or not isinstance(op.operands[0].type, Tensor):
+        same = _shape(op.result.type)
+    runs = [gcd(*numbers) for numbers in zip(same, one.contiguity, other.contiguity, strict=True)]
+    unit = element_bytes(op.result.type)
+    divisors = _begun(one, runs, unit), _begun(other, runs, unit)
+    equal = tuple(map(gcd, same, _both(one, other)))
+    return AxisInfo(tuple(runs), tuple(map(gcd, *divisors)), equal)
 
 
 def _quotient(analysis: AxisAnalysis, op: Op) -> AxisInfo:
@@ -323,6 +355,8 @@ _RULES: Mapping[Role, _Rule] = {
     "address": _sum,
     "multiply": _product,
     "remainder": _remainder,
+    "extreme": _extreme,
+    "select": _selected,
     "divide": _quotient,
     "compare": _comparison,
     "pointer_load": _elementwise,
