@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from twill.diagnostics import Location, TwillError
-from twill.ir.machine import Contention, Cost, HandOff, Issue, Loads, Machine, Shared, Stream
+from twill.ir.machine import Contention, Cost, HandOff, Issue, Loads, Machine, Residency, Shared, Stream
 from twill.ir.problem import Limits, Unit
 
 SCHEMA = "twill.machine/1"
@@ -71,6 +71,7 @@ class File:
     shared: Shared | None = None
     issue: Issue | None = None
     contention: Contention | None = None
+    residency: Residency | None = None
     clock_mhz: int | None = None
     multiprocessors: int | None = None
 
@@ -169,6 +170,7 @@ def _machine(made: File, file: str) -> Machine:
         shared=made.shared,
         issue=made.issue,
         contention=made.contention,
+        residency=made.residency,
         sources={
             "limits": made.limits.source,
             **{f"units.{name}": unit.source for name, unit in made.units.items()},

@@ -125,6 +125,20 @@ class Loads:
 
 
 @dataclass(frozen=True, slots=True)
+class Residency:
+    """What one SM has for the thread blocks that are on it at the same time."""
+
+    threads: int
+    blocks: int
+    """At most, however small they are."""
+    shared: int
+    """Bytes of shared memory."""
+    reserved: int
+    """Bytes of it that each thread block takes beside its own."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Contention:
     """How the tensor core's work slows down everything else on its SM (rule `contention` of
     `costs.contention`)."""
@@ -141,7 +155,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One GPU, as a scheduler of one thread block per SM sees it."""
+    """One GPU, as a scheduler of one thread block sees it."""
 
     name: str
     arch: str
@@ -158,6 +172,8 @@ class Machine:
     issue: Issue | None = None
     contention: Contention | None = None
     """None: nothing is known of it."""
+    residency: Residency | None = None
+    """None: one thread block at a time."""
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where the numbers of `units.NAME` and `limits` come from."""
     file: str = ""

@@ -739,7 +739,9 @@ class Launch:
 
     threads: int
     entry_registers: int
-    """Per thread before setmaxnreg: registers_total / threads, a multiple of 8."""
+    """Per thread before setmaxnreg: registers_total / threads of all resident blocks, a multiple of 8."""
+    blocks: int = 1
+    """Thread blocks that an SM holds at the same time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -233,8 +233,8 @@ def _sum(analysis: AxisAnalysis, op: Op) -> AxisInfo:
 
 
 def _begun(found: AxisInfo, runs: Sequence[int], unit: int) -> tuple[int, ...]:
-    """What divides the first number of each of `runs`, which may be parts of the runs of `found`, whose numbers
-    are `unit` apart."""
+    """What divides the first number of each of `runs`, which may be parts of the runs of `found`; their
+    numbers are `unit` apart."""
     return tuple(
         gcd(divisor, run * unit) if run < whole else divisor
         for divisor, run, whole in zip(found.divisibility, runs, found.contiguity, strict=True)

@@ -36,6 +36,7 @@ from twill.warp.group_bodies import Body, statements
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
+from twill.warp.residency import candidates, hides_arrival, shared_bytes
 from twill.warp.resident import with_resident
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
@@ -62,6 +63,8 @@ class Options:
     most: int = 8
     """Slots of a channel at most."""
     settings: Settings = field(default_factory=Settings)
+    most_blocks: int = 32
+    """Thread blocks that an SM holds at the same time, at most."""
     withheld: int = 0
     """Bytes of shared memory that the schedules do without, for what else lies there."""
 
@@ -204,14 +207,34 @@ def _planned(design: _Design) -> Plan:
     stored = {task.ops[-1]: task.group for task in stores}
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
-    limits = (_limit(one) + options.withheld, options.depths, options.most)
-    memory = layout(Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits))
+    limit = _limit(one) + options.withheld
+
+    def laid_out(blocks: int) -> SharedMemoryPlan:
+        limits = (shared_bytes(one.machine, blocks, limit), options.depths, options.most)
+        return layout(Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits))
+
+    memory, blocks = _resident(design, laid_out)
     kernel = Kernel(
         code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
     )
-    launch = thread_block.launch(granted, one)
+    launch = thread_block.launch(granted, one, blocks)
     deferred = deferred_reductions(code, inside)
     return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch)
+
+
+def _resident(design: _Design, laid_out: Callable[[int], SharedMemoryPlan]) -> tuple[SharedMemoryPlan, int]:
+    """Shared memory of each of the thread blocks that an SM is to hold, and how many. Raises TwillError where
+    not even one fits."""
+    alone, loops = laid_out(1), [(part.scheduled, part.tasks) for part in design.parts]
+    if design.target.accumulators == "registers":
+        for blocks in candidates(design.code, design.granted, loops, design.options.most_blocks):
+            try:
+                memory = laid_out(blocks)
+            except TwillError:  # what one block needs does not fit so often
+                continue
+            if hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops]):
+                return memory, blocks
+    return alone, 1
 
 
 def _slots_read(store: Task, channels: Iterable[ChannelPlan]) -> Iterable[str]:

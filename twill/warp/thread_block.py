@@ -4,7 +4,7 @@ Takes the groups of a schedule and the bodies of their programs; gives first war
 `Variable`s.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from twill.ir.effects import effects, registers
@@ -18,7 +18,6 @@ from twill.ir.program import (
     ProducerLoad,
     Register,
     Statement,
-    TileLoad,
     Variable,
     WarpProgram,
     walk,
@@ -27,7 +26,7 @@ from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code
-from twill.warp.tasks import Scheduled
+from twill.warp.tasks import Scheduled, Task
 
 COPYING = 28
 """Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
@@ -110,38 +109,46 @@ def fits(groups: Sequence[Granted], one: Scheduled) -> bool:
     return needed <= block.entry_registers * block.threads
 
 
-def launch(granted: Sequence[Granted], one: Scheduled) -> Launch:
-    """The thread block: all groups, in warpgroups."""
+def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launch:
+    """The thread block: all groups, in warpgroups; `blocks` of them are on an SM at the same time."""
     wide = sum(group.warps for group in granted if not only_moves(group))
     narrow = -(-sum(only_moves(group) for group in granted) // 4)
     threads = 32 * (wide + 4 * narrow)
     limits = one.machine.limits
     step = limits.register_step
     most = limits.registers_per_thread // step * step
-    return Launch(threads, min(most, limits.registers_total // threads // step * step))
+    threads_of_all = threads * blocks
+    return Launch(threads, min(most, limits.registers_total // threads_of_all // step * step), blocks)
 
 
 def _copying(code: Code, program: WarpProgram) -> int:
-    """Registers that a thread of a warpgroup which copies tiles makes use of: an offset for each copy of an
-    iteration."""
+    """Registers that a thread of a warpgroup which copies tiles makes use of."""
     loads = {
-        load.ops[-1]: load
+        load.ops[-1]: load.ops
         for statement in walk(program.body)
         if isinstance(statement, ProducerLoad)
         for load in statement.loads
         if load.vector
     }
-    if program.warps < 4 or not loads:
-        return 0
-    return COPYING + sum(_offsets(code, load, 32 * program.warps) for load in loads.values())
+    return _all_offsets(code, loads.values(), 32 * program.warps) if program.warps >= 4 else 0
 
 
-def _offsets(code: Code, load: TileLoad, threads: int) -> int:
+def copying(code: Code, tasks: Iterable[Task]) -> int:
+    """The same, of a warpgroup that executes these tasks, with no statements yet."""
+    return _all_offsets(code, [task.ops for task in tasks if code.copies.get(task.ops[-1])], 128)
+
+
+def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int) -> int:
+    """An offset for each copy of an iteration, of loads given by their operations."""
+    return COPYING + sum(_offsets(code, ops, threads) for ops in loads) if loads else 0
+
+
+def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
     """Registers for the offsets of a thread's copies, of 32 bits or 64, and for where they go."""
-    tile = code.ops[load.ops[-1]].result.type
+    tile, vector = code.ops[ops[-1]].result.type, code.copies[ops[-1]]
     assert isinstance(tile, Tensor)
-    copies = -(-tile_bytes(tile.shape, tile.dtype) // (load.vector * threads))
-    added = [code.ops[index].operands[1] for index in load.ops if role(code.ops[index]) == "address"]
+    copies = -(-tile_bytes(tile.shape, tile.dtype) // (vector * threads))
+    added = [code.ops[index].operands[1] for index in ops if role(code.ops[index]) == "address"]
     wide = any(
         isinstance(one.type, Tensor)
         and one.type.dtype == Scalar("i64")

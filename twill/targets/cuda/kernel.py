@@ -109,8 +109,9 @@ def source(program: Program, tensor_core: TensorCore) -> str:
 
 def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
     """One kernel."""
+    launch = form.program.launch
     return [
-        f"__global__ void __launch_bounds__({form.program.launch.threads}, 1)",
+        f"__global__ void __launch_bounds__({launch.threads}, {launch.blocks})",
         f"{name}({_parameters(form)}) {{",
         *indented(_kernel(form, tensor_core)),
         "}",

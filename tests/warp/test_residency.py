@@ -1,0 +1,57 @@
+"""How many thread blocks an SM holds at the same time."""
+
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from tests.kernels.programs import changed, loops, program
+from twill.costs.machine import load
+from twill.ir.loop import Tensor
+from twill.ops.table import role
+from twill.warp.lower import Options
+from twill.warp.residency import BESIDE_MMAS, shared_bytes
+from twill.warp.validate import validate
+
+SHARED_BY = {"matmul_32": 4, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
+"""Kernels of small tiles, with the blocks that an SM holds at least."""
+
+
+@pytest.mark.parametrize("kernel", sorted(SHARED_BY))
+def test_blocks_of_small_tiles_share_an_sm(kernel: str) -> None:
+    made, residency = program(kernel), load("h200").residency
+    assert residency is not None
+    blocks = made.launch.blocks
+    assert blocks >= SHARED_BY[kernel]
+    assert blocks * (made.shared.bytes + 1024 + residency.reserved) <= residency.shared
+    assert blocks * made.launch.threads <= residency.threads
+    assert blocks * made.launch.threads * made.launch.entry_registers <= 65536
+    validate(made, loops(kernel)[1][0].machine.limits)
+
+
+def test_one_block_has_the_shared_memory_that_several_would_have_together() -> None:
+    many, one = program("matmul_32"), changed("matmul_32", Options(most_blocks=1))
+    assert one.launch.blocks == 1
+    assert one.shared.bytes > many.shared.bytes
+    assert max(group.registers for group in one.groups) > max(group.registers for group in many.groups)
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "grouped", "gemm_persistent"])
+def test_a_block_with_large_tiles_or_a_persistent_one_is_alone(kernel: str) -> None:
+    assert program(kernel).launch.blocks == 1
+
+
+@pytest.mark.parametrize("kernel", ["query_gradient", "matmul_narrow", "searched"])
+def test_what_mmas_keep_in_registers_fits_the_registers_at_entry(kernel: str) -> None:
+    made = program(kernel)
+    threads = 32 * max(group.warps for group in made.groups)
+    tiles = [op.result.type for op in made.function.walk() if role(op) == "wgmma"]
+    accumulators = sum(prod(tile.shape) // threads for tile in tiles if isinstance(tile, Tensor))
+    assert accumulators
+    assert made.launch.entry_registers >= accumulators + BESIDE_MMAS
+
+
+def test_a_machine_without_residency_has_one_block_at_a_time() -> None:
+    machine = replace(load("h200"), residency=None)
+    assert shared_bytes(machine, 4, 232448) == 232448
+    assert shared_bytes(load("h200"), 4, 232448) == 233472 // 4 - 1024

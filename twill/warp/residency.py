@@ -1,0 +1,108 @@
+"""How many thread blocks an SM holds at the same time.
+
+While one block waits, fills its pipeline or stores its results, another one computes. A kernel gets as many
+as have enough registers for what its schedules keep, threads, and shared memory for slots that hide the
+arrival of a load. A persistent kernel, which walks over programs in a loop around the scheduled ones, is
+launched with one block for each SM and gets one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+
+from twill.ir.loop import NvidiaMma, Op, Tensor
+from twill.ir.machine import Machine
+from twill.ir.schedule import Group as Granted
+from twill.ops.table import role
+from twill.warp import thread_block
+from twill.warp.channels import LOADED, ChannelPlan, bits
+from twill.warp.dataflow import Code
+from twill.warp.store_warp import WARPGROUP
+from twill.warp.tasks import Scheduled, Task
+
+BESIDE_MMAS = 26
+"""Registers that ptxas wants at a kernel's entry beside accumulators and operands of MMAs of a warpgroup.
+With less it refuses the kernel (C7602) or executes MMAs one by one (C7512; found by building some)."""
+SLOTS = 4
+"""Slots of a loaded channel that are enough wherever others load at the same time (estimate)."""
+
+
+def candidates(
+    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], most: int
+) -> Iterator[int]:
+    """Numbers of blocks whose registers and threads an SM has, the largest first; 1 at last."""
+    one = loops[0][0]
+    residency, limits = one.machine.residency, one.machine.limits
+    if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops]):
+        for blocks in range(min(most, residency.blocks), 1, -1):
+            launch = thread_block.launch(granted, one, blocks)
+            enough = _registers(code, granted, loops) <= launch.entry_registers * launch.threads
+            entered = launch.entry_registers >= max(limits.narrow_registers, _at_entry(code))
+            if launch.threads * blocks <= residency.threads and enough and entered:
+                yield blocks
+    yield 1
+
+
+def _at_entry(code: Code) -> int:
+    """Registers that a thread needs for what MMAs of a warpgroup keep in registers."""
+    kept = sum(
+        prod(tile.type.shape) * bits(tile.type.dtype) // 32 // _threads(op)
+        for op in code.ops.values()
+        if role(op) == "wgmma"
+        for tile in (*op.operands[:1], op.result)
+        if isinstance(tile.type, Tensor)
+    )
+    return kept + BESIDE_MMAS if kept else 0
+
+
+def _threads(mma: Op) -> int:
+    """That hold the accumulator."""
+    kind = mma.result.type
+    encoding = kind.encoding if isinstance(kind, Tensor) else None
+    return 32 * (prod(encoding.warps_per_cta) if isinstance(encoding, NvidiaMma) else WARPGROUP)
+
+
+def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
+    """Whether a loop is around a scheduled one."""
+    scheduled = {one.loop.op.index for one in loops}
+    return any(
+        role(op) in ("for", "while") and any(inner.index in scheduled for inner in op.inner())
+        for op in code.ops.values()
+    )
+
+
+def _registers(
+    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]]
+) -> int:
+    """Registers of a block whose groups have what their schedules keep."""
+    limits = loops[0][0].machine.limits
+    step = limits.register_step
+    wide = [group for group in granted if not thread_block.only_moves(group)]
+    narrow = -(-(len(granted) - len(wide)) // 4)
+    moving = max(
+        limits.narrow_registers, thread_block.copying(code, [task for _, tasks in loops for task in tasks])
+    )
+    return 128 * narrow * -(-moving // step) * step + sum(
+        32 * group.warps * -(-group.registers // step) * step for group in wide
+    )
+
+
+def shared_bytes(machine: Machine, blocks: int, limit: int) -> int:
+    """Shared memory of one of several blocks; `limit` is that of one block alone."""
+    if machine.residency is None or blocks == 1:
+        return limit
+    return min(limit, machine.residency.shared // blocks - machine.residency.reserved)
+
+
+def hides_arrival(
+    plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled]
+) -> bool:
+    """Whether the slots of every channel last as long as a load takes to arrive, are `SLOTS`, or are as many
+    as in a block that is alone."""
+    shortest = min(max(1, one.solution.interval) for one in loops)
+    wanted = min(SLOTS, 1 + -(-loops[0].machine.loads.arrival // shortest))
+    most = {plan.id: plan.depth for plan in alone}
+    return all(
+        plan.depth >= min(wanted, most[plan.id])
+        for plan in plans
+        if plan.filled_by in LOADED and not plan.once
+    )
