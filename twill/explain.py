@@ -122,11 +122,7 @@ def bottlenecks(problem: Problem) -> tuple[Bottleneck, ...]:
 def _circuit(problem: Problem, members: set[str]) -> Bottleneck | None:
     edges = tuple(edge for edge in problem.edges if edge.src in members and edge.dst in members)
     found = recurrence_bound(replace(problem, edges=edges)) if edges else None
-    return (
-        Bottleneck("circuit", " -> ".join((*found.ops, found.ops[0])), found.value)
-        if found and found.ops
-        else None
-    )
+    return Bottleneck("circuit", found.circuit, found.value) if found and found.ops else None
 
 
 def binding(problem: Problem) -> str:

@@ -47,6 +47,7 @@ def _found(problem: Problem, options: Options, report: Report) -> Result:
     imported only after that."""
     began = time.monotonic()
     begin = start(problem, joint=not options.modulo_only)
+    report(Progress(time.monotonic() - began, "bounds", begin.low, "note", f"at least {begin.low}"))
     if begin.infeasible:
         return begin.result(problem, options)
     made = _constructed(problem, options, begin, report)

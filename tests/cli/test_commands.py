@@ -90,6 +90,15 @@ def test_no_drawings(graph: str, tmp_path: Path) -> None:
     }
 
 
+def test_large_loops_are_not_drawn(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("twill.cli.schedule.DRAWN", 2)
+    assert run(["schedule", graph, "--out", str(tmp_path / "out")]) == 0
+    assert not (tmp_path / "out" / "report.html").exists()
+    assert "no drawings of 3 operations, 2 at most" in capsys.readouterr().err
+
+
 def test_the_written_graph_gives_the_same_schedule(
     graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

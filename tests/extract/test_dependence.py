@@ -1,6 +1,7 @@
 """Dependence graphs of small loops written here, each for one rule; the examples' graphs are compared in
 tests/costs."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,32 @@ def test_an_accumulator_that_is_read_after_its_update_is_not_in_place() -> None:
     found = loop(LOAD + dot + both, "%acc = %zero", "%o", T)
     assert not any(v.resident for v in found.values)
     assert not pairs(found, "war")
+
+
+@pytest.mark.parametrize(("early", "kept"), [("%acc", False), ("%e", False), ("%k9", True)])
+def test_no_reader_may_wait_for_the_update_of_what_it_reads(early: str, kept: bool) -> None:
+    """`%w` waits for `%o`, through `%x`, and reads a value of the accumulator from before, or another."""
+    body = (
+        f"%k9 = math.exp2 %one : {T}\n%e = arith.mulf %acc, %one : {T}\n"
+        f"%o = ttng.warp_group_dot %q, %k, %e {{inputPrecision = 0 : i32}} : {B} * {B} -> {T}\n"
+        f"%x = math.exp2 %o : {T}\n%w = arith.subf %x, {early} : {T}\n"
+    )
+    found = loop(LOAD + body, "%acc = %zero", "%o", T)
+    assert any(v.resident for v in found.values) == kept
+
+
+def test_long_accumulators_take_linear_time() -> None:
+    """Ten times the operations take far less than 100 times as long."""
+
+    def seconds(count: int) -> float:
+        body = "".join(f"%v{k} = arith.addf %{f'v{k - 1}' if k else 'd'}, %one : {T}\n" for k in range(count))
+        start = time.process_time()
+        dot = DOT.replace("%zero", "%acc")
+        assert len(loop(LOAD + dot + body, "%acc = %zero", f"%v{count - 1}", T).nodes) == count + 2
+        return time.process_time() - start
+
+    seconds(20)
+    assert seconds(2000) < 40 * seconds(200)
 
 
 def product(flag: str, token: str = "%t") -> str:

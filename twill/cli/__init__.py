@@ -5,6 +5,7 @@ proven infeasible, 4 stopped at a limit with the best answer and its bound, 70 a
 interrupted.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -105,8 +106,14 @@ def twill() -> None:
     """
 
 
+COLLECTIONS = (200_000, 50, 100)
+"""Thresholds of Python's garbage collector: what is read of a large loop lives to the end, and to look
+through all of it again and again takes a third of the time."""
+
+
 def main() -> None:
     """The `twill` command."""
+    gc.set_threshold(*COLLECTIONS)
     sys.exit(run(sys.argv[1:]))
 
 

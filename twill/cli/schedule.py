@@ -31,6 +31,7 @@ from twill.emit.ttgir import Dialect
 from twill.files import write_schedule
 from twill.files.schedule import timeless
 from twill.inputs import Case, cost_notes
+from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
 
@@ -42,6 +43,11 @@ PACKAGES: dict[Engine, str] = {
     "scip": "pyscipopt",
 }
 """The package that each engine imports."""
+
+DRAWN = 1000
+"""Operations beyond which drawings show nothing that can be read, and take minutes."""
+
+NOTHING = Problem("", "", (), (), ())
 
 EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
 
@@ -155,23 +161,28 @@ def _one_line(document: str) -> str:
 
 
 def _solve(case: Case, search: Options) -> Result:
+    """The result; the problem itself, which may be large, does not come back through the pipe."""
+
     def work(on_event: Callable[..., None]) -> Result:
         from twill.pipeline import solve
 
-        return solve(case.problem, search, on_event)
+        return replace(solve(case.problem, search, on_event), problem=NOTHING)
 
     with shown(case.name) as report:
 
         def on_event(event: Progress) -> None:
             report(event)
 
-        return worker.run(work, on_event)
+        return replace(worker.run(work, on_event), problem=case.problem)
 
 
 def _write(case: Case, result: Result, search: Options, folder: Path, options: CommandOptions) -> None:
     dialects: Sequence[Dialect] = options["dialects"]
     files = dict(text_files(case, result, search, dialects))
-    if options["draw"]:
+    count = len(case.problem.operations)
+    if options["draw"] and count > DRAWN:
+        click.echo(f"{case.name}: no drawings of {count} operations, {DRAWN} at most", err=True)
+    elif options["draw"]:
         files |= drawings(case, result)
     for path in write_all(folder, files):
         if not options["as_json"]:

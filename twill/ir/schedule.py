@@ -76,6 +76,19 @@ class RecurrenceBound:
     value: Time
     ops: tuple[str, ...] = ()
 
+    @property
+    def circuit(self) -> str:
+        """The circuit in words, back to its first operation; the middle of a long one is left out."""
+        closed = (*self.ops, *self.ops[:1])
+        if len(self.ops) <= SHOWN:
+            return " -> ".join(closed)
+        half = SHOWN // 2
+        return " -> ".join((*closed[:half], f"({len(self.ops) - 2 * half + 1} more)", *closed[-half:]))
+
+
+SHOWN = 24
+"""Operations of a circuit that texts name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -5,9 +5,11 @@ whatever the engine.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from twill.engine.connected import strong
 from twill.ir.problem import Edge, Problem, Time, Unit
 from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound
 
@@ -47,21 +49,41 @@ def _unit_need(unit: Unit, problem: Problem) -> Time:
     return max([average, *overlaps])
 
 
+EXACT = 5000
+"""Operations up to which RecMII is the largest over all circuits, however long that takes."""
+
+RELAXATIONS = 4_000_000
+"""Edges relaxed, for more operations, before the largest circuit found so far has to do (a few seconds)."""
+
+
 def recurrence_bound(problem: Problem, *, joint: bool = True) -> RecurrenceBound:
-    """RecMII: the largest ceil(delay / distance) over circuits.
+    """RecMII: the largest ceil(delay / distance) over circuits; over those that `RELAXATIONS` find where
+    there are more than `EXACT` operations.
 
     At interval I an edge weighs delay - distance * I; a circuit of positive weight refutes I, and so every
     interval up to its own ceil(delay / distance): the interval rises from one circuit's to the next.
     """
-    edges = [_Arc(edge.src, edge.dst, _delay(edge, joint), edge.distance) for edge in forward(problem)]
+    arcs = _in_circuits(problem, joint)
+    left = RELAXATIONS if len(problem.operations) > EXACT else 1 << 60
     low, critical = 0, tuple[str, ...]()
-    while circuit := _positive_circuit([op.id for op in problem.operations], edges, low):
+    while (pushed := _pushed(arcs, low, left)).circuit:
+        circuit, left = pushed.circuit, left - pushed.relaxed
         delay, distance = sum(arc.delay for arc in circuit), sum(arc.distance for arc in circuit)
         critical = _from_first(problem, [arc.src for arc in circuit])
         if distance == 0:
-            return RecurrenceBound(1 + sum(arc.delay for arc in edges), critical)
+            return RecurrenceBound(1 + sum(arc.delay for arc in arcs), critical)
         low = -(-delay // distance)
     return RecurrenceBound(low, critical)
+
+
+def _in_circuits(problem: Problem, joint: bool) -> list["_Arc"]:
+    """The edges that are part of circuits, in the order of `swept`."""
+    component = strong([op.id for op in problem.operations], ((e.src, e.dst) for e in problem.edges))
+    return [
+        _Arc(edge.src, edge.dst, _delay(edge, joint), edge.distance)
+        for edge in swept(problem)
+        if component[edge.src] == component[edge.dst]
+    ]
 
 
 def _from_first(problem: Problem, circuit: Sequence[str]) -> tuple[str, ...]:
@@ -70,30 +92,41 @@ def _from_first(problem: Problem, circuit: Sequence[str]) -> tuple[str, ...]:
     return (*circuit[first:], *circuit[:first])
 
 
-def forward(problem: Problem) -> list[Edge]:
-    """The edges by the topological order of their sources in one iteration, so that relaxing them one after
-    the other settles all paths of that iteration at once (a circuit of distance 0 comes last)."""
+def swept(problem: Problem) -> list[Edge]:
+    """The edges in an order in which relaxing one after the other settles many paths at once (Yen 1970):
+    those that lead on in a topological order of one iteration, then those that lead back, from the last
+    source to the first."""
+    order = {op: at for at, op in enumerate(_one_iteration(problem))}
+    onward = [edge for edge in problem.edges if order[edge.src] < order[edge.dst]]
+    back = [edge for edge in problem.edges if order[edge.src] >= order[edge.dst]]
+    return [
+        *sorted(onward, key=lambda edge: order[edge.src]),
+        *sorted(back, key=lambda edge: -order[edge.src]),
+    ]
+
+
+def _one_iteration(problem: Problem) -> Iterable[str]:
+    """A topological order of one iteration; what a circuit of distance 0 holds up comes last."""
     missing = dict.fromkeys((op.id for op in problem.operations), 0)
-    after: defaultdict[str, list[Edge]] = defaultdict(list)
+    after: defaultdict[str, list[str]] = defaultdict(list)
     for edge in problem.edges:
-        after[edge.src].append(edge)
-        missing[edge.dst] += not edge.distance
+        if not edge.distance:
+            after[edge.src].append(edge.dst)
+            missing[edge.dst] += 1
     ready = [op for op, count in missing.items() if not count]
     for op in ready:
-        for edge in after.get(op, ()):
-            missing[edge.dst] -= not edge.distance
-            if not edge.distance and not missing[edge.dst]:
-                ready.append(edge.dst)
-    sources = dict.fromkeys((*ready, *missing))
-    return [edge for op in sources if op in after for edge in after[op]]
+        for other in after.get(op, ()):
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
+    return dict.fromkeys((*ready, *missing))
 
 
 def _delay(edge: Edge, joint: bool) -> Time:
     return min(edge.delay, edge.crossing) if joint else edge.delay
 
 
-@dataclass(frozen=True, slots=True)
-class _Arc:
+class _Arc(NamedTuple):
     """An edge with the delay that counts."""
 
     src: str
@@ -102,25 +135,34 @@ class _Arc:
     distance: int
 
 
-def _positive_circuit(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> list[_Arc]:
-    """A circuit whose delays exceed its distances times the interval, in dependence order; empty where there
-    is none.
+@dataclass(frozen=True, slots=True)
+class _Pushed:
+    """A circuit whose delays exceed its distances times the interval, in dependence order; empty where none
+    was found."""
+
+    circuit: list[_Arc]
+    relaxed: int
+
+
+def _pushed(arcs: Sequence[_Arc], interval: Time, most: int) -> _Pushed:
+    """Look for a positive circuit, relaxing about `most` arcs at most.
 
     Bellman and Ford: starts are pushed later until they settle; where the arcs that last pushed each start
     close a circuit, its weight is positive. (networkx's search for a negative cycle mistakes other circuits
     for it where paths tie.)
     """
-    start, cause = dict.fromkeys(ops, 0), dict[str, _Arc]()
-    moved = True
-    while moved:
-        moved = False
+    start, cause = dict.fromkeys((arc.src for arc in arcs), 0), dict[str, _Arc]()
+    moved, relaxed = bool(arcs), 0
+    while moved and relaxed < most:
+        moved, relaxed = False, relaxed + len(arcs)
         for arc in arcs:
-            time = start[arc.src] + arc.delay - arc.distance * interval
-            if time > start[arc.dst]:
-                start[arc.dst], cause[arc.dst], moved = time, arc, True
+            src, dst, delay, distance = arc
+            time = start[src] + delay - distance * interval
+            if time > start[dst]:
+                start[dst], cause[dst], moved = time, arc, True
         if moved and (circuit := _circuit_of(cause)):
-            return circuit
-    return []
+            return _Pushed(circuit, relaxed)
+    return _Pushed([], relaxed)
 
 
 def _circuit_of(cause: Mapping[str, _Arc]) -> list[_Arc]:
@@ -155,13 +197,14 @@ def largest_needed(problem: Problem, low: Time) -> Time:
 
 def shortest_iteration(problem: Problem, interval: Time, *, joint: bool = True) -> Time:
     """A lower bound on the length at `interval`, which the recurrences allow: the longest path with the
-    cheaper delays."""
+    cheaper delays, or where `RELAXATIONS` do not settle it, a shorter one."""
     start = {op.id: 0 for op in problem.operations}
-    edges, moved = forward(problem), True
-    while moved:
-        moved = False
-        for edge in edges:
-            time = start[edge.src] + _delay(edge, joint) - edge.distance * interval
-            if time > start[edge.dst]:
-                start[edge.dst], moved = time, True
+    arcs = [_Arc(edge.src, edge.dst, _delay(edge, joint), edge.distance) for edge in swept(problem)]
+    moved, left = True, RELAXATIONS
+    while moved and left > 0:
+        moved, left = False, left - len(arcs)
+        for src, dst, delay, distance in arcs:
+            time = start[src] + delay - distance * interval
+            if time > start[dst]:
+                start[dst], moved = time, True
     return max((start[op.id] + op.duration for op in problem.operations), default=0)

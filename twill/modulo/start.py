@@ -81,5 +81,5 @@ def start(problem: Problem, *, joint: bool = True) -> Start:
 def _name(found: Bounds) -> str:
     """The bound that refutes everything below it."""
     if found.recurrence.value > found.resource.value:
-        return f"RecMII {' -> '.join(found.recurrence.ops)}"
+        return f"RecMII {found.recurrence.circuit}"
     return f"ResMII {found.resource.unit}"

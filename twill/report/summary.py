@@ -85,11 +85,12 @@ def _span(result: Result) -> str:
 def bound(problem: Problem, bounds: Bounds) -> str:
     """Both lower bounds, with the unit and the circuit that set them."""
     resource, recurrence = bounds.resource, bounds.recurrence
-    circuit = " -> ".join((*recurrence.ops, *recurrence.ops[:1]))
     decides = "resources decide" if resource.value >= recurrence.value else "recurrence decides"
     by_unit = f"{_cycles(problem, resource.value)} for unit {resource.unit}" if resource.unit else "no unit"
     by_circuit = (
-        f"{_cycles(problem, recurrence.value)} for the circuit {circuit}" if circuit else "no circuit"
+        f"{_cycles(problem, recurrence.value)} for the circuit {recurrence.circuit}"
+        if recurrence.ops
+        else "no circuit"
     )
     return f"resources {by_unit}; recurrence {by_circuit}; the {decides}"
 

@@ -17,6 +17,9 @@ from twill.verify.violation import Violation
 
 ENGINES = ("cpsat", "sat", "yices", "cbc", "scip", "benders")
 
+EXACT = 5000
+"""Operations above which a recurrence bound may be less than the largest: to find that may take too long."""
+
 PROJECTIONS = ("cpsat on the tensor memory projection", "cpsat on the registers projection")
 
 
@@ -84,12 +87,15 @@ def _reservations(problem: Problem, unit: Unit) -> Iterator[Reservation]:
 
 
 def _recurrence(problem: Problem, value: Time, circuit: tuple[str, ...], joint: bool) -> Iterator[Violation]:
-    """The circuit exists and is too long for `value` - 1; no other is too long for `value`."""
+    """The circuit exists and is too long for `value` - 1; no other is too long for `value`, where there are
+    at most `EXACT` operations."""
     if value > 0 and not circuit:
         yield Violation("BOUNDS", "a recurrence bound without its circuit", needs=value, has=0)
     elif value > 0 and not _refutes(_along(problem, circuit, joint), circuit, value - 1):
         text = f"the circuit {' -> '.join(circuit)} does not force that interval"
         yield Violation("BOUNDS", text, circuit, needs=value)
+    if len(problem.operations) > EXACT:
+        return
     weak = [
         _Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=False), e.distance) for e in problem.edges
     ]

@@ -6,7 +6,8 @@ for both); an elementwise operation on the way round can. Guarantees: no operati
 reader of a value comes after its update.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.extract.dependence.body import Body, Origin
@@ -37,12 +38,13 @@ class Chain:
 def chains(body: Body, folding: Folding) -> tuple[Chain, ...]:
     """The chains of a body, each through at least one MMA."""
     found: list[Chain] = []
-    taken: set[int] = set()
+    taken, dead = set[int](), set[int]()
+    readers = _readers(body, folding)
     for op in body.ops:
         if not _is_mma(op) or op.index in taken:
             continue
-        chain = _circuit(body, folding, op) or _line(body, folding, op)
-        if chain and not taken & {o.index for o in chain.ops} and _readers_come_first(body, folding, chain):
+        chain = _circuit(body, folding, op, dead) or _line(body, folding, op)
+        if chain and not taken & {o.index for o in chain.ops} and _readers_come_first(body, readers, chain):
             found.append(chain)
             taken |= {o.index for o in chain.ops}
     return tuple(found)
@@ -69,21 +71,31 @@ def _given(body: Body, folding: Folding, op: Op) -> Iterator[Origin]:
         yield from body.origins(value, folding.moves_nothing)
 
 
-def _circuit(body: Body, folding: Folding, start: Op) -> Chain | None:
-    """The shortest way from `start` back to itself in one iteration."""
-    paths: list[tuple[Link, ...]] = [()]
-    seen: set[int] = set()
-    while paths:
-        path = paths.pop(0)
-        op = path[-1].src if path else start
+def _circuit(body: Body, folding: Folding, start: Op, dead: set[int]) -> Chain | None:
+    """The shortest way from `start` back to itself in one iteration. Operations in `dead` are on no circuit;
+    `start` joins them where no way leads back to it."""
+    waiting, into = deque([start]), dict[int, Link]()
+    while waiting:
+        op = waiting.popleft()
         for origin in _given(body, folding, op):
-            step = (*path, Link(origin.op, op, origin.distance))
+            link = Link(origin.op, op, origin.distance)
             if origin.op is start:
-                return _carried(step) if sum(link.distance for link in step) == 1 else None
-            if origin.op.index not in seen:
-                seen.add(origin.op.index)
-                paths.append(step)
+                path = _path(link, into)
+                return _carried(path) if sum(step.distance for step in path) == 1 else None
+            if origin.op.index not in into and origin.op.index not in dead:
+                into[origin.op.index] = link
+                waiting.append(origin.op)
+    dead.add(start.index)
     return None
+
+
+def _path(last: Link, into: Mapping[int, Link]) -> tuple[Link, ...]:
+    """The links that led to `last`, in the order in which they were followed; `into` has the link to each
+    operation."""
+    path = [last]
+    while path[-1].dst.index in into:
+        path.append(into[path[-1].dst.index])
+    return tuple(reversed(path))
 
 
 def _carried(path: tuple[Link, ...]) -> Chain:
@@ -102,32 +114,52 @@ def _line(body: Body, folding: Folding, op: Op) -> Chain | None:
     return Chain((origin.op, op), (Link(origin.op, op, 0),), carried=False)
 
 
-def _readers_come_first(body: Body, folding: Folding, chain: Chain) -> bool:
+Readers = Mapping[int, Sequence[tuple[Op, int]]]
+"""By the index of an operation: who reads its results, and how many iterations later."""
+
+
+def _readers(body: Body, folding: Folding) -> Readers:
+    found: defaultdict[int, list[tuple[Op, int]]] = defaultdict(list)
+    for reader in body.ops:
+        if folding.moves_nothing(reader):
+            continue
+        for value in body.reads(reader):
+            for origin in body.origins(value, folding.moves_nothing):
+                found[origin.op.index].append((reader, origin.distance))
+    return found
+
+
+def _readers_come_first(body: Body, readers: Readers, chain: Chain) -> bool:
     """No value of the chain is needed once it is overwritten, as it would be by a reader that waits for the
     update itself."""
-    return not any(
-        origin.op is link.src
-        and (distance > link.distance or (distance == link.distance and reads(body, reader, link.dst)))
-        for link in chain.links
-        for reader in body.ops
-        if reader is not link.dst and not folding.moves_nothing(reader)
-        for value in body.reads(reader)
-        for origin in body.origins(value, folding.moves_nothing)
-        for distance in (origin.distance,)
-    )
+    position = {op.index: at for at, op in enumerate(chain.ops)}
+    asked: list[tuple[Op, int]] = []
+    for link in chain.links:
+        for reader, distance in readers.get(link.src.index, ()):
+            if reader is link.dst or distance < link.distance:
+                continue
+            if distance > link.distance:
+                return False
+            asked.append((reader, position[link.dst.index]))
+    latest = _latest(body, position, [reader for reader, _ in asked])
+    return all(latest.get(reader.index, -1) < update for reader, update in asked)
 
 
-def reads(body: Body, op: Op, source: Op) -> bool:
-    """`op` depends on `source` within one iteration."""
-    waiting, seen = [op], {op.index}
-    while waiting:
-        for value in body.reads(waiting.pop()):
+def _latest(body: Body, position: Mapping[int, int], readers: Sequence[Op]) -> Mapping[int, int]:
+    """The last member of a chain that each operation depends on within one iteration, by its position in the
+    chain; none where it is not named. Who depends on a member depends on those before it."""
+    found: dict[int, int] = {}
+    if not readers:
+        return found
+    first, last = min(position), max(reader.index for reader in readers)
+    for op in body.ops:
+        if not first <= op.index <= last:
+            continue
+        for value in body.reads(op):
             traced, distance = body.trace(value)
             maker = body.owner(traced)
-            if maker is None or distance or maker.index in seen:
-                continue
-            if maker is source:
-                return True
-            seen.add(maker.index)
-            waiting.append(maker)
-    return False
+            if maker is not None and not distance:
+                at = max(position.get(maker.index, -1), found.get(maker.index, -1))
+                if at >= 0:
+                    found[op.index] = max(at, found.get(op.index, at))
+    return found

@@ -110,14 +110,22 @@ class Body:
                 readers[value.id].append(op)
         return readers
 
+    @cached_property
+    def _yielded(self) -> Mapping[int, list[Carried]]:
+        """What the loop carries, by the value that it yields."""
+        found: defaultdict[int, list[Carried]] = defaultdict(list)
+        for carried in self.loop.carried:
+            found[carried.yielded.id].append(carried)
+        return found
+
     def names(self, value: Value) -> tuple[Value, ...]:
         """A value and the arguments of the loop that carry it, in the next iteration and later ones."""
         found = {value.id: value}
         waiting = [value]
         while waiting:
             current = waiting.pop()
-            for carried in self.loop.carried:
-                if carried.yielded.id == current.id and carried.arg.id not in found:
+            for carried in self._yielded.get(current.id, ()):
+                if carried.arg.id not in found:
                     found[carried.arg.id] = carried.arg
                     waiting.append(carried.arg)
         return tuple(found.values())
@@ -129,9 +137,11 @@ class Body:
 
     def outlives(self, value: Value) -> bool:
         """Read after the loop."""
-        names = {name.id for name in self.names(value)}
-        results = {carried.result.id for carried in self.loop.carried if carried.yielded.id in names}
-        return bool(results & self._operands)
+        return any(
+            carried.result.id in self._operands
+            for name in self.names(value)
+            for carried in self._yielded.get(name.id, ())
+        )
 
     @cached_property
     def _operands(self) -> frozenset[int]:
