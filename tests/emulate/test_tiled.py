@@ -24,6 +24,8 @@ BUMPED = {"M": 128, "N": 128, "K": 192, "stride": 192}
         ("clamped", {"M": 256, "N": 128, "K": 192}, True),
         ("clamped", {"M": 112, "N": 128, "K": 192}, False),
         ("gathered_rows", {"M": 100}, False),
+        ("decayed", {"K": 250, "stride": 128}, True),
+        ("decayed", {"K": 130, "stride": 0}, False),
     ],
 )
 def test_a_launch_takes_tma_where_its_arguments_allow(

@@ -309,6 +309,29 @@ def chunked(
 
 
 @triton.jit
+def decayed(
+    k, v, g, h, K, stride, BLOCK_K: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """A state that decays by a gate, loaded as a number and as a vector; every iteration stores the state and
+    scales a tile in registers. All through pointers."""
+    row, column = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    state = tl.zeros([DIM, DIM], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        at = i * BLOCK_K + row
+        inside = (at < K)[:, None]
+        there = h + i * DIM * DIM + column[:, None] * DIM + column[None, :]
+        tl.store(there, state.to(tl.bfloat16))
+        x = tl.load(k + at[:, None] * stride + column[None, :], inside, other=0.0)
+        y = tl.load(v + at[:, None] * stride + column[None, :], inside, other=0.0)
+        last = tl.load(g + (tl.minimum((i + 1) * BLOCK_K, K) - 1))
+        gate = tl.load(g + at, at < K, other=0.0)
+        state *= tl.exp2(last)
+        y = (y.to(tl.float32) * tl.exp2(last - gate)[:, None]).to(tl.bfloat16)
+        state = tl.dot(x.T, y, state)
+    tl.store(h + tl.cdiv(K, BLOCK_K) * DIM * DIM + column[:, None] * DIM + column[None, :], state.to(tl.bfloat16))
+
+
+@triton.jit
 def panels(
     a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -743,6 +766,10 @@ TWILL = {
     "prefixes": {**HALF, "last": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
+    "decayed": {
+        **dict.fromkeys(("k", "v", "h"), "*bf16:16"),
+        "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
+    },
     "straight": STATE,
     "resumed": STATE,
     "drained": STATE,
@@ -814,6 +841,7 @@ VARIANTS = {
     "prefixes": ("prefixes", {}),
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
+    "decayed": ("decayed", {}),
     "panels": ("panels", {}),
     "biased": ("biased", {}),
     "filled": ("biased", {"FILLED": True}),

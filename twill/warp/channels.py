@@ -37,6 +37,8 @@ BARRIERS = 16
 """Bytes of the two mbarriers of a slot, full and empty."""
 LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
+ROWS = 16
+"""Of a tile that a warp holds at once (PTX ISA, register fragments of wgmma)."""
 SMALL = 2048
 """Bytes of a slot that holds vectors alone."""
 LOCAL = 2
@@ -149,7 +151,7 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
             buffers = [user.result.type for user in users if user.name == ALLOC]
             found = next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
             read = (_encoding(code, user.result) for user in users if _operand(code, user))
-            return found or next(read, None) or _for_warp_mmas(code, value)
+            return found or next(read, None) or _for_warp_mmas(code, value) or _for_rows(code, value)
 
 
 def _operand(code: Code, op: Op) -> bool:
@@ -179,6 +181,20 @@ def _for_warp_mmas(code: Code, value: Value) -> Encoding | None:
     line = value.type.shape[1] * bits(value.type.dtype) // 8
     swizzled = operands and code.maker(value) is not None and (line & -line) >= LEAST_LINE
     return NvmmaShared(min(128, line & -line), False, bits(value.type.dtype), False) if swizzled else None
+
+
+def _for_rows(code: Code, value: Value) -> Encoding | None:
+    """A pattern in which the rows of a tile begin in different banks, of a tile that copies bring and threads
+    read: a warp reads elements of eight rows at once. None where a line is too short for one, or a warp has
+    no rows of its own."""
+    tile = value.type
+    if not code.copied(value) or not isinstance(tile, Tensor) or len(tile.shape) != 2:
+        return None
+    rows, columns = tile.shape
+    line = columns * bits(tile.dtype) // 8
+    if rows < ROWS * code.module.num_warps or bits(tile.dtype) not in (8, 16, 32) or line % LEAST_LINE:
+        return None
+    return NvmmaShared(min(128, line & -line), False, bits(tile.dtype), False)
 
 
 def _transposed(code: Code, value: Value) -> bool:

@@ -53,7 +53,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
             uint32_t kept_p_44_at0[8];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_p_44_to[0] = thread.index * 4;
+                kept_p_44_to[0] = swizzle<64>(row_ * 64 + chunk_ % 16 * 4);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
             }
@@ -157,12 +157,14 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                     wgmma_commit();
                 }
                 channel_p_44.consumer_wait(count_p_44);
+                fence_async_shared();
                 // cycle 46, stage 0: store stage.p_46 to p_46
                 {
                     float read_0[8];
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int p = 0; p < 4; ++p)
+                        load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
                     uint32_t p_45_[1][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -234,12 +236,14 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                         wgmma_commit();
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
+                    fence_async_shared();
                     // cycle 46, stage 0: store stage.p_46 to p_46
                     {
                         float read_0[8];
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                        for (int p = 0; p < 4; ++p)
+                            load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
                         uint32_t p_45_[1][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -383,7 +387,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
             uint32_t kept_p_44_at0[8];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_p_44_to[0] = thread.index * 4;
+                kept_p_44_to[0] = swizzle<64>(row_ * 64 + chunk_ % 16 * 4);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
             }
@@ -496,12 +500,14 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     wgmma_commit();
                 }
                 channel_p_44.consumer_wait(count_p_44);
+                fence_async_shared();
                 // cycle 46, stage 0: store stage.p_46 to p_46
                 {
                     float read_0[8];
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                    for (int p = 0; p < 4; ++p)
+                        load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
                     uint32_t p_45_[1][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -574,12 +580,14 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         wgmma_commit();
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
+                    fence_async_shared();
                     // cycle 46, stage 0: store stage.p_46 to p_46
                     {
                         float read_0[8];
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) read_0[i_] = shared_at<float>(read_0_at + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+                        for (int p = 0; p < 4; ++p)
+                            load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
                         uint32_t p_45_[1][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);

@@ -30,7 +30,7 @@ from twill.targets.cuda.register_tiles import (
     point,
 )
 from twill.targets.cuda.scope import Form, Scope
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, scattered, shared, stored, unrolled
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
 from twill.targets.cuda.stores import vector_store
 
 FOLDED = {"add": plus, "multiply": times}
@@ -171,10 +171,8 @@ def _convert(scope: Scope, op: Op) -> None:
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
     name, one, fragment = scope.name(op.result), point(holding(source), "i_"), holding(source)
-    if (rows := scope.rows.get(op.operands[0].id)) is not None:
-        scope.lines += [] if op.result.id in scope.targets else [declaration(result, name)]
-        scope.lines += written(result, name, lambda one: number(result, plain(result, rows, one)))
-        scope.values[op.result.id] = held(name, result)
+    if (tile := scope.read_from.get(op.operands[0].id)) is not None:
+        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
         return
     scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
     scope.lines.append(
@@ -186,6 +184,18 @@ def _convert(scope: Scope, op: Op) -> None:
     ]
     scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
     scope.values[op.result.id] = held(name, result)
+
+
+def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) -> Held:
+    """A tile that lies in shared memory, in another layout than it was read in."""
+    if isinstance(tile, Shared):
+        lines, found = loaded(kind, tile, f"read_{len(scope.lines)}")
+        scope.lines += lines
+        return found
+    name = scope.name(value)
+    scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]
+    scope.lines += written(kind, name, lambda one: number(kind, plain(kind, tile, one)))
+    return held(name, kind)
 
 
 def _dot(scope: Scope, op: Op) -> None:

@@ -29,7 +29,7 @@ from twill.targets.cuda.elements import (
 from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
-from twill.targets.cuda.linear_tiles import Spread, literal
+from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, point
 from twill.targets.cuda.shared_tiles import Shared, loaded, shared
@@ -66,8 +66,9 @@ class Scope:
     """Tiles go to tensor memory, in chunks: each element is computed where it is stored."""
     streams: list[Stream] = field(default_factory=list[Stream])
     """What these chunks are computed from."""
-    rows: dict[int, str] = field(default_factory=dict[int, str])
-    """Where values that were read lie row by row in shared memory, by value id."""
+    read_from: dict[int, str | Shared] = field(default_factory=dict[int, "str | Shared"])
+    """Where values that were read lie in shared memory, by value id: the address of a tile that lies row by
+    row, or the tile in its swizzle."""
     deferred: bool = False
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 
@@ -98,8 +99,7 @@ class Scope:
         one = self.program.channel(slot.channel)
         by_rows = one.tensors[slot.tensor].encoding is None and not self.alike(one)
         read_there = by_rows or one.filled_by in LOADED
-        exact = all(role(op) == "layout" and (by_rows or literal(op.result.type)) for op in users)
-        return read_there and bool(users) and exact and not self.narrow
+        return read_there and bool(users) and all(role(op) == "layout" for op in users) and not self.narrow
 
     def converted(self, value: Value, result: Tensor) -> Held:
         """A tile in a slot, read in another layout than it was loaded in."""
@@ -145,6 +145,7 @@ class Scope:
     def _read_as(self, read: Read, slot: Slot, tile: Tensor) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         if one.encoding is not None:
+            self.read_from[read.value] = self.operand(read, slot)
             lines, found = loaded(tile, self.operand(read, slot), f"read_{len(self.lines)}")
             self.lines += lines
             return found
@@ -152,7 +153,7 @@ class Scope:
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None
-        self.rows |= {} if kept else {read.value: f"{name}_at"}
+        self.read_from |= {} if kept else {read.value: f"{name}_at"}
         self.lines += written(
             tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
         )

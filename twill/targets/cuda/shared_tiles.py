@@ -107,26 +107,44 @@ def _first(form: Fragment, tile: Shared) -> str:
 
 
 def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
-    """Read a tile into registers. Raises ValueError where a line of the pattern would be torn."""
+    """Read a tile into registers: by matrices or pairs where these are whole lines of the pattern."""
     if literal(type):
         return _loaded_one_by_one(type, tile, name)
     form = layout(type)
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-    if tile.bits < 32 and not packed(type):
-        one = point(form, "i_")
-        row, column = (one.along((axis,)).coordinate() for axis in (0, 1))
-        lines.append(f"for (int i_ = 0; i_ < {form.registers}; ++i_)")
-        element = f"{name}_at + {_element(tile, row, column)}"
-        lines.append(f"    {name}[i_] = shared_at<{c_type(type)}>({element});")
-    elif tile.bits == 16:
-        lines.append(
-            f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {name}_at +"
-            f" {_matrix(tile, form)});"
-        )
-    else:
-        lines.append(f"for (int p = 0; p < {form.registers // 2}; ++p)")
-        lines.append(f"    load_shared({name}_at + {_pair(tile, form)}, {_two(name, tile, 'p')});")
-    return lines, held(name, type)
+    try:
+        return [*lines, *_whole(type, form, tile, name)], held(name, type)
+    except ValueError:
+        return [*lines, *_elements(type, form, tile, name)], held(name, type)
+
+
+def _whole(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
+    """By matrices or pairs. Raises ValueError where a line of the pattern would be torn."""
+    if tile.transposed or (tile.bits < 32 and not packed(type)):
+        raise ValueError("is read element by element")
+    if tile.bits == 16:
+        at = f"{name}_at + {_matrix(tile, form)}"
+        return [f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {at});"]
+    return [
+        f"for (int p = 0; p < {form.registers // 2}; ++p)",
+        f"    load_shared({name}_at + {_pair(tile, form)}, {_two(name, tile, 'p')});",
+    ]
+
+
+def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
+    """Element by element."""
+
+    def at(register: str) -> str:
+        row, column = (point(form, register).along((axis,)).coordinate() for axis in (0, 1))
+        return f"shared_at<{c_type(type)}>({name}_at + {_element(tile, row, column)})"
+
+    if (pack := packed(type)) is None:
+        return [f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    {name}[i_] = {at('i_')};"]
+    low, high = (f"float({at(f'({register})')})" for register in ("2 * i_", "2 * i_ + 1"))
+    return [
+        f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)",
+        f"    {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});",
+    ]
 
 
 def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
