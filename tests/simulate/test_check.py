@@ -2,6 +2,7 @@
 wrong values."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,8 @@ def test_the_kernel_says_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert checked
     assert [one.trips for one in checked.runs][:5] == [(0,), (1,), (2,), (3,), (4,)]
     assert checked.values > 100_000
+    by = [one.by for one in checked.runs]
+    assert by.count("emulator") == (shutil.which("nvcc") is not None)  # built or not
     assert run([*command, str(tmp_path / "b"), "--no-check"]) == 0
     text = (tmp_path / "b" / "kernel.json").read_text()
     assert json.loads(text)["checked"] is None

@@ -56,9 +56,9 @@ def codegen(
     from twill.launch.build import LIBRARY, LOG
     from twill.launch.build import build as built
 
-    build = bool(shutil.which("nvcc")) if build is None else build
-    execute = build and bool(shutil.which("nvcc"))
-    wanted = replace(generate_options(options), check=check, execute=execute, dump=dump is not None)
+    compiles = bool(shutil.which("nvcc"))
+    build = compiles if build is None else build
+    wanted = replace(generate_options(options), check=check, execute=compiles, dump=dump is not None)
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):

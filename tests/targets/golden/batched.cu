@@ -60,12 +60,14 @@ batched_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_co
                     wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_9, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
+                auto position_x_y = channel_x_y.position(count_x_y + 1);
+                auto position1_x_y = channel_x_y.position(count_x_y);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_y.consumer_wait(count_x_y + i);
+                    channel_x_y.consumer_wait(position_x_y);
                     // cycle 0, stage 0: dot.acc_12 (tests/kernels/ttgir/batched.sm90.ttgir:45:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(count_x_y + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + 16384, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_9, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_9, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -74,7 +76,9 @@ batched_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_co
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_y.consumer_release(count_x_y + i - 1);
+                    channel_x_y.consumer_release(position1_x_y);
+                    position_x_y.advance();
+                    position1_x_y.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_9);

@@ -138,12 +138,14 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
+                    auto position_left_10_acc_15 = channel_left_10_acc_15.position(count_left_10_acc_15 + 1);
+                    auto position1_left_10_acc_15 = channel_left_10_acc_15.position(count_left_10_acc_15);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_left_10_acc_15.consumer_wait(count_left_10_acc_15 + i);
+                        channel_left_10_acc_15.consumer_wait(position_left_10_acc_15);
                         // cycle 158, stage 0: dot.acc_17 (tests/kernels/ttgir/bumped.sm90.ttgir:86:17)
                         {
-                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, 8192);
-                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + thread.warpgroup * 8192);
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_left_10_acc_15.slot(position_left_10_acc_15) + 16384, 8192);
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_left_10_acc_15.slot(position_left_10_acc_15) + thread.warpgroup * 8192);
                             wgmma_fence();
                             wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                             wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -152,7 +154,9 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                             wgmma_commit();
                         }
                         wgmma_wait<1>();
-                        channel_left_10_acc_15.consumer_release(count_left_10_acc_15 + i - 1);
+                        channel_left_10_acc_15.consumer_release(position1_left_10_acc_15);
+                        position_left_10_acc_15.advance();
+                        position1_left_10_acc_15.advance();
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_5);
@@ -382,13 +386,15 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
+                    auto position_left_10_acc_15 = channel_left_10_acc_15.position(count_left_10_acc_15 + 1);
+                    auto position1_left_10_acc_15 = channel_left_10_acc_15.position(count_left_10_acc_15);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_left_10_acc_15.consumer_wait(count_left_10_acc_15 + i);
+                        channel_left_10_acc_15.consumer_wait(position_left_10_acc_15);
                         fence_async_shared();
                         // cycle 158, stage 0: dot.acc_17 (tests/kernels/ttgir/bumped.sm90.ttgir:86:17)
                         {
-                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, 8192);
-                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + thread.warpgroup * 8192);
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_left_10_acc_15.slot(position_left_10_acc_15) + 16384, 8192);
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_left_10_acc_15.slot(position_left_10_acc_15) + thread.warpgroup * 8192);
                             wgmma_fence();
                             wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                             wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -397,7 +403,9 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             wgmma_commit();
                         }
                         wgmma_wait<1>();
-                        channel_left_10_acc_15.consumer_release(count_left_10_acc_15 + i - 1);
+                        channel_left_10_acc_15.consumer_release(position1_left_10_acc_15);
+                        position_left_10_acc_15.advance();
+                        position1_left_10_acc_15.advance();
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_5);

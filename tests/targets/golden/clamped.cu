@@ -192,12 +192,14 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_15, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27 + 1);
+                auto position1_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_24_y_27.consumer_wait(count_x_24_y_27 + i);
+                    channel_x_24_y_27.consumer_wait(position_x_24_y_27);
                     // cycle 158, stage 0: dot.acc_30 (tests/kernels/ttgir/clamped.sm90.ttgir:79:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24_y_27.slot(count_x_24_y_27 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24_y_27.slot(count_x_24_y_27 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24_y_27.slot(position_x_24_y_27) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24_y_27.slot(position_x_24_y_27) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -206,7 +208,9 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_24_y_27.consumer_release(count_x_24_y_27 + i - 1);
+                    channel_x_24_y_27.consumer_release(position1_x_24_y_27);
+                    position_x_24_y_27.advance();
+                    position1_x_24_y_27.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_15);
@@ -411,13 +415,15 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_15, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27 + 1);
+                auto position1_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_24_y_27.consumer_wait(count_x_24_y_27 + i);
+                    channel_x_24_y_27.consumer_wait(position_x_24_y_27);
                     fence_async_shared();
                     // cycle 158, stage 0: dot.acc_30 (tests/kernels/ttgir/clamped.sm90.ttgir:79:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24_y_27.slot(count_x_24_y_27 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24_y_27.slot(count_x_24_y_27 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24_y_27.slot(position_x_24_y_27) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24_y_27.slot(position_x_24_y_27) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -426,7 +432,9 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_24_y_27.consumer_release(count_x_24_y_27 + i - 1);
+                    channel_x_24_y_27.consumer_release(position1_x_24_y_27);
+                    position_x_24_y_27.advance();
+                    position1_x_24_y_27.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_15);

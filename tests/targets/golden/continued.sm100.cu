@@ -54,8 +54,6 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_
             // continued/for.0: 2 stages, an iteration every 256 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                for (int32_t i = 1; i < n; ++i) {
-                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/continued.sm100.ttgir:35:14)
@@ -191,19 +189,21 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_
                         tcgen05_commit(channel_acc_16_acc_18.empty(count_acc_16_acc_18));
                     }
                     __syncwarp();
+                    auto position_acc_16_acc_18 = channel_acc_16_acc_18.position(count_acc_16_acc_18 + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_acc_16_acc_18.consumer_wait(count_acc_16_acc_18 + i);
+                        channel_acc_16_acc_18.consumer_wait(position_acc_16_acc_18);
                         // cycle 30, stage 0: dot.acc_21 (tests/kernels/ttgir/continued.sm100.ttgir:42:17)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i) + 16384);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i));
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(position_acc_16_acc_18) + 16384);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(position_acc_16_acc_18));
                             tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_commit(channel_acc_16_acc_18.empty(count_acc_16_acc_18 + i));
+                            tcgen05_commit(channel_acc_16_acc_18.empty(position_acc_16_acc_18));
                         }
                         __syncwarp();
+                        position_acc_16_acc_18.advance();
                     }
                 }
             }
@@ -220,19 +220,21 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_
             {
                 // continued/for.1: 1 stages, an iteration every 256 cycles
                 const int32_t n = trips_1;
+                auto position_acc_16_acc_18 = channel_acc_16_acc_18.position(count_acc_16_acc_18);
                 for (int32_t i = 0; i < n; ++i) {
-                    channel_acc_16_acc_18.consumer_wait(count_acc_16_acc_18 + i);
+                    channel_acc_16_acc_18.consumer_wait(position_acc_16_acc_18);
                     // cycle 30, stage 0: dot.acc_20 (tests/kernels/ttgir/continued.sm100.ttgir:54:17)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i) + 16384);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i));
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(position_acc_16_acc_18) + 16384);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_16_acc_18.slot(position_acc_16_acc_18));
                         tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                        tcgen05_commit(channel_acc_16_acc_18.empty(count_acc_16_acc_18 + i));
+                        tcgen05_commit(channel_acc_16_acc_18.empty(position_acc_16_acc_18));
                     }
                     __syncwarp();
+                    position_acc_16_acc_18.advance();
                 }
             }
             if (elect_one()) tcgen05_commit(drain_1);

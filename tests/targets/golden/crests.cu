@@ -57,12 +57,14 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                     wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_acc_5_acc_7 = channel_acc_5_acc_7.position(count_acc_5_acc_7 + 1);
+                auto position1_acc_5_acc_7 = channel_acc_5_acc_7.position(count_acc_5_acc_7);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_acc_5_acc_7.consumer_wait(count_acc_5_acc_7 + i);
+                    channel_acc_5_acc_7.consumer_wait(position_acc_5_acc_7);
                     // cycle 30, stage 0: dot.acc_10 (tests/kernels/ttgir/crests.sm90.ttgir:40:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_5_acc_7.slot(count_acc_5_acc_7 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_5_acc_7.slot(count_acc_5_acc_7 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_5_acc_7.slot(position_acc_5_acc_7) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_5_acc_7.slot(position_acc_5_acc_7) + thread.warpgroup * 8192);
                         registers_fence(acc_4);
                         wgmma_fence();
                         wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
@@ -72,7 +74,9 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_acc_5_acc_7.consumer_release(count_acc_5_acc_7 + i - 1);
+                    channel_acc_5_acc_7.consumer_release(position1_acc_5_acc_7);
+                    position_acc_5_acc_7.advance();
+                    position1_acc_5_acc_7.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_4);

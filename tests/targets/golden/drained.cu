@@ -87,11 +87,13 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_22);
+                    auto position_acc_25 = channel_acc_25.position(count_acc_25 + 1);
+                    auto position1_acc_25 = channel_acc_25.position(count_acc_25);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_acc_25.consumer_wait(count_acc_25 + i);
+                        channel_acc_25.consumer_wait(position_acc_25);
                         // cycle 0, stage 0: dot.acc_28 (tests/kernels/ttgir/drained.sm90.ttgir:63:19)
                         {
-                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_25.slot(count_acc_25 + i));
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_25.slot(position_acc_25));
                             registers_fence(acc_22);
                             wgmma_fence();
                             wgmma_f16_f16_n64<K_MAJOR>(acc_22, x_11[0], descriptor_advance(descriptor_b, 0), 1);
@@ -100,9 +102,11 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
                             wgmma_f16_f16_n64<K_MAJOR>(acc_22, x_11[3], descriptor_advance(descriptor_b, 96), 1);
                             wgmma_commit();
                         }
-                        channel_acc_25.consumer_release(count_acc_25 + i - 1);
+                        channel_acc_25.consumer_release(position1_acc_25);
                         wgmma_wait<0>();
                         registers_fence(acc_22);
+                        position_acc_25.advance();
+                        position1_acc_25.advance();
                     }
                     channel_acc_25.consumer_release(count_acc_25 + n - 1);
                 }

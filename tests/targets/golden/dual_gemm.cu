@@ -81,12 +81,14 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
+                auto position1_x_y_z = channel_x_y_z.position(count_x_y_z);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_y_z.consumer_wait(count_x_y_z + i);
+                    channel_x_y_z.consumer_wait(position_x_y_z);
                     // cycle 30, stage 0: dot.linear_16 (examples/ttgir/dual_gemm.sm90.ttgir:55:20)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + 32768);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 32768);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -96,11 +98,11 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                     }
                     wgmma_wait<1>();
                     registers_fence(gated);
-                    channel_x_y_z.consumer_release(count_x_y_z + i - 1);
+                    channel_x_y_z.consumer_release(position1_x_y_z);
                     // cycle 542, stage 0: dot.gated_13 (examples/ttgir/dual_gemm.sm90.ttgir:52:19)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -108,6 +110,8 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
+                    position_x_y_z.advance();
+                    position1_x_y_z.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(gated);

@@ -62,12 +62,14 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_46, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_acc_47_acc_49 = channel_acc_47_acc_49.position(count_acc_47_acc_49 + 1);
+                auto position1_acc_47_acc_49 = channel_acc_47_acc_49.position(count_acc_47_acc_49);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_acc_47_acc_49.consumer_wait(count_acc_47_acc_49 + i);
+                    channel_acc_47_acc_49.consumer_wait(position_acc_47_acc_49);
                     // cycle 0, stage 0: dot.acc_52 (tests/kernels/ttgir/epilogue.sm90.ttgir:48:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_47_acc_49.slot(count_acc_47_acc_49 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_47_acc_49.slot(count_acc_47_acc_49 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_47_acc_49.slot(position_acc_47_acc_49) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_47_acc_49.slot(position_acc_47_acc_49) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_46, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_46, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -76,7 +78,9 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_acc_47_acc_49.consumer_release(count_acc_47_acc_49 + i - 1);
+                    channel_acc_47_acc_49.consumer_release(position1_acc_47_acc_49);
+                    position_acc_47_acc_49.advance();
+                    position1_acc_47_acc_49.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_46);

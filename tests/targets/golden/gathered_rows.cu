@@ -169,13 +169,15 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_x_32_y_36 = channel_x_32_y_36.position(count_x_32_y_36 + 1);
+                auto position1_x_32_y_36 = channel_x_32_y_36.position(count_x_32_y_36);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_32_y_36.consumer_wait(count_x_32_y_36 + i);
+                    channel_x_32_y_36.consumer_wait(position_x_32_y_36);
                     fence_async_shared();
                     // cycle 158, stage 0: dot.acc_39 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:79:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_32_y_36.slot(count_x_32_y_36 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32_y_36.slot(count_x_32_y_36 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_32_y_36.slot(position_x_32_y_36) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32_y_36.slot(position_x_32_y_36) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -184,7 +186,9 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_32_y_36.consumer_release(count_x_32_y_36 + i - 1);
+                    channel_x_32_y_36.consumer_release(position1_x_32_y_36);
+                    position_x_32_y_36.advance();
+                    position1_x_32_y_36.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_23);

@@ -64,8 +64,6 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
             // gemm/for.0: 2 stages, an iteration every 512 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                for (int32_t i = 1; i < n; ++i) {
-                }
             }
             if (n == 0) {
                 // tmem_store (examples/ttgir/gemm.sm100.ttgir:46:14)
@@ -198,19 +196,21 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
                         tcgen05_commit(channel_x_y.empty(count_x_y));
                     }
                     __syncwarp();
+                    auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_x_y.consumer_wait(count_x_y + i);
+                        channel_x_y.consumer_wait(position_x_y);
                         // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm.sm100.ttgir:53:17)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i));
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y));
                             tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                            tcgen05_commit(channel_x_y.empty(count_x_y + i));
+                            tcgen05_commit(channel_x_y.empty(position_x_y));
                         }
                         __syncwarp();
+                        position_x_y.advance();
                     }
                 }
             }

@@ -79,12 +79,14 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
+                    auto position_x_y = channel_x_y.position(count_x_y + 1);
+                    auto position1_x_y = channel_x_y.position(count_x_y);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_x_y.consumer_wait(count_x_y + i);
+                        channel_x_y.consumer_wait(position_x_y);
                         // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_persistent.sm90.ttgir:51:19)
                         {
-                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
-                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(count_x_y + i) + thread.warpgroup * 8192);
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + thread.warpgroup * 8192);
                             wgmma_fence();
                             wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                             wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -93,7 +95,9 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                             wgmma_commit();
                         }
                         wgmma_wait<1>();
-                        channel_x_y.consumer_release(count_x_y + i - 1);
+                        channel_x_y.consumer_release(position1_x_y);
+                        position_x_y.advance();
+                        position1_x_y.advance();
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_6);

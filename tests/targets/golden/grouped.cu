@@ -221,13 +221,17 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
                             wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_19, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                             wgmma_commit();
                         }
+                        auto position_acc_30 = channel_acc_30.position(count_acc_30 + 1);
+                        auto position_x_28 = channel_x_28.position(count_x_28 + 1);
+                        auto position1_acc_30 = channel_acc_30.position(count_acc_30);
+                        auto position1_x_28 = channel_x_28.position(count_x_28);
                         for (int32_t i = 1; i < n; ++i) {
-                            channel_acc_30.consumer_wait(count_acc_30 + i);
-                            channel_x_28.consumer_wait(count_x_28 + i);
+                            channel_acc_30.consumer_wait(position_acc_30);
+                            channel_x_28.consumer_wait(position_x_28);
                             // cycle 30, stage 0: dot.acc_33 (tests/kernels/ttgir/grouped.sm90.ttgir:78:21)
                             {
-                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_30.slot(count_acc_30 + i));
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_28.slot(count_x_28 + i) + thread.warpgroup * 8192);
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_30.slot(position_acc_30));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_28.slot(position_x_28) + thread.warpgroup * 8192);
                                 wgmma_fence();
                                 wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_19, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                                 wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_19, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -236,8 +240,12 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
                                 wgmma_commit();
                             }
                             wgmma_wait<1>();
-                            channel_acc_30.consumer_release(count_acc_30 + i - 1);
-                            channel_x_28.consumer_release(count_x_28 + i - 1);
+                            channel_acc_30.consumer_release(position1_acc_30);
+                            channel_x_28.consumer_release(position1_x_28);
+                            position_acc_30.advance();
+                            position_x_28.advance();
+                            position1_acc_30.advance();
+                            position1_x_28.advance();
                         }
                         wgmma_wait<0>();
                         registers_fence(acc_19);
@@ -531,14 +539,18 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                             wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_19, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                             wgmma_commit();
                         }
+                        auto position_acc_30 = channel_acc_30.position(count_acc_30 + 1);
+                        auto position_x_28 = channel_x_28.position(count_x_28 + 1);
+                        auto position1_acc_30 = channel_acc_30.position(count_acc_30);
+                        auto position1_x_28 = channel_x_28.position(count_x_28);
                         for (int32_t i = 1; i < n; ++i) {
-                            channel_acc_30.consumer_wait(count_acc_30 + i);
-                            channel_x_28.consumer_wait(count_x_28 + i);
+                            channel_acc_30.consumer_wait(position_acc_30);
+                            channel_x_28.consumer_wait(position_x_28);
                             fence_async_shared();
                             // cycle 30, stage 0: dot.acc_33 (tests/kernels/ttgir/grouped.sm90.ttgir:78:21)
                             {
-                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_30.slot(count_acc_30 + i));
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_28.slot(count_x_28 + i) + thread.warpgroup * 8192);
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_30.slot(position_acc_30));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_28.slot(position_x_28) + thread.warpgroup * 8192);
                                 wgmma_fence();
                                 wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_19, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                                 wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_19, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -547,8 +559,12 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                                 wgmma_commit();
                             }
                             wgmma_wait<1>();
-                            channel_acc_30.consumer_release(count_acc_30 + i - 1);
-                            channel_x_28.consumer_release(count_x_28 + i - 1);
+                            channel_acc_30.consumer_release(position1_acc_30);
+                            channel_x_28.consumer_release(position1_x_28);
+                            position_acc_30.advance();
+                            position_x_28.advance();
+                            position1_acc_30.advance();
+                            position1_x_28.advance();
                         }
                         wgmma_wait<0>();
                         registers_fence(acc_19);

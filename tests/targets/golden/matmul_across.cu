@@ -58,12 +58,14 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_3, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_acc_4_acc_6 = channel_acc_4_acc_6.position(count_acc_4_acc_6 + 1);
+                auto position1_acc_4_acc_6 = channel_acc_4_acc_6.position(count_acc_4_acc_6);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_acc_4_acc_6.consumer_wait(count_acc_4_acc_6 + i);
+                    channel_acc_4_acc_6.consumer_wait(position_acc_4_acc_6);
                     // cycle 0, stage 0: dot.acc_9 (tests/kernels/ttgir/matmul_across.sm90.ttgir:36:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_4_acc_6.slot(count_acc_4_acc_6 + i) + 8192 + thread.warpgroup / 1 * 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_4_acc_6.slot(count_acc_4_acc_6 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_4_acc_6.slot(position_acc_4_acc_6) + 8192 + thread.warpgroup / 1 * 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_4_acc_6.slot(position_acc_4_acc_6));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_3, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_3, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -72,7 +74,9 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_acc_4_acc_6.consumer_release(count_acc_4_acc_6 + i - 1);
+                    channel_acc_4_acc_6.consumer_release(position1_acc_4_acc_6);
+                    position_acc_4_acc_6.advance();
+                    position1_acc_4_acc_6.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_3);

@@ -54,8 +54,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             // matmul/for.0: 2 stages, an iteration every 256 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                for (int32_t i = 1; i < n; ++i) {
-                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/matmul_bf16.sm100.ttgir:34:14)
@@ -167,19 +165,21 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                         tcgen05_commit(channel_acc_11_acc_13.empty(count_acc_11_acc_13));
                     }
                     __syncwarp();
+                    auto position_acc_11_acc_13 = channel_acc_11_acc_13.position(count_acc_11_acc_13 + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_acc_11_acc_13.consumer_wait(count_acc_11_acc_13 + i);
+                        channel_acc_11_acc_13.consumer_wait(position_acc_11_acc_13);
                         // cycle 30, stage 0: dot.acc_16 (tests/kernels/ttgir/matmul_bf16.sm100.ttgir:41:17)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i) + 16384);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i));
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(position_acc_11_acc_13) + 16384);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_acc_11_acc_13.slot(position_acc_11_acc_13));
                             tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(BF16, BF16, false, false, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(BF16, BF16, false, false, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(BF16, BF16, false, false, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(BF16, BF16, false, false, 128, 128), 1);
-                            tcgen05_commit(channel_acc_11_acc_13.empty(count_acc_11_acc_13 + i));
+                            tcgen05_commit(channel_acc_11_acc_13.empty(position_acc_11_acc_13));
                         }
                         __syncwarp();
+                        position_acc_11_acc_13.advance();
                     }
                 }
             }

@@ -76,12 +76,14 @@ nested_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                             wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_3, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                             wgmma_commit();
                         }
+                        auto position_acc_8_acc_10 = channel_acc_8_acc_10.position(count_acc_8_acc_10 + 1);
+                        auto position1_acc_8_acc_10 = channel_acc_8_acc_10.position(count_acc_8_acc_10);
                         for (int32_t i = 1; i < n; ++i) {
-                            channel_acc_8_acc_10.consumer_wait(count_acc_8_acc_10 + i);
+                            channel_acc_8_acc_10.consumer_wait(position_acc_8_acc_10);
                             // cycle 30, stage 0: dot.acc_13 (tests/kernels/ttgir/nested.sm90.ttgir:52:21)
                             {
-                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_8_acc_10.slot(count_acc_8_acc_10 + i) + 16384);
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_8_acc_10.slot(count_acc_8_acc_10 + i) + thread.warpgroup * 8192);
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_8_acc_10.slot(position_acc_8_acc_10) + 16384);
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_8_acc_10.slot(position_acc_8_acc_10) + thread.warpgroup * 8192);
                                 registers_fence(acc_3);
                                 wgmma_fence();
                                 wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_3, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
@@ -91,7 +93,9 @@ nested_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                                 wgmma_commit();
                             }
                             wgmma_wait<1>();
-                            channel_acc_8_acc_10.consumer_release(count_acc_8_acc_10 + i - 1);
+                            channel_acc_8_acc_10.consumer_release(position1_acc_8_acc_10);
+                            position_acc_8_acc_10.advance();
+                            position1_acc_8_acc_10.advance();
                         }
                         wgmma_wait<0>();
                         registers_fence(acc_3);

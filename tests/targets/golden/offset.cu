@@ -58,12 +58,14 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_2, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_acc_3_acc_7 = channel_acc_3_acc_7.position(count_acc_3_acc_7 + 1);
+                auto position1_acc_3_acc_7 = channel_acc_3_acc_7.position(count_acc_3_acc_7);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_acc_3_acc_7.consumer_wait(count_acc_3_acc_7 + i);
+                    channel_acc_3_acc_7.consumer_wait(position_acc_3_acc_7);
                     // cycle 30, stage 0: dot.acc_10 (tests/kernels/ttgir/offset.sm90.ttgir:39:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_3_acc_7.slot(count_acc_3_acc_7 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_3_acc_7.slot(count_acc_3_acc_7 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_3_acc_7.slot(position_acc_3_acc_7) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_3_acc_7.slot(position_acc_3_acc_7) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_2, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_2, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -72,7 +74,9 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_acc_3_acc_7.consumer_release(count_acc_3_acc_7 + i - 1);
+                    channel_acc_3_acc_7.consumer_release(position1_acc_3_acc_7);
+                    position_acc_3_acc_7.advance();
+                    position1_acc_3_acc_7.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_2);

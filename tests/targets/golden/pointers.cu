@@ -117,12 +117,14 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_c
                     wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
+                auto position_x_30_y_40 = channel_x_30_y_40.position(count_x_30_y_40 + 1);
+                auto position1_x_30_y_40 = channel_x_30_y_40.position(count_x_30_y_40);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_30_y_40.consumer_wait(count_x_30_y_40 + i);
+                    channel_x_30_y_40.consumer_wait(position_x_30_y_40);
                     // cycle 0, stage 0: dot.acc_42 (tests/kernels/ttgir/pointers.sm90.ttgir:77:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_30_y_40.slot(position_x_30_y_40) + 16384, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_30_y_40.slot(position_x_30_y_40) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -131,7 +133,9 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_c
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_30_y_40.consumer_release(count_x_30_y_40 + i - 1);
+                    channel_x_30_y_40.consumer_release(position1_x_30_y_40);
+                    position_x_30_y_40.advance();
+                    position1_x_30_y_40.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_19);
@@ -324,13 +328,15 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
+                auto position_x_30_y_40 = channel_x_30_y_40.position(count_x_30_y_40 + 1);
+                auto position1_x_30_y_40 = channel_x_30_y_40.position(count_x_30_y_40);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_30_y_40.consumer_wait(count_x_30_y_40 + i);
+                    channel_x_30_y_40.consumer_wait(position_x_30_y_40);
                     fence_async_shared();
                     // cycle 0, stage 0: dot.acc_42 (tests/kernels/ttgir/pointers.sm90.ttgir:77:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_30_y_40.slot(count_x_30_y_40 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_30_y_40.slot(position_x_30_y_40) + 16384, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_30_y_40.slot(position_x_30_y_40) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_19, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -339,7 +345,9 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_30_y_40.consumer_release(count_x_30_y_40 + i - 1);
+                    channel_x_30_y_40.consumer_release(position1_x_30_y_40);
+                    position_x_30_y_40.advance();
+                    position1_x_30_y_40.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_19);

@@ -53,8 +53,6 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             // pointers/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                for (int32_t i = 1; i < n; ++i) {
-                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/pointers.sm100.ttgir:58:15)
@@ -179,19 +177,21 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
                         tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47));
                     }
                     __syncwarp();
+                    auto position_x_37_y_47 = channel_x_37_y_47.position(count_x_37_y_47 + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_x_37_y_47.consumer_wait(count_x_37_y_47 + i);
+                        channel_x_37_y_47.consumer_wait(position_x_37_y_47);
                         // cycle 158, stage 0: dot.acc_49 (tests/kernels/ttgir/pointers.sm100.ttgir:82:17)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, 8192);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i));
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(position_x_37_y_47) + 16384, 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(position_x_37_y_47));
                             tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47 + i));
+                            tcgen05_commit(channel_x_37_y_47.empty(position_x_37_y_47));
                         }
                         __syncwarp();
+                        position_x_37_y_47.advance();
                     }
                 }
             }
@@ -252,8 +252,6 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             // pointers/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
-                for (int32_t i = 1; i < n; ++i) {
-                }
             }
             if (n == 0) {
                 // tmem_store (tests/kernels/ttgir/pointers.sm100.ttgir:58:15)
@@ -383,20 +381,22 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47));
                     }
                     __syncwarp();
+                    auto position_x_37_y_47 = channel_x_37_y_47.position(count_x_37_y_47 + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_x_37_y_47.consumer_wait(count_x_37_y_47 + i);
+                        channel_x_37_y_47.consumer_wait(position_x_37_y_47);
                         fence_async_shared();
                         // cycle 158, stage 0: dot.acc_49 (tests/kernels/ttgir/pointers.sm100.ttgir:82:17)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, 8192);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(count_x_37_y_47 + i));
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_37_y_47.slot(position_x_37_y_47) + 16384, 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_37_y_47.slot(position_x_37_y_47));
                             tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_x_37_y_47.empty(count_x_37_y_47 + i));
+                            tcgen05_commit(channel_x_37_y_47.empty(position_x_37_y_47));
                         }
                         __syncwarp();
+                        position_x_37_y_47.advance();
                     }
                 }
             }

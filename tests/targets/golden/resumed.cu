@@ -77,11 +77,13 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
+                    auto position_acc = channel_acc.position(count_acc + 1);
+                    auto position1_acc = channel_acc.position(count_acc);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_acc.consumer_wait(count_acc + i);
+                        channel_acc.consumer_wait(position_acc);
                         // cycle 0, stage 0: dot.acc_7 (tests/kernels/ttgir/resumed.sm90.ttgir:37:16)
                         {
-                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(count_acc + i));
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(position_acc));
                             const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3));
                             wgmma_fence();
                             wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
@@ -91,7 +93,9 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                             wgmma_commit();
                         }
                         wgmma_wait<1>();
-                        channel_acc.consumer_release(count_acc + i - 1);
+                        channel_acc.consumer_release(position1_acc);
+                        position_acc.advance();
+                        position1_acc.advance();
                     }
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
@@ -117,11 +121,13 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
+                    auto position_acc = channel_acc.position(count_acc + 1);
+                    auto position1_acc = channel_acc.position(count_acc);
                     for (int32_t i = 1; i < n; ++i) {
-                        channel_acc.consumer_wait(count_acc + i);
+                        channel_acc.consumer_wait(position_acc);
                         // cycle 0, stage 0: dot.acc_16 (tests/kernels/ttgir/resumed.sm90.ttgir:42:19)
                         {
-                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(count_acc + i));
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(position_acc));
                             const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3));
                             registers_fence(twill_once0_arg0);
                             wgmma_fence();
@@ -132,7 +138,9 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                             wgmma_commit();
                         }
                         wgmma_wait<1>();
-                        channel_acc.consumer_release(count_acc + i - 1);
+                        channel_acc.consumer_release(position1_acc);
+                        position_acc.advance();
+                        position1_acc.advance();
                     }
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);

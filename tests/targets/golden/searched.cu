@@ -99,12 +99,14 @@ searched_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_c
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_acc_7_acc_9 = channel_acc_7_acc_9.position(count_acc_7_acc_9 + 1);
+                auto position1_acc_7_acc_9 = channel_acc_7_acc_9.position(count_acc_7_acc_9);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_acc_7_acc_9.consumer_wait(count_acc_7_acc_9 + i);
+                    channel_acc_7_acc_9.consumer_wait(position_acc_7_acc_9);
                     // cycle 30, stage 0: dot.acc_12 (tests/kernels/ttgir/searched.sm90.ttgir:65:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_7_acc_9.slot(count_acc_7_acc_9 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_7_acc_9.slot(count_acc_7_acc_9 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_7_acc_9.slot(position_acc_7_acc_9) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_7_acc_9.slot(position_acc_7_acc_9) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -113,7 +115,9 @@ searched_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_c
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_acc_7_acc_9.consumer_release(count_acc_7_acc_9 + i - 1);
+                    channel_acc_7_acc_9.consumer_release(position1_acc_7_acc_9);
+                    position_acc_7_acc_9.advance();
+                    position1_acc_7_acc_9.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_6);

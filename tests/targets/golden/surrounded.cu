@@ -188,12 +188,14 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_x_20_p_33 = channel_x_20_p_33.position(count_x_20_p_33 + 1);
+                auto position1_x_20_p_33 = channel_x_20_p_33.position(count_x_20_p_33);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_20_p_33.consumer_wait(count_x_20_p_33 + i);
+                    channel_x_20_p_33.consumer_wait(position_x_20_p_33);
                     // cycle 94, stage 0: dot.p_35 (tests/kernels/ttgir/surrounded.sm90.ttgir:66:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(position_x_20_p_33) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(position_x_20_p_33) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -202,7 +204,9 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_20_p_33.consumer_release(count_x_20_p_33 + i - 1);
+                    channel_x_20_p_33.consumer_release(position1_x_20_p_33);
+                    position_x_20_p_33.advance();
+                    position1_x_20_p_33.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
@@ -235,12 +239,14 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57 + 1);
+                auto position1_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_p_55_p_57.consumer_wait(count_p_55_p_57 + i);
+                    channel_p_55_p_57.consumer_wait(position_p_55_p_57);
                     // cycle 30, stage 0: dot.p_60 (tests/kernels/ttgir/surrounded.sm90.ttgir:74:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(position_p_55_p_57) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(position_p_55_p_57) + thread.warpgroup * 8192);
                         registers_fence(p_54);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
@@ -250,7 +256,9 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_p_55_p_57.consumer_release(count_p_55_p_57 + i - 1);
+                    channel_p_55_p_57.consumer_release(position1_p_55_p_57);
+                    position_p_55_p_57.advance();
+                    position1_p_55_p_57.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(p_54);
@@ -583,13 +591,15 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_x_20_p_33 = channel_x_20_p_33.position(count_x_20_p_33 + 1);
+                auto position1_x_20_p_33 = channel_x_20_p_33.position(count_x_20_p_33);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_x_20_p_33.consumer_wait(count_x_20_p_33 + i);
+                    channel_x_20_p_33.consumer_wait(position_x_20_p_33);
                     fence_async_shared();
                     // cycle 94, stage 0: dot.p_35 (tests/kernels/ttgir/surrounded.sm90.ttgir:66:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(position_x_20_p_33) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(position_x_20_p_33) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -598,7 +608,9 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_x_20_p_33.consumer_release(count_x_20_p_33 + i - 1);
+                    channel_x_20_p_33.consumer_release(position1_x_20_p_33);
+                    position_x_20_p_33.advance();
+                    position1_x_20_p_33.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
@@ -631,12 +643,14 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                auto position_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57 + 1);
+                auto position1_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_p_55_p_57.consumer_wait(count_p_55_p_57 + i);
+                    channel_p_55_p_57.consumer_wait(position_p_55_p_57);
                     // cycle 30, stage 0: dot.p_60 (tests/kernels/ttgir/surrounded.sm90.ttgir:74:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(count_p_55_p_57 + i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_55_p_57.slot(position_p_55_p_57) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_p_55_p_57.slot(position_p_55_p_57) + thread.warpgroup * 8192);
                         registers_fence(p_54);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(p_54, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
@@ -646,7 +660,9 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                         wgmma_commit();
                     }
                     wgmma_wait<1>();
-                    channel_p_55_p_57.consumer_release(count_p_55_p_57 + i - 1);
+                    channel_p_55_p_57.consumer_release(position1_p_55_p_57);
+                    position_p_55_p_57.advance();
+                    position1_p_55_p_57.advance();
                 }
                 wgmma_wait<0>();
                 registers_fence(p_54);

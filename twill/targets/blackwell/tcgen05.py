@@ -17,6 +17,7 @@ from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.mma import accumulates, advance
 from twill.targets.cuda.names import channel
 from twill.targets.cuda.operations import execute
+from twill.targets.cuda.positions import Positions
 from twill.targets.cuda.register_tiles import BITS
 from twill.targets.cuda.scope import tensor_address
 from twill.targets.cuda.shared_tiles import Shared
@@ -90,7 +91,7 @@ class TcgenPrinter:
                 else plus(a, 8 * k // step)
             )
             lines.append(f"tcgen05_mma_{kind}({into}, {left}, {right}, {descriptor}, {add});")
-        lines += _commits(statement)
+        lines += _commits(emitter.positions, statement)
         head = emitter.comment(statement.at, statement.ops, statement.node)
         only = "thread.warp == 0 && " if emitter.group.warps > 1 else ""
         return [
@@ -102,10 +103,10 @@ class TcgenPrinter:
         ]
 
 
-def _commits(statement: MmaIssue) -> list[str]:
+def _commits(positions: Positions, statement: MmaIssue) -> list[str]:
     assert isinstance(statement.completion, MbarrierArrival)
     slots = (
-        f"tcgen05_commit({channel(slot.channel)}.empty({sequence(slot.channel, slot.iteration)}));"
+        f"tcgen05_commit({channel(slot.channel)}.empty({positions.of(slot.channel, slot.iteration)}));"
         for slot in statement.completion.slots
     )
     barriers = (

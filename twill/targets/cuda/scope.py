@@ -22,7 +22,6 @@ from twill.targets.cuda.elements import (
     number,
     plain,
     refuse,
-    sequence,
     variable,
     written,
 )
@@ -31,6 +30,7 @@ from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
+from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, point
 from twill.targets.cuda.shared_tiles import Shared, loaded, shared
 from twill.targets.cuda.tensor_memory import Stream
@@ -62,6 +62,8 @@ class Scope:
     lines: list[str] = field(default_factory=list[str])
     span: ColumnRange = WHOLE
     """Which slices of the elements of tiles."""
+    positions: Positions = NOTHING_KEPT
+    """What the loop that is printed keeps of channels."""
     streaming: bool = False
     """Tiles go to tensor memory, in chunks: each element is computed where it is stored."""
     streams: list[Stream] = field(default_factory=list[Stream])
@@ -134,7 +136,8 @@ class Scope:
 
     def _address(self, slot: Slot) -> str:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
-        return plus(f"{channel(slot.channel)}.slot({sequence(slot.channel, slot.iteration)})", one.offset)
+        at = self.positions.of(slot.channel, slot.iteration)
+        return plus(f"{channel(slot.channel)}.slot({at})", one.offset)
 
     def _tile(self, read: Read, value: Value, slot: Slot) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]

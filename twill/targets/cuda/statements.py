@@ -63,6 +63,7 @@ from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import c_name, count, tensor_map
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
+from twill.targets.cuda.positions import NOTHING_KEPT, Positions, kept
 from twill.targets.cuda.register_tiles import Held, Point, held, packed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared, copied, picked, shared, stored
@@ -121,6 +122,8 @@ class Emitter:
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
     predicated: bool = False
     """In that part iterations may not exist."""
+    positions: Positions = NOTHING_KEPT
+    """What that part keeps of channels."""
 
     def scope(
         self,
@@ -136,7 +139,7 @@ class Emitter:
         targets = {
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
-        scope = Scope(self.program, self.group, {}, targets, span=span)
+        scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
         for value, induction in (self.inductions or {}).items():
             scope.values[value] = induction(iteration(at.iteration) if at else "i")
         scope.bind(reads, map(self.program.op, ops))
@@ -434,7 +437,7 @@ class Emitter:
         if one.local:
             return [self.scope().group_barrier()]
         fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
-        wait = f"{channel_name(channel)}.consumer_wait({sequence(channel, at.iteration)});"
+        wait = f"{channel_name(channel)}.consumer_wait({self.positions.of(channel, at.iteration)});"
         lines = [wait, "fence_async_shared();"] if fenced else [wait]
         if self.group.warps > 1 and one.only_mma(self.group.id):
             return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
@@ -443,7 +446,7 @@ class Emitter:
     def _consumer_release(self, channel: str, at: At) -> list[str]:
         if self.program.channel(channel).local:
             return []
-        text = f"{channel_name(channel)}.consumer_release({sequence(channel, at.iteration)});"
+        text = f"{channel_name(channel)}.consumer_release({self.positions.of(channel, at.iteration)});"
         late = at.iteration.base == "newest" and at.iteration.offset > self.least
         return [f"if (i >= {at.iteration.offset}) {text}" if late else text]
 
@@ -595,14 +598,7 @@ class Emitter:
             f"const int32_t n = {name};",
         ]
         lines += self._hoisted(it)
-        whole = self.all(it.prologue)
-        self._settle(it.steady)
-        steady = self.all(it.steady)
-        wide = self.group.warps >= 4 and not self.group.only_moves
-        wide = wide and any(member in line for line in steady for member in REMATERIALIZED)
-        rematerialize = ["thread.rematerialize();"] if wide else []
-        whole += [f"for (int32_t i = {self.least}; i < n; ++i) {{", *indented([*rematerialize, *steady]), "}"]
-        whole += self.all(it.epilogue)
+        whole = [*self.all(it.prologue), *self._steady(it), *self.all(it.epilogue)]
         self.mma.restart()
         least, self.least = self.least, 0
         short = self._predicated(it) if it.predicated else self.all(it.short)
@@ -618,6 +614,18 @@ class Emitter:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
         none = "int64_t(0)" if op.operands[0].type in (Scalar("i64"), Scalar("index")) else "0"
         return [f"{name} = max({none}, {_span(lower, upper, step)});", "{", *indented(lines), "}"]
+
+    def _steady(self, it: Pipelined) -> list[str]:
+        """The loop that runs the steady state, where this group has any."""
+        self.positions = kept(self.program, it.steady, self.least)
+        self._settle(it.steady)
+        steady = self.all(it.steady)
+        wide = self.group.warps >= 4 and not self.group.only_moves
+        wide = wide and any(member in line for line in steady for member in REMATERIALIZED)
+        body = [*(["thread.rematerialize();"] if wide else []), *steady, *self.positions.advance()]
+        head = [*self.positions.start(self.least), f"for (int32_t i = {self.least}; i < n; ++i) {{"]
+        self.positions = NOTHING_KEPT
+        return [*head, *indented(body), "}"] if steady else []
 
     def _predicated(self, it: Pipelined) -> list[str]:
         """The steady state, each statement only for iterations that there are."""

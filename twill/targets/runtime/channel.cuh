@@ -21,16 +21,30 @@ template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma>
 struct Channel {
     uint32_t slots, barriers;
 
-    __device__ __forceinline__ uint32_t slot(uint32_t n) const { return slots + n % Depth * Stride; }
-    __device__ __forceinline__ uint32_t full(uint32_t n) const { return barriers + n % Depth * 8; }
-    __device__ __forceinline__ uint32_t empty(uint32_t n) const { return barriers + (Depth + n % Depth) * 8; }
-    __device__ __forceinline__ void consumer_wait(uint32_t n) const { mbarrier_wait(full(n), n / Depth % 2); }
+    /// Where a sequence number lies: its slot, and the parity of its phase.
+    struct Position {
+        uint32_t slot, parity;
+
+        __device__ __forceinline__ Position(uint32_t n) : slot(n % Depth), parity(n / Depth % 2) {}
+
+        /// To the next sequence number.
+        __device__ __forceinline__ void advance() {
+            slot = slot + 1 == Depth ? 0 : slot + 1;
+            parity ^= slot == 0;
+        }
+    };
+
+    __device__ __forceinline__ Position position(uint32_t n) const { return n; }
+    __device__ __forceinline__ uint32_t slot(Position n) const { return slots + n.slot * Stride; }
+    __device__ __forceinline__ uint32_t full(Position n) const { return barriers + n.slot * 8; }
+    __device__ __forceinline__ uint32_t empty(Position n) const { return barriers + (Depth + n.slot) * 8; }
+    __device__ __forceinline__ void consumer_wait(Position n) const { mbarrier_wait(full(n), n.parity); }
     /// The first round does not wait.
-    __device__ __forceinline__ void producer_acquire(uint32_t n) const { mbarrier_wait(empty(n), (n / Depth + 1) % 2); }
+    __device__ __forceinline__ void producer_acquire(Position n) const { mbarrier_wait(empty(n), n.parity ^ 1); }
 
     /// By all threads of a warp, of the producing group: it has written its part of the slot, or started its
     /// copies to it.
-    __device__ __forceinline__ void producer_commit(uint32_t n) const {
+    __device__ __forceinline__ void producer_commit(Position n) const {
         if constexpr (By == Filling::cp_async) {
             cp_async_arrive(full(n));
         } else {
@@ -39,7 +53,7 @@ struct Channel {
     }
 
     /// By all threads of a warp: it reads the slot no more.
-    __device__ __forceinline__ void consumer_release(uint32_t n) const { arrive(empty(n)); }
+    __device__ __forceinline__ void consumer_release(Position n) const { arrive(empty(n)); }
 
     /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
     /// `consumers` warps have, and MMAs `commits` times.

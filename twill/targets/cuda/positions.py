@@ -1,0 +1,100 @@
+"""Positions in channels that a loop keeps from one iteration to the next.
+
+A slot and its phase follow from a sequence number by a division. In a loop that does nothing but issue MMAs
+that division lies between one MMA and the next, on the way to the descriptor: on an H200 a GEMM of 128 x 128
+tiles with 6 slots takes 7% fewer SM cycles with kept positions (8192 x 8192 x 1024 and 4096). Beside
+arithmetic it is hidden, and kept positions cost registers: attention gains nothing, its backward loses 1%.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill.ir.effects import effects
+from twill.ir.program import (
+    BarrierArrive,
+    BarrierWait,
+    Channel,
+    ConsumerRelease,
+    ConsumerWait,
+    Iteration,
+    MmaIssue,
+    MmaWait,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    Program,
+    Slot,
+    SlotPhase,
+    Statement,
+)
+from twill.targets.cuda.elements import sequence
+from twill.targets.cuda.names import channel as channel_name
+
+_ISSUING = (
+    BarrierArrive,
+    BarrierWait,
+    ConsumerRelease,
+    ConsumerWait,
+    MmaIssue,
+    MmaWait,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+)
+"""Statements of a loop that does nothing but issue MMAs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The kept positions of one loop, by channel and by how many iterations behind the newest they are."""
+
+    names: Mapping[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
+
+    def of(self, channel: str, where: Iteration) -> str:
+        """The position of a slot in C: kept, or its sequence number."""
+        kept = self.names.get((channel, where.offset)) if where.base == "newest" else None
+        return kept or sequence(channel, where)
+
+    def start(self, least: int) -> list[str]:
+        """Before a loop whose first iteration is `least`."""
+        lines = list[str]()
+        for (channel, behind), name in self.names.items():
+            first = sequence(channel, Iteration("first", least - behind))
+            lines.append(f"auto {name} = {channel_name(channel)}.position({first});")
+        return lines
+
+    def advance(self) -> list[str]:
+        """At the end of an iteration."""
+        return [f"{name}.advance();" for name in self.names.values()]
+
+
+NOTHING_KEPT = Positions()
+
+
+def kept(program: Program, steady: Sequence[Statement], least: int) -> Positions:
+    """What a loop with this steady state, whose first iteration is `least`, keeps. Nothing, unless it does
+    nothing but issue MMAs; nothing of iterations before the first one."""
+    if not all(isinstance(one, _ISSUING) for one in steady):
+        return NOTHING_KEPT
+    found = dict.fromkeys(
+        (slot.channel, slot.iteration.offset)
+        for one in steady
+        for slot in _slots(one)
+        if slot.iteration.base == "newest"
+        and slot.iteration.offset <= least
+        and _several(program.channel(slot.channel))
+    )
+    return Positions({(channel, behind): _name(channel, behind) for channel, behind in found})
+
+
+def _slots(statement: Statement) -> Iterator[Slot | SlotPhase]:
+    done = effects(statement)
+    for one in (*done.reads, *done.acquires, *done.releases):
+        if isinstance(one, Slot | SlotPhase):
+            yield one
+
+
+def _several(channel: Channel) -> bool:
+    return channel.depth > 1 and not channel.local
+
+
+def _name(channel: str, behind: int) -> str:
+    return f"position_{channel}" if behind == 0 else f"position{behind}_{channel}"
