@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from tests.kernels.programs import (
     BLACKWELL,
+    BLOCK_SCALED,
     CARRIED,
     EXAMPLES,
     FORMS,
@@ -30,6 +31,7 @@ ATTENTION = {"heads": 1, "length": 512, "scale": 0.09}
 def numbers(kernel: str) -> dict[str, float]:
     """Scalar arguments for about four iterations."""
     more = {"split": 128} if kernel.startswith("continued") else {}
+    more |= {"K": 640} if kernel.removesuffix(".sm100") in BLOCK_SCALED else {}
     return {**(ATTENTION if kernel.startswith("fa") else GEMM), **more}
 
 

@@ -3,19 +3,24 @@ ends too, in whatever order asynchronous operations complete."""
 
 import shutil
 
+import numpy as np
 import pytest
 
 from tests.emulate.builds import build, numbers
-from tests.kernels.programs import BLACKWELL, program
-from twill.emulate.build import Request, run, wrong
+from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, program
+from twill.emulate.build import Request, execute, prepared, run, wrong
+from twill.emulate.memory.clocks import Array
+from twill.emulate.numeric.formats import table
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 ORDERS = [kernel for kernel in BLACKWELL if kernel.startswith(("gemm_persistent", "fa_fwd."))]
 """Kernels whose asynchronous operations are executed in other orders too."""
 
 
-@pytest.mark.parametrize("kernel", BLACKWELL)
-@pytest.mark.parametrize("size", [48, 256])
+@pytest.mark.parametrize(
+    ("kernel", "size"),
+    [(one, size) for one in BLACKWELL for size in (64 if "fp4" in one else 48, 256)],  # rows of 16 bytes
+)
 def test_few_iterations_and_ragged_ends(kernel: str, size: int) -> None:
     """One that is not whole; fewer than stages."""
     names = {arg.name.lstrip("%") for arg in program(kernel).function.args}
@@ -46,6 +51,48 @@ def test_causal_attention_continues_its_accumulators(length: int, blocks: int, s
     request = Request(given, grid=(blocks, 1, 1), programs=((0, 0, 0),), schedule=schedule)
     compared = run(build(kernel), request)
     assert wrong(build(kernel), compared) is None, compared
+
+
+FORMATS = {
+    "matmul_mxfp8": ("e4m3", "e5m2", 32),
+    "matmul_mxfp4": ("e2m1",) * 2 + (32,),
+    "matmul_nvfp4": ("e2m1",) * 2 + (16,),
+}
+
+
+@pytest.mark.parametrize("kernel", BLOCK_SCALED)
+@pytest.mark.parametrize(("m", "n", "k", "grid"), [(128, 256, 1024, (1, 2)), (208, 320, 352, (2, 3))])
+def test_block_scaled_dots_in_double_precision(
+    kernel: str, m: int, n: int, k: int, grid: tuple[int, int]
+) -> None:
+    """Whole tiles and ragged ones in all three dimensions; the operands are decoded here, from their bytes."""
+    made, (left, right, vector) = build(f"{kernel}.sm100"), FORMATS[kernel]
+    start = prepared(made, Request({"M": m, "N": n, "K": k}, (*grid, 1)))
+    raw = start.raw()
+    execute(made, start.numbers, Request({}, (*grid, 1)), raw)
+    a, b = (
+        rows_of(raw[name].view(np.uint8), kind, count, k)
+        * scales_of(raw[f"{name}_scales"].view(np.uint8), count, k, vector)
+        for name, kind, count in (("a", left, m), ("b", right, n))
+    )
+    found, expected = raw["c"][: m * n].reshape(m, n), a @ b.T
+    assert np.linalg.norm(found - expected) < 1e-5 * np.linalg.norm(expected)
+
+
+def rows_of(raw: Array, kind: str, rows: int, k: int) -> Array:
+    """The values of an operand."""
+    if kind != "e2m1":
+        return table(kind)[raw[: rows * k].reshape(rows, k)].astype(np.float64)
+    octets = raw[: rows * k // 2].reshape(rows, k // 2)
+    return table(kind)[np.stack([octets & 15, octets >> 4], -1).reshape(rows, k)].astype(np.float64)
+
+
+def scales_of(raw: Array, rows: int, k: int, vector: int) -> Array:
+    """A factor for each value of an operand, from blocks of 32 x 4 x 4 bytes."""
+    down, across = -(-rows // 128), -(-k // (4 * vector))
+    blocks = raw[: down * across * 512].reshape(down, across, 32, 4, 4).transpose(0, 3, 2, 1, 4)
+    values = table("ue8m0" if vector == 32 else "e4m3")[blocks.reshape(128 * down, 4 * across)]
+    return np.repeat(values.astype(np.float64), vector, axis=1)[:rows, :k]
 
 
 @pytest.mark.parametrize("kernel", ORDERS)

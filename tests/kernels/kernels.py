@@ -24,6 +24,39 @@ def matmul(
 
 
 @triton.jit
+def matmul_scaled(
+    a, b, c, a_scales, b_scales, M, N, K, LEFT: tl.constexpr, RIGHT: tl.constexpr, VECTOR: tl.constexpr, LEFT_PACK: tl.constexpr,
+    RIGHT_PACK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * a_scales) @ (b * b_scales).T: a scale factor for VECTOR elements along K, in blocks of 128 rows x 4 of them; 4-bit
+    elements lie two in a byte."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K // LEFT_PACK], [K // LEFT_PACK, 1], [BLOCK_M, BLOCK_K // LEFT_PACK])
+    b_desc = tl.make_tensor_descriptor(b, [N, K // RIGHT_PACK], [K // RIGHT_PACK, 1], [BLOCK_N, BLOCK_K // RIGHT_PACK])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    COUNT: tl.constexpr = BLOCK_K // VECTOR // 4
+    blocks = tl.cdiv(K, VECTOR * 4)
+    x_desc = tl.make_tensor_descriptor(
+        a_scales, [1, tl.cdiv(M, 128), blocks, 2, 256], [tl.cdiv(M, 128) * blocks * 512, blocks * 512, 512, 256, 1],
+        [1, BLOCK_M // 128, COUNT, 2, 256],
+    )  # fmt: skip
+    y_desc = tl.make_tensor_descriptor(
+        b_scales, [1, tl.cdiv(N, 128), blocks, 2, 256], [tl.cdiv(N, 128) * blocks * 512, blocks * 512, 512, 256, 1],
+        [1, BLOCK_N // 128, COUNT, 2, 256],
+    )  # fmt: skip
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = a_desc.load([row, i * (BLOCK_K // LEFT_PACK)])
+        y = b_desc.load([col, i * (BLOCK_K // RIGHT_PACK)])
+        left = x_desc.load([0, row // 128, i * COUNT, 0, 0]).reshape(BLOCK_M // 128, COUNT, 32, 4, 4)
+        right = y_desc.load([0, col // 128, i * COUNT, 0, 0]).reshape(BLOCK_N // 128, COUNT, 32, 4, 4)
+        left = left.trans(0, 3, 2, 1, 4).reshape(BLOCK_M, BLOCK_K // VECTOR)
+        right = right.trans(0, 3, 2, 1, 4).reshape(BLOCK_N, BLOCK_K // VECTOR)
+        acc = tl.dot_scaled(x, left, LEFT, y.T, right, RIGHT, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def matmul_into(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ACC: tl.constexpr
 ):  # fmt: skip
@@ -751,6 +784,10 @@ STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K
 TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
+    "matmul_scaled": {
+        **dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", "a_scales": "*u8:16", "b_scales": "*u8:16", **SIZES, **TILE,
+        "LEFT": "e4m3", "RIGHT": "e4m3", "VECTOR": 32, "LEFT_PACK": 1, "RIGHT_PACK": 1, "BLOCK_K": 128,
+    },
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
@@ -800,6 +837,8 @@ TWILL = {
     },
 }
 
+FOUR_BITS = {**dict.fromkeys("ab", "*u8:16"), "LEFT": "e2m1", "RIGHT": "e2m1", "LEFT_PACK": 2, "RIGHT_PACK": 2}
+
 VARIANTS = {
     "matmul_bf16": ("matmul", {"a": "*bf16:16", "b": "*bf16:16", "c": "*bf16:16"}),
     "matmul_e4m3": ("matmul", {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "c": "*fp8e4nv:16", "BLOCK_K": 128}),
@@ -810,6 +849,12 @@ VARIANTS = {
     "matmul_bands": ("matmul", {"num_warps": 4}),
     "matmul_half": ("matmul_into", {}),
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
+    "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
+    "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
+    "matmul_nvfp4": (
+        "matmul_scaled",
+        {**FOUR_BITS, "a_scales": "*fp8e4nv:16", "b_scales": "*fp8e4nv:16", "VECTOR": 16, "BLOCK_N": 256, "BLOCK_K": 256},
+    ),
     "matmul_across": ("matmul", {"BLOCK_M": 64, "BLOCK_N": 256}),
     "batched": ("batched", {}),
     "epilogue": ("epilogue", {}),

@@ -1150,10 +1150,26 @@ MUTANTS = (
     Mutant(
         "advance-of-a",
         "twill/targets/blackwell/tcgen05.py",
-        "else plus(a, 8 * k // step)",
-        "else plus(a, 4 * k // step)",
+        "else plus(a, 8 * k // form.step)",
+        "else plus(a, 4 * k // form.step)",
         "columns of A in tensor memory",
         ATTENTION,
+    ),
+    Mutant(
+        "byte-of-scales",
+        "twill/targets/blackwell/scales.py",
+        "(rows // 128), number % 4",
+        "(rows // 128), 0",
+        "byte of a word where an instruction's scale factors begin",
+        ("matmul_mxfp8.sm100",),
+    ),
+    Mutant(
+        "columns-of-scales",
+        "twill/targets/blackwell/scales.py",
+        "4 * (factor // 4 * (rows // 128) + row // 128)",
+        "4 * (factor // 4 + row // 128)",
+        "columns of the scale factors of a second block of rows",
+        ("matmul_nvfp4.sm100",),
     ),
     Mutant(
         "majors-exchanged",

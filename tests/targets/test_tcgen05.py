@@ -32,6 +32,12 @@ __device__ __forceinline__ void body(float* out) {{
         tcgen05_mma_f16<CtaGroup>(t, t + 256, b, instruction_descriptor(BF16, BF16, false, true, 128, 256), 1);
         tcgen05_mma_tf32<CtaGroup>(t, a, b, instruction_descriptor(TF32, TF32, false, false, 128, 64), 1);
         tcgen05_mma_f8f6f4<CtaGroup>(t, a, b, instruction_descriptor(E4M3, E5M2, false, false, 128, 64), 1);
+        tcgen05_copy<CtaGroup>(t + 128, s + 8192);
+        const uint32_t scaled = scaled_instruction_descriptor(E4M3, E5M2, false, false, 128 * CtaGroup, 64, UE8M0, 1, 3);
+        const uint32_t four = scaled_instruction_descriptor(MXF4_E2M1, MXF4_E2M1, false, false, 128 * CtaGroup, 64, UE8M0, 2, 0);
+        tcgen05_mma_mxf8f6f4<CtaGroup>(t, a, b, scaled, t + 128, t + 132, 1);
+        tcgen05_mma_mxf4<CtaGroup>(t, a, b, four, t + 128, t + 132, 1);
+        tcgen05_mma_mxf4nvf4<CtaGroup>(t, a, b, four, t + 128, t + 132, 1);
         if constexpr (CtaGroup == 1) tcgen05_commit(s + 8);
         else tcgen05_commit_pair(s + 8, 3);
     }}
@@ -64,6 +70,16 @@ INSTRUCTIONS = (
     *(f"tcgen05.dealloc.cta_group::{n}.sync.aligned.b32" for n in (1, 2)),
     *(f"tcgen05.relinquish_alloc_permit.cta_group::{n}.sync.aligned" for n in (1, 2)),
     *(f"tcgen05.mma.cta_group::{n}.kind::{kind}" for n in (1, 2) for kind in ("f16", "tf32", "f8f6f4")),
+    *(
+        f"tcgen05.mma.cta_group::{n}.kind::{kind}"
+        for n in (1, 2)
+        for kind in (
+            "mxf8f6f4.block_scale.block32",
+            "mxf4.block_scale.block32",
+            "mxf4nvf4.block_scale.block16",
+        )
+    ),
+    *(f"tcgen05.cp.cta_group::{n}.32x128b.warpx4" for n in (1, 2)),
     "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
     "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
     *(f"tcgen05.{word}.sync.aligned.32x32b.x{count}.b32" for word in ("ld", "st") for count in (8, 16, 32)),
@@ -88,6 +104,18 @@ def instruction_fields(a: int, b: int, a_mn: bool, b_mn: bool, m: int, n: int) -
     return [field(text, low, width, int(expected)) for low, width, expected in rows]
 
 
+def scaled_fields(a: int, b: int, m: int, n: int, scale: int, a_byte: int, b_byte: int) -> list[str]:
+    """PTX ISA, "Instruction descriptor" of the mxf kinds: byte of B's scale factors 4-5, A type 7-9, B type
+    10-12, majors 15 and 16, N / 8 in 17-22, type of the factors 23, M / 128 in 27-28, byte of A's 29-30."""
+    text = (
+        f"scaled_instruction_descriptor({a}, {b}, false, true, {m}, {n}, ScaleType({scale}), {a_byte},"
+        f" {b_byte})"
+    )
+    rows = [(0, 4, 0), (4, 2, b_byte), (6, 1, 0), (7, 3, a), (10, 3, b), (13, 2, 0), (15, 1, 0), (16, 1, 1)]
+    rows += [(17, 6, n // 8), (23, 1, scale), (24, 3, 0), (27, 2, m // 128), (29, 2, a_byte), (31, 1, 0)]
+    return [field(text, low, width, int(expected)) for low, width, expected in rows]
+
+
 def shared_fields(width: int, address: int, leading: int, stride: int, mode: int) -> list[str]:
     """PTX ISA, "Shared memory descriptor": address >> 4 in 0-13, leading in 16-29, stride in 32-45, 0b001 in
     46-48, swizzle in 61-63."""
@@ -109,6 +137,8 @@ def ptx(tmp_path_factory: pytest.TempPathFactory) -> str:
             for row in instruction_fields(0, 1, False, True, m, n)
         ),
         *instruction_fields(5, 3, True, False, 128, 128),
+        *scaled_fields(0, 5, 128, 256, 1, 3, 1),
+        *scaled_fields(1, 1, 256, 64, 0, 0, 2),
         *(
             row
             for width, mode in ((128, 2), (64, 4), (32, 6))

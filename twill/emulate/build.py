@@ -161,7 +161,13 @@ def _programs(function: Function, request: Request) -> Iterator[dict[str, int]]:
 def _memory(function: Function, numbers: Mapping[str, float], request: Request, contents: Fills) -> Memory:
     _, plain = arguments(function, numbers, request.seed, contents)
     return (
-        Integers(plain.types, request.seed, addresses=plain.addresses, fills=contents)
+        Integers(
+            plain.types,
+            request.seed,
+            addresses=plain.addresses,
+            fills=contents,
+            block_scaled=plain.block_scaled,
+        )
         if request.integers
         else plain
     )

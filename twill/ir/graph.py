@@ -183,7 +183,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A tile defined before the loop and read in it: it takes its room all the time."""
+    """A tile defined before the loop and read in it, or kept by an operation of the loop for itself: it takes
+    its room all the time."""
 
     id: str
     tile: Tile

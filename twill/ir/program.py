@@ -270,6 +270,9 @@ class MmaIssue:
     end: int
     at: At = At()
     completion: MmaCompletion = CommitGroup()
+    scales: tuple[TensorMemory, ...] = ()
+    """Tiles of tensor memory to which it first copies the scale factors that it reads in shared memory, in
+    their order. No other MMA uses them; copies and MMAs of one group are executed in order."""
 
 
 @dataclass(frozen=True, slots=True)

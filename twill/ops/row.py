@@ -62,6 +62,7 @@ Role = Literal[
     "tma_reduce",
     "alloc",
     "buffer_transpose",
+    "buffer_reshape",
     "buffer_index",
     "buffer_slice",
     "wgmma",

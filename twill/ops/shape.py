@@ -116,7 +116,12 @@ VIEWS = (
 
 BUFFERS = (
     view("ttg.memdesc_trans", "buffer_transpose", _seen(_transposed), rule=rules.trans),
-    view("ttg.memdesc_reshape", repeatable=False),
+    view(
+        "ttg.memdesc_reshape",
+        "buffer_reshape",
+        _seen(lambda op, value: np.reshape(value, shape_of(op.result.type))),
+        rule=rules.reshape,
+    ),
     view("ttg.memdesc_reinterpret", repeatable=False),
     view("ttg.memdesc_index", "buffer_index", repeatable=False),
     view(

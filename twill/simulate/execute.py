@@ -50,7 +50,7 @@ from twill.ir.program import (
     While,
     walk,
 )
-from twill.ops.mma import product
+from twill.ops.mma import factors, inputs, product
 from twill.ops.table import role
 from twill.ops.values import Operand, TensorBuffer, element, rounded, shape_of
 from twill.simulate.actions import Action, unfold
@@ -407,8 +407,8 @@ def _complete(group: _Group, action: Action, issue: MmaIssue) -> None:
     values = _scope(group, action, [read for read in issue.reads if read.location != issue.accumulator])
     for index in issue.ops[:-1]:
         execute(group.block.program.op(index), values)
-    found = (values[operand.id] for operand in dot.operands[:2])
-    a, b = (np.asarray(one.contents if isinstance(one, TensorBuffer) else one) for one in found)
+    read = inputs(dot) if isinstance(issue.accumulator, TensorMemory) else dot.operands[:2]
+    a, b = factors(dot, [values[operand.id] for operand in read])
     fresh = issue.begin == 0 and (
         issue.accumulate == "never" or (issue.accumulate == "not_first" and action.number == 0)
     )

@@ -8,7 +8,7 @@ written, as by TMA.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -21,6 +21,12 @@ _ALIGNMENT = 16
 """Of addresses in memory, bytes."""
 MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
+
+
+BlockScaled: TypeAlias = Literal["scales", "codes"]
+"""scales: scale factors, positive floats or exponents. codes: 4-bit floats, two in a byte."""
+EXPONENT = 127
+"""Of a scale factor that is 1 (e8m0)."""
 
 
 @lru_cache(maxsize=512)
@@ -51,6 +57,8 @@ class Memory:
     """Arguments whose memory holds addresses: no two of its numbers are the same."""
     fills: Mapping[str, Fill] = field(default_factory=dict[str, Fill])
     """What arrays hold that are not filled at random."""
+    block_scaled: Mapping[str, BlockScaled] = field(default_factory=dict[str, BlockScaled])
+    """Arguments with operands of block-scaled MMAs."""
 
     def pointed(self, number: int, type: str) -> Pointers:
         """An address as a pointer to an array of its own."""
@@ -86,7 +94,13 @@ class Memory:
         if fill := self.fills.get(argument):
             places = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK)
             return rounded(fill.start + fill.step * places, self.types[argument])
-        return _random(self.seed, argument, chunk, self.types[argument])
+        plain = _random(self.seed, argument, chunk, self.types[argument])
+        if what := self.block_scaled.get(argument):
+            random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 2))
+            low, high = (-128, 128) if what == "codes" else (EXPONENT - 3, EXPONENT + 1)
+            whole = random.integers(low, high, _CHUNK).astype(plain.dtype)
+            return np.abs(plain) if plain.dtype.kind == "f" else whole
+        return plain
 
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements at `offsets` where `mask` holds, `other` elsewhere."""

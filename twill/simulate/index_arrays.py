@@ -67,7 +67,13 @@ def fills(
 
 def _filled(memory: Memory, chosen: Fills) -> Memory:
     """The memory as it was before, with other contents of some arrays."""
-    return Memory(dict(memory.types), memory.seed, addresses=memory.addresses, fills=chosen)
+    return Memory(
+        dict(memory.types),
+        memory.seed,
+        addresses=memory.addresses,
+        fills=chosen,
+        block_scaled=memory.block_scaled,
+    )
 
 
 # --- which operations matter ------------------------------------------------------------------------------

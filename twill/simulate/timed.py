@@ -36,8 +36,8 @@ from twill.ir.program import (
     Statement,
     StoreTile,
 )
+from twill.ops.mma import depth
 from twill.ops.table import role_of
-from twill.ops.values import shape_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError, Protocol, State
@@ -183,7 +183,7 @@ class _Model:
             },
             costs,
             paces,
-            {op.index: shape_of(op.operands[0].type)[-1] for op in mmas},
+            {op.index: depth(op) for op in mmas},
             {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
         )
 

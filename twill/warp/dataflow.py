@@ -24,6 +24,7 @@ from twill.ir.loop import (
     Value,
 )
 from twill.ir.names import value_names
+from twill.ops.mma import inputs
 from twill.ops.row import Role
 from twill.ops.table import lookup, named, names, repeatable, role
 
@@ -40,7 +41,9 @@ IMPLICIT = frozenset(names("constant", "descriptor"))
 NOTHING = frozenset(names("assume", "barrier"))
 """Facts for a compiler, and barriers of a block that writes nothing before them (`non_loop_code.refusals`):
 nothing is executed."""
-_FREE: frozenset[Role] = frozenset({"buffer_transpose", "expand", "broadcast", "splat", "alloc"})
+BUFFER_VIEWS: frozenset[Role] = frozenset({"buffer_transpose", "buffer_reshape"})
+"""Other views of a whole buffer."""
+_FREE: frozenset[Role] = frozenset({*BUFFER_VIEWS, "expand", "broadcast", "splat", "alloc"})
 """They move nothing."""
 
 
@@ -233,7 +236,7 @@ def _computed(op: Op) -> tuple[Value, ...]:
     operations on these, which are part of the statement."""
     match role(op):
         case "tensor_memory_mma":
-            values = op.operands[:2]
+            values = inputs(op)
         case "tensor_memory_store":
             values = op.operands[-2:-1]
         case "tensor_memory_load":

@@ -21,6 +21,7 @@ from twill.ir.program import (
     OrderBarrier,
     Program,
     SharedMemory,
+    TensorTile,
     WarpProgram,
 )
 from twill.ir.schedule import Group as Granted
@@ -266,7 +267,8 @@ def _with_tensor_memory(plan: Plan) -> Plan:
     code, found = plan.kernel.code, dict[int, tensor_memory.Dependences]()
     inside = [(part.scheduled, part.tasks) for part in plan.loops]
     tiles, places = tensor_memory.tiles(code, inside)
-    plan = replace(plan, kernel=replace(plan.kernel, tiles=tiles))
+    scales = tensor_memory.scale_tiles(code, tiles, inside[0][0].machine.limits.tensor)
+    plan = replace(plan, kernel=replace(plan.kernel, tiles=tiles, scales=scales))
     for part, own, placed in zip(plan.loops, plan.deferred, places, strict=True):
         drafts = _groups(plan, part, own)
         spans = {task: span for draft in drafts for task, span in pipelined_loops.spans(draft.group).items()}
@@ -442,7 +444,7 @@ def _assembled(draft: Draft) -> Draft:
         descriptors=_descriptors(code),
         shared=_with_barriers(memory.memory, barriers) if plan.kernel.tiles else memory.memory,
         launch=plan.launch,
-        tensor_memory=tuple(plan.kernel.tiles.values()),
+        tensor_memory=_tensor_tiles(plan),
         dependences=barriers,
         synchronized=plan.synchronized,
         notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers)),
@@ -456,8 +458,13 @@ def _with_barriers(memory: SharedMemory, barriers: Sequence[DependenceBarrier]) 
     return replace(memory, bytes=memory.bytes + 8 * sum(one.depth for one in barriers) + DRAINS)
 
 
+def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:
+    """Everything in tensor memory."""
+    return (*plan.kernel.tiles.values(), *(tile for made in plan.kernel.scales.values() for tile in made))
+
+
 def _tensor_notes(plan: Plan, barriers: Sequence[DependenceBarrier]) -> Iterable[str]:
-    for tile in sorted(plan.kernel.tiles.values(), key=lambda tile: (tile.column, tile.id)):
+    for tile in sorted(_tensor_tiles(plan), key=lambda tile: (tile.column, tile.id)):
         last = tile.column + tile.columns * tile.buffers - 1
         several = f", {tile.buffers} buffers" if tile.buffers > 1 else ""
         yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}"

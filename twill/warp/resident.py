@@ -13,9 +13,10 @@ from math import prod
 
 from twill.ir.loop import MemDesc, Op, Value
 from twill.ir.schedule import Group
+from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, bits, tensors
-from twill.warp.dataflow import ALLOC, MMAS, Code, loaded
+from twill.warp.dataflow import ALLOC, BUFFER_VIEWS, MMAS, Code, loaded
 from twill.warp.tasks import Scheduled
 from twill.warp.thread_block import most_registers
 
@@ -28,7 +29,7 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
         _buffer(code, value).id
         for op in code.ops.values()
         if role(op) == "tensor_memory_mma"
-        for value in op.operands[:2]
+        for value in inputs(op)
     }
     staged, kept = set[int](), dict[int, dict[int, int]]()
     for group, position, value in _operands(code, loops):
@@ -48,19 +49,20 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
 
 
 def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, int, Value]]:
-    """A and B of every MMA in a loop, as the buffers that they are views of, with the group of the MMA."""
+    """What every MMA in a loop reads, as the buffers that they are views of, with the group of the MMA."""
     for one in loops:
         groups = {group.id: group for group in one.solution.groups}
         for node in one.graph.nodes:
             for op in (code.ops[index] for index in node.ops if code.ops[index].name in MMAS):
-                for position, value in enumerate(op.operands[:2]):
+                read = inputs(op) if role(op) == "tensor_memory_mma" else op.operands[:2]
+                for position, value in enumerate(read):
                     yield groups[one.group(node.id)], position, _buffer(code, value)
 
 
 def _buffer(code: Code, value: Value) -> Value:
-    """What a buffer is a transposed view of."""
+    """What a buffer is a view of."""
     maker = code.maker(value)
-    while maker is not None and role(maker) == "buffer_transpose":
+    while maker is not None and role(maker) in BUFFER_VIEWS:
         value = maker.operands[0]
         maker = code.maker(value)
     return value

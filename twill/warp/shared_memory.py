@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from twill.diagnostics import TwillError
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ir.program import Buffer, Channel, SharedMemory
+from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.warp.channels import ALIGNMENT, BARRIERS, ChannelPlan, bits, deepen, tile_bytes
-from twill.warp.dataflow import LOAD, STORES, Code
+from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code
 from twill.warp.non_loop_code import NonLoopCode, home
 from twill.warp.target import Tiles
 
@@ -187,11 +188,11 @@ def read_by_maker(code: Code, op: Op) -> tuple[Value, ...]:
     mma = code.maker(maker.operands[1])
     if mma is None or role(mma) != "tensor_memory_mma":
         return ()
-    return tuple(_unviewed(code, operand) for operand in mma.operands[:2])
+    return tuple(_unviewed(code, operand) for operand in inputs(mma))
 
 
 def _unviewed(code: Code, value: Value) -> Value:
-    while (maker := code.maker(value)) is not None and role(maker) == "buffer_transpose":
+    while (maker := code.maker(value)) is not None and role(maker) in BUFFER_VIEWS:
         value = maker.operands[0]
     return value
 
@@ -206,7 +207,7 @@ def _after_its_mma(code: Code, plan: ChannelPlan, group: int) -> bool:
 
 def _mmas(code: Code, value: Value) -> Iterator[Op]:
     for user in code.users.get(value.id, ()):
-        if role(user) == "buffer_transpose":
+        if role(user) in BUFFER_VIEWS:
             yield from _mmas(code, user.result)
         else:
             yield user

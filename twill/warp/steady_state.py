@@ -77,6 +77,8 @@ class Kernel:
     """In tensor memory, by the value id of the buffer."""
     dependences: Mapping[int, Dependences] = field(default_factory=dict[int, Dependences])
     """Barriers of each loop, by its operation."""
+    scales: Mapping[int, tuple[TensorTile, ...]] = field(default_factory=dict[int, tuple[TensorTile, ...]])
+    """Tiles in tensor memory to which an MMA copies its scale factors, by its operation."""
 
     @property
     def by_mbarrier(self) -> bool:
@@ -611,6 +613,7 @@ def _into_tensor_memory(
             *span,
             at,
             MbarrierArrival(slots, arrivals),
+            tuple(TensorMemory(tile.id) for tile in group.kernel.scales.get(task.ops[-1], ())),
         ),
         at.stage,
         sources=(*sources, *[(read.value, None) for read in bound]),

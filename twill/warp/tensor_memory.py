@@ -17,6 +17,7 @@ from itertools import combinations
 from twill.ir.loop import Loop, Op, Value
 from twill.ir.problem import Time
 from twill.ir.program import Accumulate, DependenceBarrier, TensorTile
+from twill.ops.mma import copied_scales, inputs
 from twill.ops.table import role
 from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory
 from twill.warp.tasks import Scheduled, Task
@@ -38,7 +39,7 @@ def accesses(code: Code, op: Op) -> tuple[Access, ...]:
     """Of one operation. Raises TwillError for one that works on a part of a buffer."""
     match role(op):
         case "tensor_memory_mma":
-            found = [(op.operands[2], True), *((v, False) for v in op.operands[:2])]
+            found = [(op.operands[2], True), *((v, False) for v in inputs(op))]
         case "tensor_memory_load":
             found = [(op.operands[0], False)]
         case "tensor_memory_store":
@@ -209,6 +210,29 @@ def _read_later(
         return not any(a.writes for a in accesses(code, code.ops[following.op]) if a.buffer == buffer)
     places = next(p for p, (one, _) in zip(found, loops, strict=True) if one.loop.op.index == following.op)
     return buffer in places and places[buffer].resident
+
+
+def scale_tiles(
+    code: Code, tiles: Mapping[int, TensorTile], limit: int
+) -> Mapping[int, tuple[TensorTile, ...]]:
+    """Behind all `tiles`, those to which block-scaled MMAs copy their scale factors; by operation. Raises
+    TwillError where they end behind column `limit`."""
+    found, end = dict[int, tuple[TensorTile, ...]](), _aligned(tiles)
+    for op in code.ops.values():
+        made = list[TensorTile]()
+        for value, columns in copied_scales(op) if role(op) == "tensor_memory_mma" else ():
+            made.append(TensorTile(f"{code.names[value.id]}_of_{op.index}", end, columns))
+            end += columns
+        if end > limit:
+            raise code.refuse("the scale factors of all loops do not fit in tensor memory", op)
+        if made:
+            found[op.index] = tuple(made)
+    return found
+
+
+def _aligned(tiles: Mapping[int, TensorTile]) -> int:
+    """The first multiple of 4 columns behind some tiles."""
+    return -(-max((tile.column + tile.columns * tile.buffers for tile in tiles.values()), default=0) // 4) * 4
 
 
 # --- dependences ------------------------------------------------------------------------------------------

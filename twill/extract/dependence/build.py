@@ -29,7 +29,8 @@ from twill.ir import graph as ir
 from twill.ir.graph import Edge, Graph, Invariant, Node, Tile, Use
 from twill.ir.loop import Loop, Module, Op, Tensor, Token, Value
 from twill.ir.problem import Source
-from twill.ops.table import lookup, row
+from twill.ops.mma import copied_scales
+from twill.ops.table import lookup, role, row
 
 
 def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULES) -> Graph:
@@ -380,6 +381,16 @@ class Builder:
             held = tile(outer.type, self.body.threads)
             if held:
                 yield Invariant(outer.name.removeprefix("%"), held, tuple(dict.fromkeys(users)))
+        yield from self._copies_of_scales()
+
+    def _copies_of_scales(self) -> Iterator[Invariant]:
+        """In tensor memory, of each block-scaled MMA."""
+        for op in self.nodes:
+            for value, columns in copied_scales(op) if role(op) == "tensor_memory_mma" else ():
+                lying = tile(value.type, self.body.threads)
+                assert lying
+                copy, node = replace(lying, place="tensor", columns=columns), self.ids[op.index]
+                yield Invariant(f"{node}.{value.name.removeprefix('%')}", copy, (node,))
 
     def _takes_room(self, value: Value) -> bool:
         if buffer(value):

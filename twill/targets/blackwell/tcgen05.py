@@ -5,13 +5,15 @@ memory, B in shared memory. One thread issues, and commits to the barriers that 
 ISA, "TensorCore 5th Generation Family Instructions").
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorMemory
+from twill.ir.loop import MemDesc, NvmmaShared, Op, Scalar, Tensor, TensorMemory, Value
 from twill.ir.program import MbarrierArrival, MmaIssue, Program, Read, Slot
 from twill.ir.program import TensorMemory as Location
+from twill.ops.mma import copied_scales, inputs
 from twill.ops.table import role
+from twill.targets.blackwell.scales import codes, copies, scale_address, scaled_kind
 from twill.targets.cuda.elements import refuse, sequence
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.mma import accumulates, advance
@@ -22,6 +24,7 @@ from twill.targets.cuda.register_tiles import BITS
 from twill.targets.cuda.scope import tensor_address
 from twill.targets.cuda.shared_tiles import Shared
 from twill.targets.cuda.statements import Emitter
+from twill.warp.dataflow import BUFFER_VIEWS
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "f16": ("f16", "F16"),
@@ -41,24 +44,53 @@ def unsupported(op: Op) -> str | None:
     """Why an MMA can not be generated, by its types; None for one that may be, and for other operations."""
     if role(op) != "tensor_memory_mma":
         return None
-    types = [value.type for value in op.operands[:3]]
-    names = [t.dtype.name for t in types if isinstance(t, MemDesc) and isinstance(t.dtype, Scalar)]
+    left, right, result = (value.type for value in op.operands[:3])
+    assert isinstance(left, MemDesc)
+    assert isinstance(right, MemDesc)
+    assert isinstance(result, MemDesc)
+    reason = _unsupported_scales(op) if len(inputs(op)) > 2 else _unsupported_types(left, right, result)
+    return reason or _unsupported_shape(result)
+
+
+def _unsupported_types(left: MemDesc, right: MemDesc, result: MemDesc) -> str | None:
+    names = [t.dtype.name for t in (left, right, result) if isinstance(t.dtype, Scalar)]
     if len(names) != 3 or names[0] not in KINDS or names[1] not in KINDS or names[2] != "f32":
         return f"of {' and '.join(names[:2])} that adds to {names[-1]} can not be generated"
     if KINDS[names[0]][0] != KINDS[names[1]][0]:
         return f"of {names[0]} and {names[1]} can not be generated"
-    left, right, result = types
-    assert isinstance(left, MemDesc)
-    assert isinstance(right, MemDesc)
-    assert isinstance(result, MemDesc)
+    if left.space == "tmem" and BITS[names[0]] == 8:
+        return "of 8-bit A in tensor memory can not be generated"
+    return None
+
+
+def _unsupported_scales(op: Op) -> str | None:
+    """Of a block-scaled MMA. 4-bit floats beside 8-bit ones take a byte each in shared memory."""
+    left, right, *scales = inputs(op)
+    if any(isinstance(one.type, MemDesc) and one.type.space == "tmem" for one in (left, *scales)):
+        return "with A or scale factors that are stored to tensor memory by threads can not be generated"
+    try:
+        kind = scaled_kind(op)
+        codes(op, kind)
+        blocks = [list(copies(one)) for one in scales]
+    except ValueError as problem:
+        return f"{problem} can not be generated"
+    if any(_padded(one) for one in (left, right)):
+        return "of 4-bit floats beside 8-bit ones can not be generated"
+    return None if all(blocks) else "without scale factors can not be generated"
+
+
+def _padded(value: Value) -> bool:
+    encoding = value.type.encoding if isinstance(value.type, MemDesc) else None
+    return isinstance(encoding, NvmmaShared) and encoding.fp4_padded
+
+
+def _unsupported_shape(result: MemDesc) -> str | None:
     encoding = result.encoding
     if not isinstance(encoding, TensorMemory) or encoding.two_ctas or encoding.block_m != ROWS:
         return "of another number of rows than 128 in a thread block can not be generated"
     rows, columns = result.shape[-2:]
     if len(result.shape) != 2 or rows != ROWS or columns > WIDEST or columns % 16:
         return f"into {'x'.join(map(str, result.shape))} can not be generated"
-    if left.space == "tmem" and BITS[names[0]] == 8:
-        return "of 8-bit A in tensor memory can not be generated"
     return None
 
 
@@ -78,19 +110,22 @@ class TcgenPrinter:
         a, b = _operands(emitter, statement)
         assert isinstance(statement.accumulator, Location)
         into = tensor_address(program, statement.accumulator)
-        kind, descriptor, step = _instruction(program, dot, a, b)
         lines = [f"const uint64_t descriptor_b = {_descriptor(b, not b.transposed)};"]
         if isinstance(a, Shared):
             lines.append(f"const uint64_t descriptor_a = {_descriptor(a, a.transposed)};")
-        for k in range(statement.begin, statement.end, step):
+        form = _scaled(emitter, statement) if statement.scales else _plain(program, dot, a, b)
+        lines += form.before
+        for number, k in enumerate(range(statement.begin, statement.end, form.step)):
             add = "1" if k else accumulates(statement, emitter.least)
-            right = _advanced("descriptor_b", advance(b, not b.transposed, k))
+            element = k // form.packed
+            right = _advanced("descriptor_b", advance(b, not b.transposed, element))
             left = (
-                _advanced("descriptor_a", advance(a, a.transposed, k))
+                _advanced("descriptor_a", advance(a, a.transposed, element))
                 if isinstance(a, Shared)
-                else plus(a, 8 * k // step)
+                else plus(a, 8 * k // form.step)
             )
-            lines.append(f"tcgen05_mma_{kind}({into}, {left}, {right}, {descriptor}, {add});")
+            operands = ", ".join([into, left, right, *form.operands(number), add])
+            lines.append(f"tcgen05_mma_{form.kind}({operands});")
         lines += _commits(emitter.positions, statement)
         head = emitter.comment(statement.at, statement.ops, statement.node)
         only = "thread.warp == 0 && " if emitter.group.warps > 1 else ""
@@ -120,15 +155,18 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
     """A in shared memory, or its address in tensor memory, and B. What comes before the MMA only changes how
     they are seen."""
     program, scope = emitter.program, emitter.scope((), at=it.at)
+    dot = program.op(it.ops[-1])
+    scales = {value.id for chain in _scale_chains(program, dot) for value in chain}
     for read in it.reads:
+        if read.value in scales:
+            continue
         scope.values[read.value] = (
             scope.operand(read, read.location) if isinstance(read.location, Slot) else _address(program, read)
         )
     for index in it.ops[:-1]:
         op = program.op(index)
-        if not isinstance(op.result.type, Tensor):
+        if not isinstance(op.result.type, Tensor) and op.result.id not in scales:
             execute(scope, op)
-    dot = program.op(it.ops[-1])
     a, b = scope.form(dot.operands[0]), scope.form(dot.operands[1])
     assert isinstance(b, Shared)
     assert isinstance(a, Shared | str)
@@ -140,12 +178,76 @@ def _address(program: Program, read: Read) -> str:
     return tensor_address(program, read.location)
 
 
-def _instruction(program: Program, dot: Op, a: Shared | str, b: Shared) -> tuple[str, str, int]:
-    """The kind, the instruction descriptor, and K of one instruction."""
-    left, right, result = (value.type for value in dot.operands[:3])
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the instructions of one MMA have in common."""
+
+    kind: str
+    step: int
+    """Elements along K of one instruction."""
+    operands: Callable[[int], list[str]]
+    """Of instruction number n, behind D, A and B."""
+    before: tuple[str, ...] = ()
+    """Lines in front of them."""
+    packed: int = 1
+    """Elements along K of A and B in one of the buffer."""
+
+
+def _scale_chains(program: Program, dot: Op) -> list[list[Value]]:
+    """For each buffer of scale factors: itself and what it is a view of, down to the loaded tile."""
+    found = list[list[Value]]()
+    for value, _ in copied_scales(dot):
+        chain = [value]
+        while chain[-1].producer is not None:
+            maker = program.op(chain[-1].producer)
+            if role(maker) not in BUFFER_VIEWS | {"alloc"}:
+                break
+            chain.append(maker.operands[0])
+        found.append(chain)
+    return found
+
+
+def _scaled(emitter: Emitter, it: MmaIssue) -> _Form:
+    """A block-scaled MMA, and the copies of its scale factors to tensor memory."""
+    program, dot = emitter.program, emitter.program.op(it.ops[-1])
+    scope, kind = emitter.scope((), at=it.at), scaled_kind(dot)
+    slots = {read.value: read.location for read in it.reads if isinstance(read.location, Slot)}
+    lines, names = list[str](), ("scales_a", "scales_b")
+    for name, chain, tile in zip(names, _scale_chains(program, dot), it.scales, strict=True):
+        slot = next(slots[value.id] for value in chain if value.id in slots)
+        lines.append(f"const uint32_t {name} = {tensor_address(program, tile)};")
+        lines.append(f"const uint32_t {name}_at = {scope.dense(slot, dot)};")
+        for offset, column in copies(chain[0]):
+            lines.append(f"tcgen05_copy({plus(name, column)}, {plus(f'{name}_at', offset)});")
+    a, b = codes(dot, kind)
+    m, n = _shape(dot)
+    rows = [_rows(value) for value, _ in copied_scales(dot)]
+
+    def operands(number: int) -> list[str]:
+        (first, byte), (second, other) = (scale_address(0, kind, number, one) for one in rows)
+        text = f"{a}, {b}, false, false, {m}, {n}, {kind.scale}, {byte}, {other}"
+        return [f"scaled_instruction_descriptor({text})", plus(names[0], first), plus(names[1], second)]
+
+    return _Form(kind.name, kind.k, operands, tuple(lines), 2 if kind.k == 64 else 1)
+
+
+def _rows(scales: Value) -> int:
+    assert isinstance(scales.type, MemDesc)
+    return scales.type.shape[-2]
+
+
+def _shape(dot: Op) -> tuple[int, int]:
+    """M and N."""
+    result = dot.operands[2].type
+    assert isinstance(result, MemDesc)
+    return result.shape[-2], result.shape[-1]
+
+
+def _plain(program: Program, dot: Op, a: Shared | str, b: Shared) -> _Form:
+    """An MMA without scale factors."""
+    left, right = (value.type for value in dot.operands[:2])
     assert isinstance(left, MemDesc)
     assert isinstance(right, MemDesc)
-    assert isinstance(result, MemDesc)
     assert isinstance(left.dtype, Scalar)
     assert isinstance(right.dtype, Scalar)
     (kind, one), (_, other) = KINDS[left.dtype.name], KINDS[right.dtype.name]
@@ -155,9 +257,9 @@ def _instruction(program: Program, dot: Op, a: Shared | str, b: Shared) -> tuple
             program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
         )
     words = ", ".join("true" if one else "false" for one in outer)
-    rows, columns = result.shape[-2:]
+    rows, columns = _shape(dot)
     text = f"instruction_descriptor({one}, {other}, {words}, {rows}, {columns})"
-    return kind, text, 256 // BITS[left.dtype.name]
+    return _Form(kind, 256 // BITS[left.dtype.name], lambda number: [text])
 
 
 def _descriptor(tile: Shared, outer: bool) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import GRID, Scalar, Tensor, TensorDesc, Value
+from twill.ir.loop import GRID, NvmmaShared, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
 from twill.ir.program import (
     DRAINS,
@@ -422,9 +422,11 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
         times(one if literal(one) is not None else f"uint64_t({bare(one)})", size) for one in strides
     )
     box = ", ".join(map(str, [line // size, *reversed(kind.shape[:-1])]))
+    plain = isinstance(kind.encoding, NvmmaShared) and kind.encoding.swizzle_bytes == 0
+    swizzle = "NONE" if plain else f"{line}B"
     name, form = (
         _map(program, ops[-1]),
-        f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{line}B",
+        f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
     )
     call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
     return [

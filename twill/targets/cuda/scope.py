@@ -32,7 +32,7 @@ from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, point
-from twill.targets.cuda.shared_tiles import Shared, loaded, shared
+from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
 from twill.targets.cuda.tensor_memory import Stream
 from twill.warp.channels import LOADED
 from twill.warp.dataflow import captured
@@ -133,6 +133,14 @@ class Scope:
                 else next(self.program.function.walk())
             )
             raise refuse(self.program, op, f"{value.name} {problem}") from problem
+
+    def dense(self, slot: Slot, op: Op) -> str:
+        """The address of a tile in shared memory that `op` reads there row by row. Raises TwillError for one
+        in a swizzle."""
+        one = self.program.channel(slot.channel).tensors[slot.tensor]
+        if not dense(one.shape, one.encoding):
+            raise refuse(self.program, op, f"{one.name} does not lie row by row in shared memory")
+        return self._address(slot)
 
     def _address(self, slot: Slot) -> str:
         one = self.program.channel(slot.channel).tensors[slot.tensor]

@@ -5,10 +5,12 @@ of the swizzle pattern (128, 64 or 32 bytes), all rows of one box before the nex
 and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from twill.ir.loop import Encoding, NvmmaShared, Scalar, Tensor, Type
+from twill.ir.distribution import powers
+from twill.ir.loop import Encoding, NvmmaShared, Scalar, SharedLinear, Tensor, Type
 from twill.ir.program import SlotTensor
 from twill.ops.c import c_type
 from twill.targets.cuda.bank_conflicts import Exchange, exchange
@@ -56,6 +58,35 @@ def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding
     if encoding.transposed:
         rows, columns = columns, rows
     return Shared(address, rows, columns, size, encoding.swizzle_bytes, encoding.transposed)
+
+
+def dense(shape: tuple[int, ...], encoding: Encoding | None) -> bool:
+    """Whether a tile lies row by row, without a swizzle."""
+    match encoding:
+        case None:
+            return True
+        case NvmmaShared():
+            return encoding.swizzle_bytes == 0 and not encoding.transposed
+        case SharedLinear():
+            return encoding.offset == tuple(powers_along(shape))
+        case _:
+            return False
+
+
+def powers_along(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The element at each bit of an offset in a tile that lies row by row."""
+    for axis in reversed(range(len(shape))):
+        for power in powers(1, shape[axis]):
+            yield tuple(power if i == axis else 0 for i in range(len(shape)))
+
+
+def boxed(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
+    """A tile as TMA moves it: in boxes of the lines of a swizzle, or, of rows that lie one behind the other,
+    whole. Raises ValueError as `shared`."""
+    line = shape[-1] * bits(dtype) // 8
+    if isinstance(encoding, NvmmaShared) and dense(shape, encoding) and shape[-1] <= 256 and line % 16 == 0:
+        return Shared(address, prod(shape[:-1]), shape[-1], bits(dtype), line)
+    return shared(address, shape, dtype, encoding)
 
 
 def _matrix(tile: Shared, form: Fragment) -> str:

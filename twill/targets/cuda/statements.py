@@ -66,7 +66,7 @@ from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions, kept
 from twill.targets.cuda.register_tiles import Held, Point, held, packed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import Shared, copied, picked, shared, stored
+from twill.targets.cuda.shared_tiles import Shared, boxed, copied, picked, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, FixedCorner, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -301,7 +301,7 @@ class Emitter:
         name = tensor_map(self.program.name(op.result.id)) if own else map_name(self.program, op)
         try:
             address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
-            tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+            tile = boxed(address, tensor.shape, tensor.dtype, tensor.encoding)
         except ValueError as problem:
             raise refuse(self.program, op, f"{op.result.name} {problem}") from problem
         for box in range(tile.boxes):
@@ -696,9 +696,9 @@ def map_name(program: Program, op: Op) -> str:
 
 
 def line_bytes(type: TensorDesc) -> int:
-    """Bytes of a row of one box: a line of the swizzle pattern. Raises ValueError for a descriptor of
-    none."""
-    return shared("", type.shape, type.dtype, type.encoding).width
+    """Bytes of a row of one box: a line of the swizzle pattern, or of the tile without one. Raises ValueError
+    for a descriptor of neither."""
+    return boxed("", type.shape, type.dtype, type.encoding).width
 
 
 def _leaves(value: Value) -> bool:

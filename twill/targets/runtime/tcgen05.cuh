@@ -78,6 +78,22 @@ __host__ __device__ constexpr uint32_t instruction_descriptor(
     return 1u << 4 | a << 7 | b << 10 | uint32_t(a_mn_major) << 15 | uint32_t(b_mn_major) << 16 | n / 8 << 17 | m / 16 << 24;
 }
 
+/// The code of 4-bit floats in kinds mxf4 and mxf4nvf4.
+constexpr uint32_t MXF4_E2M1 = 1;
+
+/// Types of scale factors.
+enum ScaleType : uint32_t { UE4M3 = 0, UE8M0 = 1 };
+
+/// Instruction descriptor of the block-scaled kinds mxf8f6f4, mxf4 and mxf4nvf4: as above, with the type of the scale factors
+/// and the byte of each word of tensor memory where those of A and of B begin (PTX ISA, "Instruction descriptor", table of the
+/// mxf kinds).
+__host__ __device__ constexpr uint32_t scaled_instruction_descriptor(
+    uint32_t a, uint32_t b, bool a_mn_major, bool b_mn_major, uint32_t m, uint32_t n, ScaleType type, uint32_t a_byte,
+    uint32_t b_byte) {
+    return b_byte << 4 | a << 7 | b << 10 | uint32_t(a_mn_major) << 15 | uint32_t(b_mn_major) << 16 | n / 8 << 17 |
+           uint32_t(type) << 23 | m / 16 << 24 | a_byte << 29;
+}
+
 /// Shared-memory descriptor of an operand in a swizzle of `Width` bytes (128, 64, 32; 0: none) at `address`.
 ///
 /// Rows of Width bytes make atoms of 8 rows. K-major: `stride` bytes from 8 rows to the next 8 (8 * Width where atoms are dense),
@@ -124,6 +140,42 @@ __host__ __device__ constexpr uint64_t tcgen05_descriptor(uint32_t address, uint
 TWILL_TCGEN05_MMA(f16)
 TWILL_TCGEN05_MMA(tf32)
 TWILL_TCGEN05_MMA(f8f6f4)
+
+/// Block-scaled: `a_scales` and `b_scales` are the tensor-memory addresses of the scale factors, with row r in lane r % 32 (and
+/// 32, 64 and 96 lanes on), column r / 32, one for each of as many elements along K as the kind has (SIZE).
+#define TWILL_TCGEN05_SCALED_MMA(KIND, SIZE)                                                                           \
+    template <int CtaGroup = 1>                                                                                        \
+    __device__ __forceinline__ void tcgen05_mma_##KIND(                                                                \
+        uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, uint32_t a_scales, uint32_t b_scales,                \
+        uint32_t accumulate) {                                                                                         \
+        if constexpr (CtaGroup == 1)                                                                                   \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                                   \
+                         "tcgen05.mma.cta_group::1.kind::" #KIND ".block_scale." #SIZE                                 \
+                         " [%0], %1, %2, %3, [%4], [%5], p;\n}"                                                        \
+                         ::"r"(d), "l"(a), "l"(b), "r"(instruction), "r"(a_scales), "r"(b_scales), "r"(accumulate)     \
+                         : "memory");                                                                                  \
+        else                                                                                                           \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                                   \
+                         "tcgen05.mma.cta_group::2.kind::" #KIND ".block_scale." #SIZE                                 \
+                         " [%0], %1, %2, %3, [%4], [%5], p;\n}"                                                        \
+                         ::"r"(d), "l"(a), "l"(b), "r"(instruction), "r"(a_scales), "r"(b_scales), "r"(accumulate)     \
+                         : "memory");                                                                                  \
+    }
+
+TWILL_TCGEN05_SCALED_MMA(mxf8f6f4, block32)
+TWILL_TCGEN05_SCALED_MMA(mxf4, block32)
+TWILL_TCGEN05_SCALED_MMA(mxf4nvf4, block16)
+
+/// Copies 32 rows x 16 bytes of shared memory at `from`, dense, to four columns of each quarter of the lanes from column `to` on
+/// (tcgen05.cp). Asynchronous; MMAs that the same thread issues later come behind it without a wait.
+template <int CtaGroup = 1>
+__device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
+    const uint64_t descriptor = tcgen05_descriptor<0>(from, 16, 128);
+    if constexpr (CtaGroup == 1)
+        asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(descriptor) : "memory");
+    else
+        asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(descriptor) : "memory");
+}
 
 // ---- loads and stores --------------------------------------------------------------------------------------------
 // Shape 32x32b: register r of lane l is lane l, column r of the warp's quarter, so a row lies in one thread and a row
