@@ -157,6 +157,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
+    from twill.extract.rewrite.whole_reductions import by_dimensions
     from twill.extract.validate import validate
 
     module, machine = origin(inputs)
@@ -171,7 +172,9 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.descriptors import device_descriptors
 
         module = device_descriptors(module)
-    plain = without_tensor_copies(from_iteration(in_loops(predicated(structured(widened(module))))))
+    plain = without_tensor_copies(
+        from_iteration(in_loops(predicated(structured(widened(by_dimensions(module))))))
+    )
     exact = literal_layouts(plain, everywhere=machine.arch in inputs.exact_layouts)
     module = replace(exact, constants=constants)
     loops = chosen(module, inputs.loops)

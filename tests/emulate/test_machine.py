@@ -27,6 +27,10 @@ def test_threads_store_their_index() -> None:
     assert run("st.global.u32 [%d1], %r1;", threads=96).tolist() == list(range(96))
 
 
+def test_a_warp_has_32_threads() -> None:
+    assert run("mov.u32 %r2, WARP_SZ; st.global.u32 [%d1], %r2;").tolist() == [32] * 32
+
+
 def test_lanes_that_branch_apart_meet_again() -> None:
     body = """
     and.b32 %r2, %r1, 1;

@@ -14,7 +14,7 @@ from twill.simulate.compare import arguments, error
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 
-KERNELS = {"surrounded": 3, "straight": 1, "resumed": 3}
+KERNELS = {"surrounded": 3, "straight": 1, "resumed": 3, "reread": 2}
 """With the number of loops that they have afterwards."""
 
 
@@ -60,3 +60,14 @@ def test_mmas_and_loads_of_tiles_keep_their_lines(kernel: str) -> None:
 def test_a_module_whose_mmas_are_all_in_loops_is_unchanged() -> None:
     made = module("pointers")
     assert in_loops(made) is made
+
+
+def test_a_tile_that_is_read_behind_the_mma_is_loaded_again() -> None:
+    """It is not carried out of the loop: the group that loads has no registers for it."""
+    made = in_loops(module("reread"))
+    once = loops(made)[1]
+    loads = [
+        op for op in made.functions[0].walk() if op.name == "tt.load" and op.result.name.startswith("%z_")
+    ]
+    assert [op in once.ops for op in loads] == [True, False]
+    assert all(one.yielded.producer != loads[0].index for one in once.carried)

@@ -510,6 +510,41 @@ def straight(
 
 
 @triton.jit
+def reread(
+    q, k, v, o, sums, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """o = s.T @ v * v for s = q.T @ k, with an MMA behind the loop whose operand is read once more; sums of whole tiles."""
+    column, columns, n = tl.program_id(0) * BLOCK_K, tl.arange(0, DIM), tl.arange(0, BLOCK_K)
+    s, most = tl.zeros([BLOCK_K, DIM], tl.float32), -1.0
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(q + (i + n)[:, None] * K + (column + n)[None, :])
+        y = tl.load(k + (i + n)[:, None] * DIM + columns[None, :])
+        s = tl.dot(x.T, y, s)
+        most = tl.maximum(most, tl.sum((x * y > 1.0).to(tl.float16)).to(tl.float32))  # pyright: ignore
+    z = tl.load(v + (column + n)[:, None] * DIM + columns[None, :])
+    p = tl.dot(s.to(tl.float16).T, z) * z
+    tl.store(o + (column + n)[:, None] * DIM + columns[None, :], p.to(tl.float16))
+    tl.store(sums + tl.program_id(0), most * tl.sum(p))
+
+
+@triton.jit
+def listed(
+    starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, where the addresses of a and c lie in memory: those of several matrices, one for each program; all rows are given."""
+    a = tl.load(starts + tl.program_id(1)).to(tl.pointer_type(tl.float16))
+    c = tl.load(addresses + tl.program_id(1)).to(tl.pointer_type(tl.float16))
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :], (m < M)[:, None], other=0.0)
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), (m < M)[:, None])
+
+
+@triton.jit
 def jumping(
     a, b, steps, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -808,6 +843,8 @@ TWILL = {
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
     },
     "straight": STATE,
+    "reread": {**STATE, "sums": "*fp32:16"},
+    "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
     "drained": STATE,
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
@@ -895,6 +932,8 @@ VARIANTS = {
     "crests": ("crests", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
+    "reread": ("reread", {}),
+    "listed": ("listed", {}),
     "nearest": ("nearest", {}),
     "nearest_across": ("nearest", {"BLOCK_M": 64, "BLOCK_N": 128}),
     "nearest_32": ("nearest", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),

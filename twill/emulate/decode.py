@@ -210,7 +210,10 @@ class Decoder:
         return Ref(type, CODES[width], self.row(width, ("symbol", name, width), self.address_of(name)))
 
     def address_of(self, name: str) -> Callable[[Warp], int]:
-        """The address of a variable in its own space. Raises ValueError for an unknown name."""
+        """The address of a variable in its own space, or the number of threads of a warp (PTX ISA, WARP_SZ).
+        Raises ValueError for an unknown name."""
+        if name == "WARP_SZ":
+            return lambda warp: 32
         if name in self.shared:
             offset = self.shared[name] + RESERVED
             return lambda warp: warp.cta.base + offset

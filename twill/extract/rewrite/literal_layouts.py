@@ -9,13 +9,13 @@ reductions and broadcasts keep to one layout and its slices, so a layout is exac
 stay where they are.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from math import prod
 from typing import TypeGuard
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.distribution import bases, root
-from twill.ir.loop import Bases, Blocked, Encoding, Linear, Module, NvidiaMma, Op, Tensor, Value
+from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Tensor, Value
 from twill.ops.c import NARROW
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -30,8 +30,12 @@ def literal_layouts(module: Module, *, everywhere: bool = False) -> Module:
     """The module itself where no tile needs it. `everywhere`: all tiles are held exactly as laid out."""
     if everywhere:
         return _exact(module, [n for n, one in module.encodings.items() if _expressible(one)])
+    buffered = _buffered(module)
     wanted = {
-        root(encoding) for function in module.functions for op in function.walk() for encoding in _needed(op)
+        root(encoding)
+        for function in module.functions
+        for op in function.walk()
+        for encoding in _needed(op, buffered)
     }
     named = [
         name for name, encoding in module.encodings.items() if _expressible(encoding) and encoding in wanted
@@ -49,13 +53,35 @@ def _exact(module: Module, named: Sequence[str]) -> Module:
     return edited(module, [_edit(module, name) for name in named]) if named else module
 
 
-def _needed(op: Op) -> Iterable[Encoding | None]:
+def _buffered(module: Module) -> frozenset[int]:
+    """The values, by id, that are only copied to shared memory, in another layout or not: to buffers, and in
+    loops as operands of MMAs too."""
+    ops = [op for function in module.functions for op in function.walk()]
+    repeated = {inner.index for op in ops if role(op) == "for" for inner in op.inner()}
+    users: dict[int, list[Op]] = {}
+    for op in ops:
+        for value in op.operands:
+            users.setdefault(value.id, []).append(op)
+
+    def goes(op: Op) -> bool:
+        if role(op) != "layout":
+            return role(op) == "alloc"
+        operand = isinstance(op.result.type, Tensor) and isinstance(op.result.type.encoding, DotOperand)
+        return (operand and op.index in repeated) or copied(op.result.id)
+
+    def copied(value: int) -> bool:
+        return value in users and all(map(goes, users[value]))
+
+    return frozenset(value for value in users if copied(value))
+
+
+def _needed(op: Op, buffered: Set[int]) -> Iterable[Encoding | None]:
     """The layouts of an operation's tiles that must be as they are."""
     tiles = [value.type for value in (*op.operands, *op.results) if isinstance(value.type, Tensor)]
     if role(op) == "dot":
         yield root(op.result.type.encoding) if isinstance(op.result.type, Tensor) else None
     deep = any(sum(size > 1 for size in tile.shape) > 2 for tile in tiles)
-    if deep or (role(op) in _RELYING and not _needless(op)):
+    if deep or (role(op) in _RELYING and not _needless(op, buffered)):
         yield from (tile.encoding for tile in tiles)
     yield from (tile.encoding for tile in tiles if _small(tile))
 
@@ -72,14 +98,15 @@ def _small(tile: Tensor) -> bool:
     return sizes[0] < 16 or (len(sizes) == 2 and sizes[1] < columns * (warps // down))
 
 
-def _needless(op: Op) -> bool:
-    """A reshape in which only dimensions of one element come and go, or a transposition of an accumulator,
-    which happens on its way to shared memory."""
+def _needless(op: Op, buffered: Set[int]) -> bool:
+    """A reshape in which only dimensions of one element come and go, or a transposition of an accumulator
+    on its way to shared memory."""
     source, result = op.operands[0], op.results[0]
     if role(op) == "reshape":
         return _sizes(source) == _sizes(result)
     return (
         role(op) == "transpose"
+        and result.id in buffered
         and isinstance(source.type, Tensor)
         and isinstance(root(source.type.encoding), NvidiaMma)
     )

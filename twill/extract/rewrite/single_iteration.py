@@ -8,7 +8,7 @@ otherwise stands before the loop, and its results leave it as carried values. Li
 except for operations moved before the loop.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from twill.extract.dependence.loops import LOOPS
@@ -141,7 +141,8 @@ def _edits(
     module: Module, function: Function, stretch: tuple[Op, ...], following: Op, number: int
 ) -> Iterator[Edit]:
     staying = _staying(stretch, _shared(function, stretch))
-    kept = _kept(module, function, staying)
+    again = _loaded_again(function, staying)
+    kept = _kept(module, function, staying, {value.id for op in again for value in op.results})
     if kept is None:
         return
     inside = {op.index for op in staying}
@@ -155,13 +156,31 @@ def _edits(
             lines = module.text.count("\n", op.span.start, after.span.start)
             yield Edit(op.span.start, after.span.start, "\n" * lines)
     end = following.span.start
-    yield Edit(end, end, _tail(kept))
+    yield Edit(end, end, _tail(kept) + "".join(f"{text_of(module, op)} {UNKNOWN} " for op in again))
 
 
-def _kept(module: Module, function: Function, staying: Sequence[Op]) -> tuple[_Kept, ...] | None:
-    """None where a value that is read after the loop can not be carried out of it."""
+def _read_after(function: Function, staying: Sequence[Op]) -> set[int]:
+    """The values that other operations read than those of the loop."""
     inside = {inner.index for op in staying for inner in (op, *op.inner())}
-    read = {value.id for op in function.walk() if op.index not in inside for value in op.operands}
+    return {value.id for op in function.walk() if op.index not in inside for value in op.operands}
+
+
+def _loaded_again(function: Function, staying: Sequence[Op]) -> tuple[Op, ...]:
+    """The tiles that are read after the loop too, and are loaded again there: in the loop the loading group
+    has them, and what a loop carries stays in the group that reads it. Only where the loop writes no
+    memory."""
+    if any(writes_global(inner) for op in staying for inner in (op, *op.inner())):
+        return ()
+    read, made = _read_after(function, staying), {value.id for op in staying for value in op.results}
+    loads = (op for op in staying if role(op) in _LOADS and any(value.id in read for value in op.results))
+    return tuple(op for op in loads if not any(value.id in made for value in op.operands))
+
+
+def _kept(
+    module: Module, function: Function, staying: Sequence[Op], again: Set[int]
+) -> tuple[_Kept, ...] | None:
+    """None where a value that is read after the loop can not be carried out of it."""
+    read = _read_after(function, staying) - again
     found = list[_Kept]()
     for value in (value for op in staying for value in op.results if value.id in read):
         kind, zero = type_text(module, value.type), zero_text(module, value.type)

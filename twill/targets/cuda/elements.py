@@ -3,7 +3,7 @@
 from math import prod
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Scalar, Tensor, Type
+from twill.ir.loop import Op, Tensor, Type
 from twill.ir.program import Iteration, Program, Register
 from twill.ops.c import c_type
 from twill.targets.cuda import linear_tiles
@@ -12,7 +12,15 @@ from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
-from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements, Held, Point, packed, point
+from twill.targets.cuda.register_tiles import (
+    AnyPoint,
+    Elements,
+    Held,
+    Point,
+    cast,
+    packed,
+    point,
+)
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import bits
 
@@ -73,18 +81,6 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
         low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
     return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
-
-
-def number(type: Type, text: str) -> str:
-    """A C value of an element type, as tiles compute with it."""
-    dtype = type.dtype if isinstance(type, Tensor) else type
-    return f"float({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
-
-
-def cast(type: Type, text: str) -> str:
-    """The inverse of `number`: as it is stored."""
-    dtype = type.dtype if isinstance(type, Tensor) else type
-    return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
 
 
 def plain(type: Tensor, address: str, one: AnyPoint) -> str:

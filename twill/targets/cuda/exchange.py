@@ -13,7 +13,7 @@ from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.register_tiles import Elements, Point, point
+from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
 ColumnRange = tuple[int, int]
@@ -156,4 +156,6 @@ def _combine(op: Op) -> tuple[Op, str]:
 
 
 def _combined(combine: Op, one: str, other: str) -> str:
-    return f"{one} = {expression(combine, [one, other])};"
+    kind = combine.result.type
+    found = expression(combine, [number(kind, text) for text in (one, other)]) or ""
+    return f"{one} = {cast(kind, found)};"

@@ -6,6 +6,7 @@ Takes a `Scope` and an `Op`. Elementwise operations take their expression from t
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
 from twill.ir.program import SLICES, Channel, Program, SlotTensor
@@ -14,7 +15,7 @@ from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda import linear_tiles, tensor_memory, tuples, warp_mma
 from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
-from twill.targets.cuda.elements import by_thread, cast, guard, number, once, plain, refuse, written
+from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
 from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
@@ -25,8 +26,10 @@ from twill.targets.cuda.register_tiles import (
     Elements,
     Held,
     Transposed,
+    cast,
     declaration,
     held,
+    number,
     point,
 )
 from twill.targets.cuda.scope import Form, Scope
@@ -344,8 +347,11 @@ def _expand(scope: Scope, op: Op) -> Form:
 
 
 def _broadcast(scope: Scope, op: Op) -> Form:
-    source = op.operands[0].type
+    source, form = op.operands[0].type, scope.form(op.operands[0])
     assert isinstance(source, Tensor)
+    if prod(source.shape) == 1 and callable(form) and not isinstance(form, Transposed):
+        only = form(point(scope.layout(source), "0"))  # every thread holds it, whatever the layouts
+        return lambda one: only
     return _map(scope, op, lambda one: one.collapsed(source.shape))
 
 

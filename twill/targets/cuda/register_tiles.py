@@ -172,3 +172,15 @@ def held(name: str, type: Tensor) -> Held:
     """The elements of a tile kept in a variable."""
     short = isinstance(type.dtype, Scalar) and type.dtype.name in PACK
     return Held(name, holding(type), packed(type), short and not packed(type))
+
+
+def number(type: Type, text: str) -> str:
+    """A C value of an element type, as tiles compute with it."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"float({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def cast(type: Type, text: str) -> str:
+    """The inverse of `number`: as it is stored."""
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text

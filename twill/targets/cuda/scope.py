@@ -19,7 +19,6 @@ from twill.targets.cuda.elements import (
     by_thread,
     constant_type,
     iteration,
-    number,
     plain,
     refuse,
     variable,
@@ -31,7 +30,7 @@ from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
-from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, point
+from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, number, point
 from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
 from twill.targets.cuda.tensor_memory import Stream
 from twill.warp.channels import LOADED

@@ -11,9 +11,9 @@ from functools import cache
 from twill.ir.loop import Function, Op, Tensor
 from twill.ops.axis_info import AxisAnalysis, moved_together
 from twill.ops.c import c_type
-from twill.targets.cuda.elements import cast, guard
+from twill.targets.cuda.elements import guard
 from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.register_tiles import Held, Point, point
+from twill.targets.cuda.register_tiles import Held, Point, cast, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import bits

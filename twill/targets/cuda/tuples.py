@@ -12,10 +12,9 @@ from math import prod
 from twill.ir.loop import Op, Tensor, Type, Value
 from twill.ops.c import c_type, computed
 from twill.targets.cuda.arithmetic import expressions
-from twill.targets.cuda.elements import cast, number
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Point, Spread
-from twill.targets.cuda.register_tiles import AnyPoint, Elements, held, packed
+from twill.targets.cuda.register_tiles import AnyPoint, Elements, cast, held, number, packed
 from twill.targets.cuda.register_tiles import Point as FragmentPoint
 from twill.targets.cuda.shared_tiles import UNROLL
 
