@@ -771,6 +771,28 @@ def resumed(
 
 
 @triton.jit
+def alternating(
+    a, b, r, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = r + a @ b.T + half the number of tiles before it, where a is lower triangular by blocks: a loop over tiles with trip
+    counts of their own, a tile loaded once for each, and a scalar that is carried from tile to tile."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    r_desc = tl.make_tensor_descriptor(r, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    rows = tl.cdiv(M, BLOCK_M)
+    before = 0.0
+    for tile in range(tl.program_id(0), rows * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
+        row, column = tile % rows * BLOCK_M, tile // rows * BLOCK_N
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, min(K, row + BLOCK_M), BLOCK_K):
+            acc = tl.dot(a_desc.load([row, k]), b_desc.load([column, k]).T, acc)
+        acc += r_desc.load([row, column]).to(tl.float32) + before
+        before += 0.5
+        c_desc.store([row, column], acc.to(tl.float16))
+
+
+@triton.jit
 def drained(
     q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -846,6 +868,7 @@ TWILL = {
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
+    "alternating": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "drained": STATE,
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
@@ -944,6 +967,7 @@ VARIANTS = {
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
     "resumed": ("resumed", {}),
+    "alternating": ("alternating", {}),
     "drained": ("drained", {}),
     "continued": ("continued", {}),
     "continued_scaled": ("continued", {"FACTOR": 0.5}),

@@ -18,7 +18,7 @@ from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
 FORMS = (
-    *("grouped", "searched", "nested", "resumed", "drained"),
+    *("grouped", "searched", "nested", "resumed", "drained", "alternating"),
     *(
         "matmul_bf16",
         "matmul_e4m3",

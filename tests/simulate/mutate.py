@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from twill.ir.program import Pipelined, Program, Statement, WarpProgram
+from twill.ir.program import Alternate, For, Pipelined, Program, Statement, WarpProgram
 
 Edit = Callable[[Statement], tuple[Statement, ...] | None]
 """What stands there instead; None where the edit does not apply."""
+
+
+_PARTS: dict[type, tuple[str, ...]] = {Pipelined: ("steady",), For: ("body",), Alternate: ("own", "other")}
+"""The lists of statements inside one in which edits apply."""
 
 
 def mutants(program: Program, edit: Edit) -> Iterator[tuple[str, Program]]:
@@ -23,9 +27,10 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[tuple[str
     for i, statement in enumerate(statements):
         if (new := edit(statement)) is not None:
             yield str(statement), (*statements[:i], *new, *statements[i + 1 :])
-        if isinstance(statement, Pipelined):
-            for where, steady in _edited(statement.steady, edit):
-                yield where, (*statements[:i], replace(statement, steady=steady), *statements[i + 1 :])
+        for part in _PARTS.get(type(statement), ()):
+            for where, inside in _edited(getattr(statement, part), edit):
+                changed = replace(statement, **{part: inside})
+                yield where, (*statements[:i], changed, *statements[i + 1 :])
 
 
 def swapped(

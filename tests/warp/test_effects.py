@@ -22,7 +22,7 @@ from twill.ir.program import (
 )
 
 
-@pytest.mark.parametrize("kernel", [*EXAMPLES, "grouped", *BLACKWELL])
+@pytest.mark.parametrize("kernel", [*EXAMPLES, "grouped", "alternating", *BLACKWELL])
 def test_effects_name_what_the_program_has(kernel: str) -> None:
     made = program(kernel)
     channels, orders = {one.id for one in made.channels}, {one.id for one in made.orders}
@@ -50,7 +50,7 @@ def test_every_kind_of_statement_occurs_in_the_examples() -> None:
     """So the test above covers all of them."""
     seen = {
         type(statement)
-        for kernel in (*EXAMPLES, "grouped", *BLACKWELL)
+        for kernel in (*EXAMPLES, "grouped", "alternating", *BLACKWELL)
         for group in program(kernel).groups
         for statement in walk(group.body)
     }

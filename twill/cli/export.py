@@ -51,6 +51,8 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     from twill.generate import generate
 
     wanted = replace(generate_options(options), execute=False)
+    if wanted.lowering.tiles is None:  # several tiles in flight are not expressed in other languages
+        wanted = replace(wanted, lowering=replace(wanted.lowering, tiles=1))
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     name, text = worker.alone(lambda: exported(made, to))
     for path in write_all(out, {name: lambda: text}):

@@ -201,6 +201,13 @@ program_options = _group(
         type=Pair("CHANNEL=SLOTS", int),
         help="Number of slots of a channel; repeatable.",
     ),
+    _option(
+        "--tiles-in-flight",
+        "tiles",
+        type=_POSITIVE,
+        metavar="N",
+        help="Iterations of a loop over tiles in flight.  [default: predicted to be fastest]",
+    ),
     _option("--depth", "depths", multiple=True, type=Pair("CHANNEL=SLOTS", int), hidden=True),
     _option(
         "--schedule",
@@ -270,7 +277,8 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
     from twill.generate import GenerateOptions
     from twill.warp.lower import Options
 
-    lowering = Options(depths=dict(options["depths"]) | dict(options["slots"]))
+    depths = dict(options["depths"]) | dict(options["slots"])
+    lowering = Options(depths=depths, tiles=options["tiles"])
     return GenerateOptions(
         time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering
     )

@@ -11,6 +11,7 @@ from typing import TypeAlias, assert_never
 
 from twill.ir.program import (
     Advance,
+    Alternate,
     At,
     BarrierArrive,
     BarrierPhase,
@@ -110,7 +111,7 @@ def effects(statement: Statement) -> Effects:
             return Effects(_locations(reads))
         case If(condition=condition) | While(condition=condition):
             return Effects((condition.location,) if condition else ())
-        case MmaWait() | Advance():
+        case MmaWait() | Advance() | Alternate():
             return Effects()
         case _:
             return _synchronizing(statement)
@@ -190,7 +191,7 @@ def at(statement: Statement) -> At:
     """When a statement stands in the schedule; outside of pipelined loops for statements without a time of
     their own."""
     match statement:
-        case Advance() | Pipelined() | For() | While() | If():
+        case Advance() | Pipelined() | For() | While() | If() | Alternate():
             return At()
         case _:
             return statement.at

@@ -515,6 +515,20 @@ class If:
     otherwise: tuple["Statement", ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """One of several tiles in flight: in iteration t of the `For` at operation `loop` (the first is 0), `own`
+    where t mod `tiles` is `index`, `other` otherwise."""
+
+    loop: int
+    tiles: int
+    index: int
+    own: tuple["Statement", ...]
+    other: tuple["Statement", ...]
+    """What the group does of a tile of another copy of it: the trip counts of its loops, and the counters of
+    channels whose slots alternate."""
+
+
 Statement: TypeAlias = (
     Compute
     | InitializeCarried
@@ -539,6 +553,7 @@ Statement: TypeAlias = (
     | For
     | While
     | If
+    | Alternate
 )
 
 # --- channels, orders, shared memory -----------------------------------------------------------------------
@@ -570,8 +585,9 @@ class Channel:
 
     Full barrier: one phase per fill (ProducerLoad: one arrival that expects the bytes; ProducerStore: the
     arrivals of the producing group's warps). Empty barrier: one phase per round of ConsumerRelease by all
-    `consumers`. The fill of sequence number n waits for the empty phase of parity ((n div depth) + 1) mod 2,
-    ConsumerWait for the full phase of parity (n div depth) mod 2; so the first round of fills does not wait.
+    `consumers` (of one tile). The fill of sequence number n waits for the empty phase of parity
+    ((n div depth) + 1) mod 2, ConsumerWait for the full phase of parity (n div depth) mod 2; so the first
+    round of fills does not wait.
     """
 
     id: str
@@ -591,11 +607,20 @@ class Channel:
     each on the empty barrier."""
     by_threads: tuple[int, ...] | None = None
     """Groups that execute ConsumerRelease; None: all `consumers`."""
+    alternating: tuple[tuple[int, ...], ...] = ()
+    """Where several tiles are in flight: the consumers of each, which all release slots by threads. Every
+    slot is of one tile, and the consumers of that one alone wait for it and release it."""
 
     @property
     def releasing(self) -> tuple[int, ...]:
-        """Groups that execute ConsumerRelease."""
+        """Groups that execute ConsumerRelease for a slot; of several tiles in flight, those of the first."""
+        if self.alternating:
+            return self.alternating[0]
         return self.consumers if self.by_threads is None else self.by_threads
+
+    def sharing(self, group: int) -> tuple[int, ...]:
+        """Groups that read the same slots as a group."""
+        return next((one for one in self.alternating if group in one), self.consumers)
 
     def only_mma(self, group: int) -> bool:
         """Whether the MMAs of a group read the slots, and its threads do not: only the warp that issues them
@@ -790,6 +815,12 @@ class Program:
         """A C identifier for a value, which no other value of the function has."""
         return self._names[id]
 
+    @property
+    def tiles_in_flight(self) -> int:
+        """Iterations of the loop over tiles that groups work on at once."""
+        every = (one for group in self.groups for one in walk(group.body))
+        return max((one.tiles for one in every if isinstance(one, Alternate)), default=1)
+
     def channel(self, id: str) -> Channel:
         """Raises KeyError where there is none."""
         found = next((channel for channel in self.channels if channel.id == id), None)
@@ -809,6 +840,8 @@ def inner(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
             return statement.before, statement.body
         case If():
             return statement.then, statement.otherwise
+        case Alternate():
+            return statement.own, statement.other
         case _:
             return ()
 

@@ -12,6 +12,7 @@ from itertools import count
 from twill.ir.effects import at
 from twill.ir.program import (
     Advance,
+    Alternate,
     BarrierWait,
     For,
     If,
@@ -112,6 +113,9 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
                 yield from _while(walk, statement, here)
             case If(then=then, otherwise=otherwise):
                 yield from _list(walk, then if walk.taken(statement) else otherwise, here)
+            case Alternate(loop=loop, tiles=tiles, index=index, own=own, other=other):
+                mine = dict(context.outer)[loop] % tiles == index
+                yield from _list(walk, own if mine else other, here)
             case Advance(channel=channel, loop=loop):
                 walk.counters[channel] = walk.counters.get(channel, 0) + (
                     1 if loop is None else walk.counts[loop]

@@ -53,11 +53,18 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
     states = 0
     for count in COUNTS:
         report(f"checking how the groups wait, {count} iterations")
-        states += explore(program, same(count), STATES).states
+        states += explore(program, same(count, around(program)), STATES).states
         if program.tensor_memory:
             races(program, same(count))
     runs = tuple(_runs(program, report))
     return Checked(COUNTS, states, runs)
+
+
+def around(program: Program) -> int:
+    """How often loops around pipelined loops run: so that each group has a second tile, where several are in
+    flight, and one more."""
+    tiles = program.tiles_in_flight
+    return 2 * tiles + 1 if tiles > 1 else 2
 
 
 def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:

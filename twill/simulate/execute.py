@@ -17,6 +17,7 @@ from twill.ir.program import (
     SLICES,
     Accumulator,
     Advance,
+    Alternate,
     At,
     BarrierArrive,
     BarrierWait,
@@ -208,7 +209,7 @@ def _act(group: _Group, action: Action) -> None:
             | StoreWait()
         ):
             pass
-        case Advance() | Pipelined() | For() | While() | If() as structure:
+        case Advance() | Pipelined() | For() | While() | If() | Alternate() as structure:
             raise AssertionError(f"{type(structure).__name__} is unfolded, not executed")
         case _:
             assert_never(action.statement)

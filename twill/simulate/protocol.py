@@ -176,7 +176,8 @@ class Protocol:
         position = self.channels[name][0]
         held = state.holds[position][slot]
         full, arrived, empty, readers = slots[slot]
-        late = _arrivals(channel) - arrived if held >= 0 and empty * channel.depth <= held else ()
+        reading = min((*readers, *(max(one, ~one) for one in arrived)), default=channel.consumers[0])
+        late = _arrivals(channel, reading) - arrived if held >= 0 and empty * channel.depth <= held else ()
         unread = {max(one, ~one) for one in late}
         if unread or readers:
             who = ", ".join(map(str, sorted({*unread, *readers})))
@@ -205,6 +206,8 @@ class Protocol:
             raise HazardError(
                 f"group {group} acquires tile {number} of {name} twice, or is no consumer of it"
             )
+        if not readers | arrived <= _arrivals(channel, group):
+            raise HazardError(f"group {group} acquires tile {number} of {name}, which is of another tile's")
         return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
 
     def _consumer_release(self, state: State, group: int, name: str, action: Action) -> State:
@@ -219,12 +222,13 @@ class Protocol:
         full, arrived, empty, readers = state.slots[position][slot]
         if group not in readers or state.holds[position][slot] != number:
             raise HazardError(f"group {group} releases tile {number} of {name} without having acquired it")
-        if arrival in arrived or arrival not in _arrivals(channel):
+        expected = _arrivals(channel, group)
+        if arrival in arrived or arrival not in expected:
             raise HazardError(f"group {group} releases tile {number} of {name} twice")
         arrived = arrived | {arrival}
-        if _arrivals(channel) & {group, ~group} <= arrived:
+        if expected & {group, ~group} <= arrived:
             readers = readers - {group}
-        if arrived == _arrivals(channel):
+        if arrived == expected:
             arrived, empty = frozenset[int](), empty + 1
         return self._changed(state, position, slot, (full, arrived, empty, readers), number)
 
@@ -246,6 +250,8 @@ class Protocol:
         return replace(state, signals=(*state.signals[:position], value, *state.signals[position + 1 :]))
 
 
-def _arrivals(channel: Channel) -> frozenset[int]:
-    """Who arrives on an empty barrier: g for the threads of group g, ~g for its MMAs."""
-    return frozenset((*channel.releasing, *(~group for group in channel.by_mma)))
+def _arrivals(channel: Channel, group: int) -> frozenset[int]:
+    """Who arrives on the empty barrier of a slot that a group reads: g for the threads of group g, ~g for its
+    MMAs."""
+    releasing = channel.sharing(group) if channel.alternating else channel.releasing
+    return frozenset((*releasing, *(~one for one in channel.by_mma)))

@@ -68,6 +68,8 @@ class ChannelPlan:
     """Groups whose threads do; None: all consumers release slots by threads."""
     spare: int = 0
     """Slots that only let the loads run further ahead than the schedule has them."""
+    alternating: tuple[tuple[int, ...], ...] = ()
+    """As `ir.program.Channel.alternating`."""
 
     @property
     def local(self) -> bool:

@@ -25,9 +25,9 @@ from twill.warp.dataflow import Code, captured, pure
 Statements = tuple[Statement, ...]
 
 
-def without_dead_code(code: Code, body: Statements) -> Statements:
-    """The body of a group."""
-    while (smaller := _list(code, body, _read(body))) != body:
+def without_dead_code(code: Code, body: Statements, kept: frozenset[str] = frozenset()) -> Statements:
+    """The body of a group; variables that are read elsewhere are `kept`."""
+    while (smaller := _list(code, body, _read(body) | kept)) != body:
         body = smaller
     return body
 

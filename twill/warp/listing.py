@@ -11,6 +11,7 @@ from twill.ir.effects import at
 from twill.ir.program import (
     SLICES,
     Advance,
+    Alternate,
     BarrierArrive,
     BarrierWait,
     CommitGroup,
@@ -138,7 +139,7 @@ def _what(statement: Statement) -> str:
             return name
         case BarrierWait(barrier=name, awaited=awaited):
             return f"{name}[{iteration(awaited)}]"
-        case Pipelined() | For() | While() | If() | TensorMemorySync():
+        case Pipelined() | For() | While() | If() | Alternate() | TensorMemorySync():
             return ""
         case _:
             assert_never(statement)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
 from twill.ir.distribution import root
-from twill.ir.loop import Linear, Module, Op, Tensor, Token
+from twill.ir.loop import GRID, Linear, Module, Op, Tensor, Token
 from twill.ir.program import (
     DRAINS,
     DependenceBarrier,
@@ -26,11 +26,11 @@ from twill.ir.program import (
 )
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
-from twill.warp import pipelined_loops, tensor_memory, thread_block
+from twill.warp import pipelined_loops, tensor_memory, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
-from twill.warp.channels import LOADED, ChannelPlan, distinct, merged, of_loop
+from twill.warp.channels import LOADED, ChannelPlan, SharedMemoryError, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
-from twill.warp.dataflow import STORES, Code, cone, into_shared, loaded, read, variables
+from twill.warp.dataflow import STORES, Code, carries, cone, into_shared, loaded, read, variables
 from twill.warp.dead_code import without_dead_code
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
@@ -45,6 +45,7 @@ from twill.warp.store_waits import with_store_waits
 from twill.warp.store_warp import SLOTS, handed_over, store_group
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task, tasks
+from twill.warp.tiles_in_flight import TilesInFlight
 
 COPYING = 56
 """Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
@@ -68,6 +69,8 @@ class Options:
     """Thread blocks that an SM holds at the same time, at most."""
     withheld: int = 0
     """Bytes of shared memory that the schedules do without, for what else lies there."""
+    tiles: int | None = None
+    """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +100,10 @@ class Plan:
     """Loops before which these synchronize."""
     initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
     """Stores to tensor memory that matter only where a loop has no iteration, with that loop."""
+    tiles: TilesInFlight | None = None
+    """None where one tile is in flight."""
+    reasons: tuple[str, ...] = ()
+    """Why so many tiles are in flight; nothing where there is no loop over tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +119,7 @@ class _Design:
     granted: tuple[Granted, ...]
     epilogue: int
     """The group that stores what no group holds."""
+    tiles: TilesInFlight | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,8 +173,92 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     parts = _loops(code, loops, target)
     granted, epilogue = _with_epilogue(module, target, granted, _loader(parts))
     plain = _Design(code, target, options, names, parts, granted, epilogue)
-    plan = _with_store_warp(plain) or _planned(plain)
+    several, reasons = _several_tiles(plain)
+    if several is not None:
+        return replace(several, reasons=reasons)
+    plan = replace(_with_store_warp(plain) or _planned(plain), reasons=reasons)
     return _with_tensor_memory(plan) if target.accumulators == "tensor memory" else plan
+
+
+def _several_tiles(plain: _Design) -> tuple[Plan | None, tuple[str, ...]]:
+    """The plan with several tiles in flight, if there is one, and the reason in words. Raises TwillError
+    where the number of tiles is given and can not be had."""
+    code, given = plain.code, plain.options.tiles
+    scheduled = [part.scheduled for part in plain.parts]
+    loop = tiles_in_flight.tile_loop(code, scheduled)
+    if given == 1 or (loop is None and given is None):
+        return None, ()
+    found = None if loop is None else tiles_in_flight.serial(code, scheduled, loop, given=given is not None)
+    why = "there is no loop over tiles around all loops (--persistent makes one)" if loop is None else found
+    if why is None and plain.target.completion != "commit group":
+        why = "accumulators in tensor memory"
+    if loop is None or why is not None:
+        return None, _one_tile(plain, why or "")
+    if given is None and any(GRID in one for one in code.function.arg_attributes):
+        blocks = _planned(plain).launch.blocks
+        if blocks > 1:
+            return None, (f"tiles in flight: 1 in each of the {blocks} thread blocks of an SM",)
+    made, why = _most_tiles(plain, loop, scheduled)
+    if made is None:
+        return None, _one_tile(plain, why)
+    assert made.tiles is not None
+    return made, (made.tiles.note,)
+
+
+def _one_tile(plain: _Design, why: str) -> tuple[str, ...]:
+    """The note. Raises TwillError where several tiles are asked for."""
+    if plain.options.tiles is not None:
+        where = plain.parts[0].scheduled.loop.op
+        raise plain.code.refuse(
+            f"{plain.options.tiles} tiles can not be in flight: {why}", where, "leave --tiles-in-flight out"
+        )
+    return (f"tiles in flight: 1, {why}",)
+
+
+def _most_tiles(plain: _Design, loop: Op, scheduled: Sequence[Scheduled]) -> tuple[Plan | None, str]:
+    """The plan with the fewest tiles in flight that are predicted to be fastest, and why no other is; None
+    where that is one tile."""
+    code, given, found, why = plain.code, plain.options.tiles, None, "no more are predicted to be faster"
+    best = alone = tiles_in_flight.cycles(code, scheduled, 1)
+    for number in (given,) if given is not None else range(2, tiles_in_flight.MOST + 1):
+        predicted = tiles_in_flight.cycles(code, scheduled, number)
+        if given is None and predicted >= best:
+            break
+        note = (
+            f"tiles in flight: {number}, a tile of {tiles_in_flight.TRIPS} iterations every {predicted:.0f}"
+            f" cycles predicted, {alone:.0f} with one"
+        )
+        copies = tiles_in_flight.copies(plain.granted, _loader(plain.parts), number)
+        carried = frozenset(plain.names[one.arg.id] for one in carries(loop))
+        made, reason = _with_tiles(replace(plain, tiles=TilesInFlight(loop.index, copies, carried, note)))
+        if made is None:
+            why = f"{number} {reason}"
+            break
+        best, found = predicted, made
+    return found, why
+
+
+def _with_tiles(design: _Design) -> tuple[Plan | None, str]:
+    """The plan of a design with several tiles in flight; None and the reason where there is none."""
+    assert design.tiles is not None
+    one, granted = design.parts[0].scheduled, (*design.granted, *design.tiles.added)
+    if not thread_block.fits(granted, one):
+        wanted = sum(32 * group.warps * group.registers for group in granted)
+        return None, f"would need {wanted} registers of {one.machine.limits.registers_total}"
+    try:
+        plan = _planned(design)
+    except SharedMemoryError:
+        return None, "would need more shared memory than there is"
+    refused = tiles_in_flight.refused(plan.memory.plans, design.tiles)
+    if refused or not tiles_in_flight.level(plan.memory.plans):
+        return None, f"can not be in flight: {refused or 'their channels have different numbers of slots'}"
+    if any(
+        channel.depth < SLOTS and not channel.once and channel.id not in design.options.depths
+        for channel in plan.memory.plans
+        if channel.filled_by in LOADED
+    ):
+        return None, f"would leave the loads less than {SLOTS} slots"
+    return plan, ""
 
 
 def _with_store_warp(plain: _Design) -> Plan | None:
@@ -208,19 +300,24 @@ def _planned(design: _Design) -> Plan:
     stored = {task.ops[-1]: task.group for task in stores}
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
-    limit = _limit(one) + options.withheld
+    tiles, copies, limit = design.tiles, dict[int, tuple[int, ...]](), _limit(one) + options.withheld
+    if tiles is not None:
+        channels = tiles_in_flight.channels(code, channels, tiles)
+        copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
         limits = (shared_bytes(one.machine, blocks, limit), options.depths, options.most)
-        return layout(Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits))
+        return layout(
+            Demand(code, target.tiles, channels, non_loop, stored, handed, scratch, *limits, copies)
+        )
 
-    memory, blocks = _resident(design, laid_out)
+    memory, blocks = (laid_out(1), 1) if tiles is not None else _resident(design, laid_out)
     kernel = Kernel(
         code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
     )
-    launch = thread_block.launch(granted, one, blocks)
+    launch = thread_block.launch((*granted, *(tiles.added if tiles else ())), one, blocks)
     deferred = deferred_reductions(code, inside)
-    return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch)
+    return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch, tiles=tiles)
 
 
 def _resident(design: _Design, laid_out: Callable[[int], SharedMemoryPlan]) -> tuple[SharedMemoryPlan, int]:
@@ -447,7 +544,7 @@ def _assembled(draft: Draft) -> Draft:
         tensor_memory=_tensor_tiles(plan),
         dependences=barriers,
         synchronized=plan.synchronized,
-        notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers)),
+        notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers), *plan.reasons),
         warnings=tuple(_slow_loads(code, plan.loops)),
     )
     return replace(draft, program=made)
@@ -486,6 +583,15 @@ def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
     )
 
 
+def _alternated(draft: Draft) -> Draft:
+    """Copies of the groups that compute, on alternate tiles, where several are in flight."""
+    assert draft.program is not None
+    plan = draft.plan
+    if plan.tiles is None:
+        return draft
+    return replace(draft, program=tiles_in_flight.alternated(plan.kernel.code, draft.program, plan.tiles))
+
+
 def _with_registers(draft: Draft) -> Draft:
     """All registers of the thread block granted."""
     assert draft.program is not None
@@ -505,6 +611,7 @@ PASSES = (
     Pass("mma-waits", _each_group(pipelined_loops.awaited)),
     Pass("scheduling-fences", _each_group(pipelined_loops.fenced)),
     Pass("assemble", _assembled),
+    Pass("tiles-in-flight", _alternated),
     Pass("registers", _with_registers),
 )
 """Lowering, in order. The target takes part in `shift`, `release`, `mma-waits` and `scheduling-fences`."""

@@ -12,7 +12,7 @@ two). One that another warp stores lies in a slot of a channel, which is its buf
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
@@ -92,6 +92,9 @@ class Demand:
     """Slots of channels that are given, by name."""
     most: int
     """Slots of the other channels at most."""
+    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    """Of each group that works on one of several tiles in flight: itself, and the groups that work on the
+    others. Each stages in buffers of its own: no slot is dead for all of them when one stores."""
 
 
 def layout(demand: Demand) -> SharedMemoryPlan:
@@ -103,7 +106,7 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     available = demand.limit - ALIGNMENT
     best = None
     for parts in (1, 2, 4, 8):
-        sizes = _own(own, parts, demand.scratch)
+        sizes = _own(own, parts, demand)
         needed = sum((plan.stride + BARRIERS) * plan.depth for plan in demand.plans) + sum(sizes.values())
         if best is not None and (needed > available or sizes == best[1]):
             continue
@@ -147,12 +150,17 @@ def _line(op: Op) -> int:
     return encoding.swizzle_bytes if isinstance(encoding, NvmmaShared) else 1
 
 
-def _own(requests: Sequence[_StagingRequest], parts: int, scratch: Mapping[int, int]) -> dict[str, int]:
+def _own(requests: Sequence[_StagingRequest], parts: int, demand: Demand) -> dict[str, int]:
     """Bytes of the buffers of their own, one for each group, and of the groups' scratch buffers."""
-    sizes = {f"scratch{group}": -(-size // ALIGNMENT) * ALIGNMENT for group, size in scratch.items() if size}
+    sizes = dict[str, int]()
+    for group, size in demand.scratch.items():
+        if size:
+            rounded = -(-size // ALIGNMENT) * ALIGNMENT
+            sizes |= {f"scratch{one}": rounded for one in demand.copies.get(group, (group,))}
     for request in requests:
         size = -(-request.bytes // _split(request, parts) // ALIGNMENT) * ALIGNMENT
-        sizes[f"staging{request.group}"] = max(size, sizes.get(f"staging{request.group}", 0))
+        for one in demand.copies.get(request.group, (request.group,)):
+            sizes[f"staging{one}"] = max(size, sizes.get(f"staging{one}", 0))
     return sizes
 
 
@@ -160,6 +168,8 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
     looped = op.index in demand.stores
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
     plain = _StagingRequest(op, group, demand.tiles.across(_held(demand, op)), looped)
+    if demand.copies:
+        return plain
     for plan in demand.plans if looped else ():
         if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand.code, plan, group):
             request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
@@ -244,7 +254,7 @@ def _one_after_the_other(plans: Sequence[ChannelPlan]) -> list[Channel]:
     for plan in plans:
         ends = (plan.id, plan.producer, plan.consumers)
         slots = (plan.depth, plan.tensors, plan.filled_by, offset, plan.stride)
-        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads))
+        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads, plan.alternating))
         offset += plan.stride * plan.depth
     return channels
 

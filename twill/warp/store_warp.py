@@ -62,10 +62,10 @@ def _moved(code: Code, task: Task, tasks: tuple[Task, ...], group: int) -> Task 
 def _in_any_order(code: Code, store: Op) -> bool:
     """Whether nothing else that the kernel does to the memory of a store depends on when it happens: no other
     operation has the same pointer, except for reductions of the same kind."""
-    pointer = _pointer(code, store)
+    own = pointer(code, store)
     others = (op for op in code.ops.values() if role(op) in ACCESSES and op is not store)
-    return pointer is not None and all(
-        (other := _pointer(code, op)) is not None and (other.id != pointer.id or _alike(op, store))
+    return own is not None and all(
+        (other := pointer(code, op)) is not None and (other.id != own.id or _alike(op, store))
         for op in others
     )
 
@@ -76,7 +76,7 @@ def _alike(one: Op, other: Op) -> bool:
     )
 
 
-def _pointer(code: Code, op: Op) -> Value | None:
+def pointer(code: Code, op: Op) -> Value | None:
     """The argument of the function through which an operation accesses memory; None where that is not
     known."""
     value = op.operands[0]

@@ -2,6 +2,7 @@
 //
 // channel x_y: 4 slots of 49152 bytes, group 0 to (1,)
 // buffer staging1: 32768 bytes, of its own
+// tiles in flight: 1, 2 would need 78592 registers of 65536
 #include <cuda_runtime.h>
 
 #include "twill.cuh"

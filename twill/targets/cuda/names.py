@@ -30,12 +30,12 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """Types, functions and variables that generated code uses."""
 _WORDS = """
 by_tma descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p
-blocks status stream tensor_memory thread twill warp
+blocks status stream tensor_memory thread tile_number twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
-    r"(channel|count|kept|map|position\d*|v)_.*|trips_\d+|hand_off\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
+    r"(channel|count|kept|map|position\d*|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
     r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
     r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|drain_\d+"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"

@@ -13,6 +13,7 @@ from twill.ir.effects import at
 from twill.ir.loop import Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.program import (
     Advance,
+    Alternate,
     At,
     BarrierArrive,
     BarrierWait,
@@ -48,6 +49,7 @@ from twill.ir.program import (
     WarpProgram,
     While,
     Write,
+    inner,
     walk,
 )
 from twill.ops.c import c_type
@@ -196,6 +198,8 @@ class Emitter:
                 return self._while(self.program.op(op), before, condition, body)
             case If(op, condition, then, otherwise):
                 return self._if(self.program.op(op), condition, then, otherwise)
+            case Alternate():
+                return self._alternate(statement)
             case _:
                 assert_never(statement)
 
@@ -593,6 +597,10 @@ class Emitter:
             op.regions[0].blocks[0].args[0].id: lambda i: atom(plus(lower, times(i, step))),
         }
         self.least, name = it.stages - 1, trips(self.program, it.op)
+        none = "int64_t(0)" if op.operands[0].type in (Scalar("i64"), Scalar("index")) else "0"
+        counted = f"{name} = max({none}, {_span(lower, upper, step)});"
+        if not any(inner(it)) and not it.zeroed:
+            return [counted]
         lines = [
             f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles",
             f"const int32_t n = {name};",
@@ -612,8 +620,7 @@ class Emitter:
         lines += ["}"] if least else []
         if it.zeroed:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]
-        none = "int64_t(0)" if op.operands[0].type in (Scalar("i64"), Scalar("index")) else "0"
-        return [f"{name} = max({none}, {_span(lower, upper, step)});", "{", *indented(lines), "}"]
+        return [counted, "{", *indented(lines), "}"]
 
     def _steady(self, it: Pipelined) -> list[str]:
         """The loop that runs the steady state, where this group has any."""
@@ -648,8 +655,21 @@ class Emitter:
         counter = op.regions[0].blocks[0].args[0]
         name = c_name(self.program.name(counter.id))
         self.inductions = {**(self.inductions or {}), counter.id: lambda i: name}
-        head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
-        return [head, *indented(self.all(body)), "}"]
+        if not any(isinstance(one, Alternate) for one in body):
+            head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
+            return [head, *indented(self.all(body)), "}"]
+        head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}, ++tile_number) {{"
+        return ["uint32_t tile_number = 0;", head, *indented(self.all(body)), "}"]
+
+    def _alternate(self, it: Alternate) -> list[str]:
+        condition = f"tile_number % {it.tiles} == {it.index}"
+        own, other = self.all(it.own), self.all(it.other)
+        return [
+            f"if ({condition}) {{",
+            *indented(own),
+            *(["} else {", *indented(other)] if other else []),
+            "}",
+        ]
 
     def _while(
         self, op: Op, before: Sequence[Statement], condition: Read | None, body: Sequence[Statement]

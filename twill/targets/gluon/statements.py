@@ -16,6 +16,7 @@ from twill.ir.program import (
     ONCE,
     SLICES,
     Advance,
+    Alternate,
     BarrierArrive,
     BarrierWait,
     Buffer,
@@ -141,6 +142,12 @@ class Emitter:
                 return self._while(statement)
             case If():
                 return self._if(statement)
+            case Alternate():
+                raise TwillError(
+                    "several tiles in flight are not exported",
+                    self.file.program.function.location,
+                    help="generate with --tiles-in-flight 1",
+                )
             case _:
                 assert_never(statement)
 
