@@ -8,13 +8,15 @@ what its mask leaves out is zero or arbitrary.
 
 from collections.abc import Set
 
-from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Tensor, Value
+from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Scalar, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
 from twill.ops.row import Role
 from twill.ops.table import named, role
 
 BULK = 16
 """Bytes to which the addresses and the size of a bulk copy are aligned (PTX ISA, cp.async.bulk)."""
+NUMBERS = (4, 8)
+"""Bytes of a number that one asynchronous copy moves (PTX ISA, cp.async)."""
 _ALLOC = named("alloc")
 _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
@@ -69,6 +71,14 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
     encoding = next(iter(encodings), None)
     along = 0 if isinstance(encoding, NvmmaShared) and encoding.transposed else len(tile.shape) - 1
     return copied_together(analysis, op, along)
+
+
+def number_bytes(analysis: AxisAnalysis, op: Op) -> int:
+    """Bytes of the copy of a number; 0 where no copy has its size, or where its mask is false it is something
+    other than zero."""
+    kind = op.result.type
+    size = element_bytes(op.operands[0].type) if isinstance(kind, Scalar) else 0
+    return size if size in NUMBERS and _zero(analysis, op) else 0
 
 
 def one_copy(analysis: AxisAnalysis, op: Op) -> bool:

@@ -1,7 +1,8 @@
 """Which pointer loads of a loop are executed by asynchronous copies (cp.async) into a channel, and which by
 every reader.
 
-A vector that is consecutive and aligned is one bulk copy (cp.async.bulk), which one thread issues.
+A vector that is consecutive and aligned is one bulk copy (cp.async.bulk), which one thread issues. A number
+is one copy too: the group that loads does not wait for it.
 
 Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which
 addresses follow, are loaded again by whoever reads them, unless the kernel writes memory of their type. A
@@ -15,10 +16,11 @@ from dataclasses import replace
 
 from twill.ir.loop import Op, Pointer, Scalar, Tensor, Type
 from twill.ops.axis_info import AxisAnalysis
-from twill.ops.pointer_loads import copy_bytes, feeds_address, one_copy, why_not
+from twill.ops.pointer_loads import copy_bytes, feeds_address, number_bytes, one_copy, why_not
 from twill.ops.table import role
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled, root
+from twill.warp.thread_block import only_moves
 
 
 def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
@@ -29,6 +31,7 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
         for op in loaded_by_pointer(code, loops)
         if (vector := copy_bytes(analysis, op))
     }
+    found |= {op.index: size for op in _numbers(code, loops) if (size := number_bytes(analysis, op))}
     return replace(code, copies=found, reloaded=frozenset(op.index for op in _index_tiles(code, loops)))
 
 
@@ -73,6 +76,19 @@ def loaded_by_pointer(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:
                 and op.result.type.shape
                 and not feeds_address(analysis, op, inside)
             ):
+                yield op
+
+
+def _numbers(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:
+    """The loads of numbers in loops that a group which only moves data executes for others."""
+    analysis = AxisAnalysis(code.function)
+    for one in loops:
+        inside = {op.index for op in one.loop.body.walk()}
+        moving = {group.id for group in one.solution.groups if only_moves(group)}
+        for node in one.graph.nodes:
+            op = root(code, node) if node.kind == "load" and one.group(node.id) in moving else None
+            own = any(edge.src == node.id and one.group(edge.dst) in moving for edge in one.graph.edges)
+            if op and role(op) == "pointer_load" and not own and not feeds_address(analysis, op, inside):
                 yield op
 
 

@@ -144,9 +144,11 @@ def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int) -
 
 
 def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
-    """Registers for the offsets of a thread's copies, of 32 bits or 64, and for where they go."""
+    """Registers for the offsets of a thread's copies, of 32 bits or 64, and for where they go; none are kept
+    for a number."""
     tile, vector = code.ops[ops[-1]].result.type, code.copies[ops[-1]]
-    assert isinstance(tile, Tensor)
+    if not isinstance(tile, Tensor):
+        return 0
     copies = -(-tile_bytes(tile.shape, tile.dtype) // (vector * threads))
     added = [code.ops[index].operands[1] for index in ops if role(code.ops[index]) == "address"]
     wide = any(

@@ -2,8 +2,8 @@
 //
 // channel x_25: 3 slots of 8192 bytes, group 0 to (1,)
 // channel y_29: 3 slots of 8192 bytes, group 0 to (1,)
+// channel last_34: 3 slots of 1024 bytes, group 0 to (1,)
 // channel gate_36: 3 slots of 1024 bytes, group 0 to (1,)
-// channel last_34: 1 slots of 1024 bytes, group 0 to (1,)
 // channel y_48: 2 slots of 8192 bytes, group 1 to (1,)
 #include <cuda_runtime.h>
 
@@ -16,17 +16,17 @@ __global__ void __launch_bounds__(256, 3)
 decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_constant__ CUtensorMap map_x_25, __nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<3, 8192> channel_x_25{memory, memory + 69632};
-    const Channel<3, 8192> channel_y_29{memory + 24576, memory + 69680};
-    const Channel<3, 1024, Filling::cp_async> channel_gate_36{memory + 49152, memory + 69728};
-    const Channel<1, 1024, Filling::threads> channel_last_34{memory + 52224, memory + 69776};
-    const Channel<2, 8192> channel_y_48{memory + 53248, memory + 69792};
+    const Channel<3, 8192> channel_x_25{memory, memory + 71680};
+    const Channel<3, 8192> channel_y_29{memory + 24576, memory + 71728};
+    const Channel<3, 1024, Filling::cp_async> channel_last_34{memory + 49152, memory + 71776};
+    const Channel<3, 1024, Filling::cp_async> channel_gate_36{memory + 52224, memory + 71824};
+    const Channel<2, 8192> channel_y_48{memory + 55296, memory + 71872};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x_25.init(1, 4);
         channel_y_29.init(1, 4);
-        channel_gate_36.init(4, 4);
         channel_last_34.init(4, 4);
+        channel_gate_36.init(4, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_y_29);
         tma_prefetch(&map_x_25);
@@ -39,8 +39,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
         ThreadCoordinates thread(0);
         uint32_t count_x_25 = 0;
         uint32_t count_y_29 = 0;
-        uint32_t count_gate_36 = 0;
         uint32_t count_last_34 = 0;
+        uint32_t count_gate_36 = 0;
         int32_t trips_0 = 0;
         int32_t divsi_2;
         // divsi.2 (tests/kernels/ttgir/decayed.sm90.ttgir:26:10)
@@ -71,7 +71,7 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                         tma_load(channel_y_29.slot(count_y_29), &map_y_29, channel_y_29.full(count_y_29), int32_t(0), int32_t(int32_t(0) * 64));
                     }
                 }
-                // cycle 94, stage 0: store load.last_34 to last_34
+                // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
                 channel_last_34.producer_acquire(count_last_34);
                 {
                     const int32_t last_ = 1;
@@ -79,10 +79,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                     const int32_t last_31_ = min(last_30_, K);
                     const int32_t last_32_ = last_31_ - 1;
                     float* const last_33_ = g + last_32_;
-                    const float last_34_ = *last_33_;
-                    if (thread.leader) shared_at<float>(channel_last_34.slot(count_last_34)) = last_34_;
+                    if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34), last_33_);
                 }
-                fence_async_shared();
                 channel_last_34.producer_commit(count_last_34);
                 // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                 channel_gate_36.producer_acquire(count_gate_36);
@@ -118,7 +116,7 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                             tma_load(channel_y_29.slot(count_y_29 + i), &map_y_29, channel_y_29.full(count_y_29 + i), int32_t(0), int32_t(int32_t(i) * 64));
                         }
                     }
-                    // cycle 94, stage 0: store load.last_34 to last_34
+                    // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
                     channel_last_34.producer_acquire(count_last_34 + i);
                     {
                         const int32_t last_ = i + 1;
@@ -126,10 +124,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                         const int32_t last_31_ = min(last_30_, K);
                         const int32_t last_32_ = last_31_ - 1;
                         float* const last_33_ = g + last_32_;
-                        const float last_34_ = *last_33_;
-                        if (thread.leader) shared_at<float>(channel_last_34.slot(count_last_34 + i)) = last_34_;
+                        if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34 + i), last_33_);
                     }
-                    fence_async_shared();
                     channel_last_34.producer_commit(count_last_34 + i);
                     // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                     channel_gate_36.producer_acquire(count_gate_36 + i);
@@ -161,8 +157,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
         }
         count_x_25 += trips_0;
         count_y_29 += trips_0;
-        count_gate_36 += trips_0;
         count_last_34 += trips_0;
+        count_gate_36 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<120>();
@@ -170,8 +166,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
         ThreadCoordinates thread(4);
         uint32_t count_x_25 = 0;
         uint32_t count_y_29 = 0;
-        uint32_t count_gate_36 = 0;
         uint32_t count_last_34 = 0;
+        uint32_t count_gate_36 = 0;
         uint32_t count_y_48 = 0;
         int32_t trips_0 = 0;
         __nv_bfloat16* addptr_4;
@@ -389,8 +385,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
         }
         count_x_25 += trips_0;
         count_y_29 += trips_0;
-        count_gate_36 += trips_0;
         count_last_34 += trips_0;
+        count_gate_36 += trips_0;
         count_y_48 += trips_0;
         // convert_layout.15 (tests/kernels/ttgir/decayed.sm90.ttgir:100:11)
         {
@@ -418,17 +414,17 @@ __global__ void __launch_bounds__(256, 3)
 decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<3, 8192, Filling::cp_async> channel_x_25{memory, memory + 69632};
-    const Channel<3, 8192, Filling::cp_async> channel_y_29{memory + 24576, memory + 69680};
-    const Channel<3, 1024, Filling::cp_async> channel_gate_36{memory + 49152, memory + 69728};
-    const Channel<1, 1024, Filling::threads> channel_last_34{memory + 52224, memory + 69776};
-    const Channel<2, 8192> channel_y_48{memory + 53248, memory + 69792};
+    const Channel<3, 8192, Filling::cp_async> channel_x_25{memory, memory + 71680};
+    const Channel<3, 8192, Filling::cp_async> channel_y_29{memory + 24576, memory + 71728};
+    const Channel<3, 1024, Filling::cp_async> channel_last_34{memory + 49152, memory + 71776};
+    const Channel<3, 1024, Filling::cp_async> channel_gate_36{memory + 52224, memory + 71824};
+    const Channel<2, 8192> channel_y_48{memory + 55296, memory + 71872};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x_25.init(4, 4);
         channel_y_29.init(4, 4);
-        channel_gate_36.init(4, 4);
         channel_last_34.init(4, 4);
+        channel_gate_36.init(4, 4);
         mbarrier_init_fence();
     }
     __syncthreads();
@@ -439,8 +435,8 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
         ThreadCoordinates thread(0);
         uint32_t count_x_25 = 0;
         uint32_t count_y_29 = 0;
-        uint32_t count_gate_36 = 0;
         uint32_t count_last_34 = 0;
+        uint32_t count_gate_36 = 0;
         int32_t trips_0 = 0;
         int32_t divsi_2;
         // divsi.2 (tests/kernels/ttgir/decayed.sm90.ttgir:26:10)
@@ -502,7 +498,7 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     }
                 }
                 channel_y_29.producer_commit(count_y_29);
-                // cycle 94, stage 0: store load.last_34 to last_34
+                // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
                 channel_last_34.producer_acquire(count_last_34);
                 {
                     const int32_t last_ = 1;
@@ -510,10 +506,8 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     const int32_t last_31_ = min(last_30_, K);
                     const int32_t last_32_ = last_31_ - 1;
                     float* const last_33_ = g + last_32_;
-                    const float last_34_ = *last_33_;
-                    if (thread.leader) shared_at<float>(channel_last_34.slot(count_last_34)) = last_34_;
+                    if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34), last_33_);
                 }
-                fence_async_shared();
                 channel_last_34.producer_commit(count_last_34);
                 // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                 channel_gate_36.producer_acquire(count_gate_36);
@@ -567,7 +561,7 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                         }
                     }
                     channel_y_29.producer_commit(count_y_29 + i);
-                    // cycle 94, stage 0: store load.last_34 to last_34
+                    // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
                     channel_last_34.producer_acquire(count_last_34 + i);
                     {
                         const int32_t last_ = i + 1;
@@ -575,10 +569,8 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                         const int32_t last_31_ = min(last_30_, K);
                         const int32_t last_32_ = last_31_ - 1;
                         float* const last_33_ = g + last_32_;
-                        const float last_34_ = *last_33_;
-                        if (thread.leader) shared_at<float>(channel_last_34.slot(count_last_34 + i)) = last_34_;
+                        if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34 + i), last_33_);
                     }
-                    fence_async_shared();
                     channel_last_34.producer_commit(count_last_34 + i);
                     // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                     channel_gate_36.producer_acquire(count_gate_36 + i);
@@ -619,8 +611,8 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
         }
         count_x_25 += trips_0;
         count_y_29 += trips_0;
-        count_gate_36 += trips_0;
         count_last_34 += trips_0;
+        count_gate_36 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<120>();
@@ -628,8 +620,8 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
         ThreadCoordinates thread(4);
         uint32_t count_x_25 = 0;
         uint32_t count_y_29 = 0;
-        uint32_t count_gate_36 = 0;
         uint32_t count_last_34 = 0;
+        uint32_t count_gate_36 = 0;
         uint32_t count_y_48 = 0;
         int32_t trips_0 = 0;
         __nv_bfloat16* addptr_4;
@@ -851,8 +843,8 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
         }
         count_x_25 += trips_0;
         count_y_29 += trips_0;
-        count_gate_36 += trips_0;
         count_last_34 += trips_0;
+        count_gate_36 += trips_0;
         count_y_48 += trips_0;
         // convert_layout.15 (tests/kernels/ttgir/decayed.sm90.ttgir:100:11)
         {
@@ -885,11 +877,11 @@ decayed_launch(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
     by_tma = by_tma && !tensor_map<2>(&map_y_29, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(int64_t(K))}, {uint64_t((int64_t(stride)) * 2)}, {64, 64});
     by_tma = by_tma && !tensor_map<2>(&map_x_25, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(int64_t(K))}, {uint64_t((int64_t(stride)) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = allow_shared_memory<decayed_tma_kernel>(70848)) return status;
-        decayed_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 70848, stream>>>(map_y_29, map_x_25, k, v, g, h, K, stride);
+        if (const cudaError_t status = allow_shared_memory<decayed_tma_kernel>(72928)) return status;
+        decayed_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 72928, stream>>>(map_y_29, map_x_25, k, v, g, h, K, stride);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = allow_shared_memory<decayed_kernel>(70848)) return status;
-    decayed_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 70848, stream>>>(k, v, g, h, K, stride);
+    if (const cudaError_t status = allow_shared_memory<decayed_kernel>(72928)) return status;
+    decayed_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 72928, stream>>>(k, v, g, h, K, stride);
     return cudaGetLastError();
 }

@@ -341,11 +341,12 @@ class Emitter:
         slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
         if (kept := self.kept.get(op.index)) is not None:
             return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
+        if not isinstance(op.result.type, Tensor):
+            return ["{", *indented([*scope.lines, _number_copied(scope, op, load.vector, slot)]), "}"]
         pointers, mask = (
             scope.elements(op.operands[0]),
             scope.elements(op.operands[1]) if len(op.operands) > 1 else None,
         )
-        assert isinstance(op.result.type, Tensor)
         try:
             form = linear(op.result.type, 32 * self.group.warps)
             lines = copied(slot, tensor, load.vector, form, pointers, mask)
@@ -364,7 +365,8 @@ class Emitter:
         room, lines = self.group.registers - COPYING, tiled
         for one in walk((it,)):
             for load in one.loads if isinstance(one, ProducerLoad) else ():
-                if load.vector and load.ops[-1] not in (*self.kept, *self.tiled):
+                tile = isinstance(self.program.op(load.ops[-1]).result.type, Tensor)
+                if load.vector and tile and load.ops[-1] not in (*self.kept, *self.tiled):
                     assert isinstance(one, ProducerLoad)
                     found = self._kept(one, load, inside, room)
                     if found is not None:
@@ -734,6 +736,12 @@ def _across(words: Held) -> int:
             raise ValueError("in a layout with other than a row in each thread can not be stored so")
         return groups
     return words.layout.across
+
+
+def _number_copied(scope: Scope, op: Op, size: int, slot: str) -> str:
+    """The copy of a number to a slot, by one thread."""
+    pointer, *masks = (bare(scope.scalar(value)) for value in op.operands[:2])
+    return f"if (thread.leader) cp_async<{size}>({', '.join((slot, pointer, *masks))});"
 
 
 def _coordinates(corner: list[str], column: int) -> str:

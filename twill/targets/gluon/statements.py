@@ -299,6 +299,8 @@ class Emitter:
         """Asynchronous copies by every thread of the group; where the mask is false they write zeros."""
         scope = self._begin(load.reads, it.at.iteration)
         *before, op = (self.file.program.op(index) for index in load.ops)
+        if not isinstance(op.result.type, Tensor):
+            raise self.file.refuse(op, "of a number into a channel is not exported")
         for one in before:
             scope.execute(one)
         slot = Slot(it.channel, load.tensor, it.at.iteration)
