@@ -50,7 +50,8 @@ SECOND = """
 
 SASS instructions of one warp in one iteration of the loop, by the unit that executes them, for the groups
 that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads). A wait is two
-instructions: the first try, and the loop behind it.
+instructions: the first try, and the loop behind it. An FADD2, FMUL2 or FFMA2, which computes two elements in
+one instruction, counts for two on its unit, and for one among all.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -114,6 +115,11 @@ def opcodes(sass: str, inside: range) -> Iterator[str]:
             yield found[1]
 
 
+def elements(opcode: str) -> int:
+    """That each thread computes: two of FADD2, FMUL2 and FFMA2."""
+    return 2 if re.match(r"F(FMA|MUL|ADD)2\b", opcode) else 1
+
+
 def charged(kernel: str, made: Program, group: WarpProgram) -> Counter[str]:
     """Instructions of one warp that the schedules of a kernel's loops charge."""
     found = Counter[str]()
@@ -151,7 +157,7 @@ def rows(kernel: str) -> tuple[str, list[str]]:
         if not schedule and not any(re.match(UNITS["tcgen05"], name) for name in found):
             continue
         counts = {
-            unit: sum(n for name, n in found.items() if re.match(pattern, name))
+            unit: sum(n * elements(name) for name, n in found.items() if re.match(pattern, name))
             for unit, pattern in UNITS.items()
         }
         shown = " | ".join(

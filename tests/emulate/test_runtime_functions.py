@@ -3,7 +3,7 @@ and infinities included."""
 
 import shutil
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,12 +21,33 @@ RANDOM = np.random.default_rng(3)
 EDGES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 448.0, 1e-3, -3.5]
 A = np.array([*EDGES, *RANDOM.normal(0, 10, 54)], np.float32)
 B = np.array([*EDGES[::-1], *RANDOM.normal(0, 10, 54)], np.float32)
+
+
+def _of_pair(of: Callable[[Array, Array], Array], half: str) -> Array:
+    """Both numbers of {a, b} and {b, a}."""
+    return np.asarray(of(*((A, B) if half == "x" else (B, A))), np.float32)
+
+
+PAIRS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
+    "add": ("{a, b}, {b, a}", lambda a, b: a + b),
+    "subtract": ("{a, b}, {b, a}", lambda a, b: a - b),
+    "multiply": ("{a, b}, {b, a}", lambda a, b: a * b),
+    "fma": ("{a, b}, {b, a}, {b, b}", lambda a, b: a.astype(np.float64) * b + B),
+}
 FUNCTIONS = {
     "max_nanf": ("max_nanf(a, b)", lambda: np.maximum(A, B)),
     "min_nanf": ("min_nanf(a, b)", lambda: np.minimum(A, B)),
     "divide": ("divide(a, b)", lambda: A / B),
     "exp2": ("exp2_approx(a)", lambda: np.exp2(A)),
     "log2": ("log2_approx(a)", lambda: np.log2(A)),
+    **{
+        f"{name}_pair_{half}": (
+            f"{name}_pair({operands}).{half}",
+            partial(_of_pair, of, half),
+        )
+        for half in "xy"
+        for name, (operands, of) in PAIRS.items()
+    },
     **{
         f"{name}_{half}": (
             f"unpack_{name}(pack_{name}(a, b), {half})",
@@ -55,7 +76,7 @@ def module() -> Module:
         file.write_text(
             head + "".join(body.format(f"run_{name}", text) for name, (text, _) in FUNCTIONS.items())
         )
-        return compiled(file, Path(folder), [RUNTIME]).module
+        return compiled(file, Path(folder), [RUNTIME], "100a").module
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -79,7 +79,7 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             float acc_7_[64];
             tensor_memory_load_tile(acc_7_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) acc_9[i_] = (acc_7_[((i_ & 63))] * 0.5f);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{acc_7_[(((2 * i_) & 63))], acc_7_[(((2 * i_ + 1) & 63))]}, float2{0.5f, 0.5f}), acc_9[2 * i_], acc_9[2 * i_ + 1]);
         }
         // tmem_store (tests/kernels/ttgir/continued_scaled.sm100.ttgir:49:15)
         {

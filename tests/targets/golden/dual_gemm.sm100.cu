@@ -103,19 +103,19 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             tensor_memory_load_tile(linear_12_, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             float silu_14_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) silu_14_[i_] = (gated_10_[((i_ & 63))] * -1.442695f);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{gated_10_[(((2 * i_) & 63))], gated_10_[(((2 * i_ + 1) & 63))]}, float2{-1.442695f, -1.442695f}), silu_14_[2 * i_], silu_14_[2 * i_ + 1]);
             float silu_15_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) silu_15_[i_] = exp2_approx(silu_14_[((i_ & 63))]);
             float silu_16_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) silu_16_[i_] = (silu_15_[((i_ & 63))] + 1.0f);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(add_pair(float2{silu_15_[(((2 * i_) & 63))], silu_15_[(((2 * i_ + 1) & 63))]}, float2{1.0f, 1.0f}), silu_16_[2 * i_], silu_16_[2 * i_ + 1]);
             float silu_17_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) silu_17_[i_] = divide(gated_10_[((i_ & 63))], silu_16_[((i_ & 63))]);
             float mulf_11_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) mulf_11_[i_] = (silu_17_[((i_ & 63))] * linear_12_[((i_ & 63))]);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{silu_17_[(((2 * i_) & 63))], silu_17_[(((2 * i_ + 1) & 63))]}, float2{linear_12_[(((2 * i_) & 63))], linear_12_[(((2 * i_ + 1) & 63))]}), mulf_11_[2 * i_], mulf_11_[2 * i_ + 1]);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_12[i_] = pack_f16(mulf_11_[(((2 * i_) & 63))], mulf_11_[(((2 * i_ + 1) & 63))]);
         }

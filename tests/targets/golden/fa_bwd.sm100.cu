@@ -190,11 +190,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const uint32_t read_0_at = channel_weights_35.slot(count_weights_35);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
-                    float weights_33_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) weights_33_[i_] = (weights_31[((i_ & 63))] * weights[((i_ & 63))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) weights_38[i_] = (weights_33_[((i_ & 63))] - read_0[((i_ & 63))]);
+                    for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
                 }
                 channel_weights_35.consumer_release(count_weights_35);
                 dependence1.wait(count_dependence1);
@@ -267,12 +264,12 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) slopes_48[i_] = (slopes_46[((i_ & 63))] - read_0[((i_ & 63))]);
+                        for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                     }
                     // cycle 713, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) slopes_49[i_] = (weights_39[((i_ & 63))] * slopes_48[((i_ & 63))]);
+                        for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{weights_39[(((2 * i_) & 63))], weights_39[(((2 * i_ + 1) & 63))]}, float2{slopes_48[(((2 * i_) & 63))], slopes_48[(((2 * i_ + 1) & 63))]}), slopes_49[2 * i_], slopes_49[2 * i_ + 1]);
                     }
                     channel_slopes_43.consumer_release(count_slopes_43 + i - 1);
                     // cycle 743, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
@@ -343,11 +340,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         const uint32_t read_0_at = channel_weights_35.slot(count_weights_35 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
-                        float weights_33_[64];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) weights_33_[i_] = (weights_31[((i_ & 63))] * weights[((i_ & 63))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) weights_38[i_] = (weights_33_[((i_ & 63))] - read_0[((i_ & 63))]);
+                        for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
                     }
                     dependence3.wait(count_dependence3 + i - 1);
                     // cycle 2371, stage 1: put.dy_51 (examples/ttgir/fa_bwd.sm100.ttgir:92:16)
@@ -455,12 +449,12 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) slopes_48[i_] = (slopes_46[((i_ & 63))] - read_0[((i_ & 63))]);
+                    for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                 }
                 // cycle 713, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) slopes_49[i_] = (weights_39[((i_ & 63))] * slopes_48[((i_ & 63))]);
+                    for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{weights_39[(((2 * i_) & 63))], weights_39[(((2 * i_ + 1) & 63))]}, float2{slopes_48[(((2 * i_) & 63))], slopes_48[(((2 * i_ + 1) & 63))]}), slopes_49[2 * i_], slopes_49[2 * i_ + 1]);
                 }
                 channel_slopes_43.consumer_release(count_slopes_43 + n - 1);
                 // cycle 743, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
@@ -629,7 +623,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         {
             float mulf_3_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) mulf_3_[i_] = (dy_18[((i_ & 63))] * scale);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{dy_18[(((2 * i_) & 63))], dy_18[(((2 * i_ + 1) & 63))]}, float2{scale, scale}), mulf_3_[2 * i_], mulf_3_[2 * i_ + 1]);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_4[i_] = pack_f16(mulf_3_[(((2 * i_) & 63))], mulf_3_[(((2 * i_ + 1) & 63))]);
         }

@@ -219,12 +219,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 551, stage 1: store ffma.weights_27 to weights_27
                 channel_weights_27.producer_acquire(count_weights_27);
                 {
-                    float weights_24_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_24_[i_] = (scores_19[((i_ & 127))] * weights[((i_ & 127))]);
                     float weights_27_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_weights_27.slot(count_weights_27) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
@@ -297,12 +294,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 551, stage 1: store ffma.weights_27 to weights_27
                 channel_weights_27.producer_acquire(count_weights_27 + 1);
                 {
-                    float weights_24_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_24_[i_] = (scores_19[((i_ & 127))] * weights[((i_ & 127))]);
                     float weights_27_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_weights_27.slot(count_weights_27 + 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
@@ -337,7 +331,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc_35_1_);
@@ -346,7 +341,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc_35_2_);
@@ -355,7 +351,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc_35_3_);
@@ -364,7 +361,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc_35_4_);
@@ -373,7 +371,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc_35_5_);
@@ -382,7 +381,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc_35_6_);
@@ -391,14 +391,16 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc_35_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -473,12 +475,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 551, stage 1: store ffma.weights_27 to weights_27
                     channel_weights_27.producer_acquire(count_weights_27 + i - 1);
                     {
-                        float weights_24_[128];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_24_[i_] = (scores_19[((i_ & 127))] * weights[((i_ & 127))]);
                         float weights_27_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 128; ++i_)
                             shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
@@ -530,7 +529,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc_35_1_);
@@ -539,7 +539,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc_35_2_);
@@ -548,7 +549,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc_35_3_);
@@ -557,7 +559,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc_35_4_);
@@ -566,7 +569,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc_35_5_);
@@ -575,7 +579,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc_35_6_);
@@ -584,14 +589,16 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc_35_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -647,12 +654,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 551, stage 1: store ffma.weights_27 to weights_27
                 channel_weights_27.producer_acquire(count_weights_27 + n - 1);
                 {
-                    float weights_24_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_24_[i_] = (scores_19[((i_ & 127))] * weights[((i_ & 127))]);
                     float weights_27_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_weights_27.slot(count_weights_27 + n - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
@@ -686,7 +690,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc_35_1_);
@@ -695,7 +700,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc_35_2_);
@@ -704,7 +710,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc_35_3_);
@@ -713,7 +720,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc_35_4_);
@@ -722,7 +730,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc_35_5_);
@@ -731,7 +740,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc_35_6_);
@@ -740,14 +750,16 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc_35_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -811,7 +823,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc_35_1_);
@@ -820,7 +833,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc_35_2_);
@@ -829,7 +843,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc_35_3_);
@@ -838,7 +853,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc_35_4_);
@@ -847,7 +863,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc_35_5_);
@@ -856,7 +873,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc_35_6_);
@@ -865,14 +883,16 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc_35_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -995,12 +1015,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         // cycle 551, stage 1: store ffma.weights_27 to weights_27
                         channel_weights_27.producer_acquire(count_weights_27 + i - 1);
                         {
-                            float weights_24_[128];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_24_[i_] = (scores_19[((i_ & 127))] * weights[((i_ & 127))]);
                             float weights_27_[128];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_27_[i_] = (weights_24_[((i_ & 127))] - highest_11[0]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 128; ++i_)
                                 shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
@@ -1060,7 +1077,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_0_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                             }
                             tensor_memory_wait_load(acc_35_1_);
@@ -1069,7 +1087,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_1_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                             }
                             tensor_memory_wait_load(acc_35_2_);
@@ -1078,7 +1097,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_2_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                             }
                             tensor_memory_wait_load(acc_35_3_);
@@ -1087,7 +1107,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_3_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                             }
                             tensor_memory_wait_load(acc_35_4_);
@@ -1096,7 +1117,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_4_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                             }
                             tensor_memory_wait_load(acc_35_5_);
@@ -1105,7 +1127,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_5_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                             }
                             tensor_memory_wait_load(acc_35_6_);
@@ -1114,14 +1137,16 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_6_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                             }
                             tensor_memory_wait_load(acc_35_7_);
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc_35_7_[i_] * shrink_29[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
@@ -1235,7 +1260,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                         #pragma unroll
@@ -1279,7 +1304,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                     #pragma unroll
@@ -1322,7 +1347,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                     #pragma unroll
@@ -1365,7 +1390,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                     #pragma unroll
@@ -1401,7 +1426,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_28[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
                             #pragma unroll

@@ -272,11 +272,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                 {
-                    float weights_63_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                 }
                 // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -325,7 +322,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                 }
@@ -368,7 +365,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_86_1_);
@@ -377,7 +375,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_86_2_);
@@ -386,7 +385,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_86_3_);
@@ -395,7 +395,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_86_4_);
@@ -404,7 +405,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_86_5_);
@@ -413,7 +415,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_86_6_);
@@ -422,14 +425,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_86_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -469,11 +474,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                     {
-                        float weights_63_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                     }
                     // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                     {
@@ -533,7 +535,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                     }
@@ -576,7 +578,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_86_1_);
@@ -585,7 +588,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_86_2_);
@@ -594,7 +598,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_86_3_);
@@ -603,7 +608,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_86_4_);
@@ -612,7 +618,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_86_5_);
@@ -621,7 +628,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_86_6_);
@@ -630,14 +638,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_86_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -677,11 +687,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                 {
-                    float weights_63_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                 }
                 // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -723,7 +730,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                 }
@@ -747,7 +754,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_86_1_);
@@ -756,7 +764,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_86_2_);
@@ -765,7 +774,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_86_3_);
@@ -774,7 +784,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_86_4_);
@@ -783,7 +794,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_86_5_);
@@ -792,7 +804,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_86_6_);
@@ -801,14 +814,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_86_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -854,7 +869,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                             }
                             tensor_memory_wait_load(acc0_86_1_);
@@ -863,7 +879,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                             }
                             tensor_memory_wait_load(acc0_86_2_);
@@ -872,7 +889,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                             }
                             tensor_memory_wait_load(acc0_86_3_);
@@ -881,7 +899,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                             }
                             tensor_memory_wait_load(acc0_86_4_);
@@ -890,7 +909,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                             }
                             tensor_memory_wait_load(acc0_86_5_);
@@ -899,7 +919,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                             }
                             tensor_memory_wait_load(acc0_86_6_);
@@ -908,14 +929,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                             }
                             tensor_memory_wait_load(acc0_86_7_);
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
@@ -959,11 +982,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         }
                         // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                         {
-                            float weights_63_[128];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                         }
                         // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                         {
@@ -1031,7 +1051,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                         }
@@ -1178,11 +1198,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                 {
-                    float weights_73_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                 }
                 // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                 {
@@ -1220,7 +1237,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                 }
@@ -1274,7 +1291,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_94_1_);
@@ -1283,7 +1301,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_94_2_);
@@ -1292,7 +1311,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_94_3_);
@@ -1301,7 +1321,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_94_4_);
@@ -1310,7 +1331,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_94_5_);
@@ -1319,7 +1341,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_94_6_);
@@ -1328,14 +1351,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_94_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -1392,11 +1417,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     __syncwarp();
                     // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                     {
-                        float weights_73_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                     }
                     // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                     {
@@ -1439,7 +1461,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                     }
@@ -1493,7 +1515,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_94_1_);
@@ -1502,7 +1525,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_94_2_);
@@ -1511,7 +1535,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_94_3_);
@@ -1520,7 +1545,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_94_4_);
@@ -1529,7 +1555,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_94_5_);
@@ -1538,7 +1565,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_94_6_);
@@ -1547,14 +1575,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_94_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1611,11 +1641,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 __syncwarp();
                 // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                 {
-                    float weights_73_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                 }
                 // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                 {
@@ -1640,7 +1667,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                 }
@@ -1676,7 +1703,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_94_1_);
@@ -1685,7 +1713,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_94_2_);
@@ -1694,7 +1723,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_94_3_);
@@ -1703,7 +1733,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_94_4_);
@@ -1712,7 +1743,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_94_5_);
@@ -1721,7 +1753,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_94_6_);
@@ -1730,14 +1763,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_94_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1783,7 +1818,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                             }
                             tensor_memory_wait_load(acc0_94_1_);
@@ -1792,7 +1828,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                             }
                             tensor_memory_wait_load(acc0_94_2_);
@@ -1801,7 +1838,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                             }
                             tensor_memory_wait_load(acc0_94_3_);
@@ -1810,7 +1848,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                             }
                             tensor_memory_wait_load(acc0_94_4_);
@@ -1819,7 +1858,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                             }
                             tensor_memory_wait_load(acc0_94_5_);
@@ -1828,7 +1868,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                             }
                             tensor_memory_wait_load(acc0_94_6_);
@@ -1837,14 +1878,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                             }
                             tensor_memory_wait_load(acc0_94_7_);
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
@@ -1913,11 +1956,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     if (uint32_t(i - 1) < uint32_t(n)) {
                         // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                         {
-                            float weights_73_[128];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                         }
                         // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                         {
@@ -1968,7 +2008,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                         }
@@ -2231,11 +2271,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                 {
-                    float weights_74_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                 }
                 // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -2286,7 +2323,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                 }
@@ -2330,7 +2367,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_95_1_);
@@ -2339,7 +2377,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_95_2_);
@@ -2348,7 +2387,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_95_3_);
@@ -2357,7 +2397,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_95_4_);
@@ -2366,7 +2407,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_95_5_);
@@ -2375,7 +2417,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_95_6_);
@@ -2384,14 +2427,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_95_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -2431,11 +2476,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                 {
-                    float weights_74_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                 }
                 // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -2488,7 +2530,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                     }
@@ -2542,7 +2584,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_95_1_);
@@ -2551,7 +2594,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_95_2_);
@@ -2560,7 +2604,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_95_3_);
@@ -2569,7 +2614,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_95_4_);
@@ -2578,7 +2624,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_95_5_);
@@ -2587,7 +2634,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_95_6_);
@@ -2596,14 +2644,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_95_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -2643,11 +2693,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                     {
-                        float weights_74_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                     }
                     // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                     {
@@ -2682,7 +2729,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                 }
@@ -2718,7 +2765,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_95_1_);
@@ -2727,7 +2775,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_95_2_);
@@ -2736,7 +2785,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_95_3_);
@@ -2745,7 +2795,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_95_4_);
@@ -2754,7 +2805,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_95_5_);
@@ -2763,7 +2815,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_95_6_);
@@ -2772,14 +2825,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_95_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -2864,7 +2919,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                         }
@@ -2930,7 +2985,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                             }
                             tensor_memory_wait_load(acc1_95_1_);
@@ -2939,7 +2995,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                             }
                             tensor_memory_wait_load(acc1_95_2_);
@@ -2948,7 +3005,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                             }
                             tensor_memory_wait_load(acc1_95_3_);
@@ -2957,7 +3015,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                             }
                             tensor_memory_wait_load(acc1_95_4_);
@@ -2966,7 +3025,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                             }
                             tensor_memory_wait_load(acc1_95_5_);
@@ -2975,7 +3035,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                             }
                             tensor_memory_wait_load(acc1_95_6_);
@@ -2984,14 +3045,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                             }
                             tensor_memory_wait_load(acc1_95_7_);
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
@@ -3037,11 +3100,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         }
                         // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                         {
-                            float weights_74_[128];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                         }
                         // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                         {
@@ -3156,11 +3216,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                 {
-                    float weights_82_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                 }
                 // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                 {
@@ -3200,7 +3257,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                 }
@@ -3252,7 +3309,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_103_1_);
@@ -3261,7 +3319,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_103_2_);
@@ -3270,7 +3329,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_103_3_);
@@ -3279,7 +3339,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_103_4_);
@@ -3288,7 +3349,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_103_5_);
@@ -3297,7 +3359,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_103_6_);
@@ -3306,14 +3369,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_103_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -3370,11 +3435,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 __syncwarp();
                 // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                 {
-                    float weights_82_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                 }
                 // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                 {
@@ -3416,7 +3478,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                     }
@@ -3474,7 +3536,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_103_1_);
@@ -3483,7 +3546,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_103_2_);
@@ -3492,7 +3556,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_103_3_);
@@ -3501,7 +3566,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_103_4_);
@@ -3510,7 +3576,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_103_5_);
@@ -3519,7 +3586,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_103_6_);
@@ -3528,14 +3596,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_103_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -3592,11 +3662,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     __syncwarp();
                     // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                     {
-                        float weights_82_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                     }
                     // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                     {
@@ -3619,7 +3686,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                 }
@@ -3660,7 +3727,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_103_1_);
@@ -3669,7 +3737,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_103_2_);
@@ -3678,7 +3747,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_103_3_);
@@ -3687,7 +3757,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_103_4_);
@@ -3696,7 +3767,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_103_5_);
@@ -3705,7 +3777,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_103_6_);
@@ -3714,14 +3787,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_103_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -3794,7 +3869,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                         }
@@ -3860,7 +3935,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                             }
                             tensor_memory_wait_load(acc1_103_1_);
@@ -3869,7 +3945,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                             }
                             tensor_memory_wait_load(acc1_103_2_);
@@ -3878,7 +3955,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                             }
                             tensor_memory_wait_load(acc1_103_3_);
@@ -3887,7 +3965,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                             }
                             tensor_memory_wait_load(acc1_103_4_);
@@ -3896,7 +3975,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                             }
                             tensor_memory_wait_load(acc1_103_5_);
@@ -3905,7 +3985,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                             }
                             tensor_memory_wait_load(acc1_103_6_);
@@ -3914,14 +3995,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                             }
                             tensor_memory_wait_load(acc1_103_7_);
                             {
                                 float words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                                 tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
@@ -3986,11 +4069,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     if (uint32_t(i) < uint32_t(n)) {
                         // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                         {
-                            float weights_82_[128];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                         }
                         // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                         {

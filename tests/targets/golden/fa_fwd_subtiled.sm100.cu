@@ -244,11 +244,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 // cycle 1694, stage 0: ffma.weights_37 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:86:21)
                 {
-                    float weights_34_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_34_[i_] = (scores0_29[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_37[i_] = (weights_34_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_29[(((2 * i_) & 127))], scores0_29[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_37[2 * i_], weights_37[2 * i_ + 1]);
                 }
                 #pragma unroll
                 for (int i_ = 0; i_ < 1; ++i_) shrink_39_age1[i_] = shrink_39[0];
@@ -318,7 +315,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_38[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                     }
@@ -363,11 +360,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     // cycle 1694, stage 0: ffma.weights_37 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:86:21)
                     {
-                        float weights_34_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_34_[i_] = (scores0_29[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_37[i_] = (weights_34_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_29[(((2 * i_) & 127))], scores0_29[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_37[2 * i_], weights_37[2 * i_ + 1]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_39_age1[i_] = shrink_39[0];
@@ -427,7 +421,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_38[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                 }
@@ -634,11 +628,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     // cycle 407, stage 1: ffma.weights_48 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:108:21)
                     {
-                        float weights_45_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_45_[i_] = (scores1_40[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_48[i_] = (weights_45_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_40[(((2 * i_) & 127))], scores1_40[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                     }
                     // cycle 497, stage 1: exp2.shrink_51 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:111:20)
                     {
@@ -656,7 +647,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_0_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_66_1_);
@@ -665,7 +657,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_1_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_66_2_);
@@ -674,7 +667,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_2_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_66_3_);
@@ -683,7 +677,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_3_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_66_4_);
@@ -692,7 +687,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_4_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_66_5_);
@@ -701,7 +697,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_5_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_66_6_);
@@ -710,14 +707,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_6_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_66_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_7_[i_] * shrink_51[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -771,7 +770,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_49[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                     }
@@ -844,11 +843,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 // cycle 407, stage 1: ffma.weights_48 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:108:21)
                 {
-                    float weights_45_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_45_[i_] = (scores1_40[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_48[i_] = (weights_45_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_40[(((2 * i_) & 127))], scores1_40[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                 }
                 // cycle 497, stage 1: exp2.shrink_51 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:111:20)
                 {
@@ -866,7 +862,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_0_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_66_1_);
@@ -875,7 +872,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_1_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_66_2_);
@@ -884,7 +882,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_2_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_66_3_);
@@ -893,7 +892,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_3_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_66_4_);
@@ -902,7 +902,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_4_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_66_5_);
@@ -911,7 +912,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_5_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_66_6_);
@@ -920,14 +922,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_6_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_66_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_66_7_[i_] * shrink_51[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{shrink_51[0], shrink_51[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -963,7 +967,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_49[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                 }
@@ -1101,7 +1105,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_0_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_0_[2 * i_], acc0_57_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_57_1_);
@@ -1110,7 +1115,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_1_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_1_[2 * i_], acc0_57_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_57_2_);
@@ -1119,7 +1125,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_2_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_2_[2 * i_], acc0_57_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_57_3_);
@@ -1128,7 +1135,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_3_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_3_[2 * i_], acc0_57_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_57_4_);
@@ -1137,7 +1145,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_4_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_4_[2 * i_], acc0_57_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_57_5_);
@@ -1146,7 +1155,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_5_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_5_[2 * i_], acc0_57_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_57_6_);
@@ -1155,14 +1165,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_6_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_6_[2 * i_], acc0_57_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_57_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_7_[i_] * read_0[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_57_7_[2 * i_], acc0_57_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1206,7 +1218,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_0_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_0_[2 * i_], acc0_57_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_57_1_);
@@ -1215,7 +1228,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_1_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_1_[2 * i_], acc0_57_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_57_2_);
@@ -1224,7 +1238,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_2_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_2_[2 * i_], acc0_57_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_57_3_);
@@ -1233,7 +1248,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_3_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_3_[2 * i_], acc0_57_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_57_4_);
@@ -1242,7 +1258,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_4_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_4_[2 * i_], acc0_57_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_57_5_);
@@ -1251,7 +1268,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_5_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_5_[2 * i_], acc0_57_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_57_6_);
@@ -1260,14 +1278,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_6_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_6_[2 * i_], acc0_57_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_57_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_57_7_[i_] * read_0[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_57_7_[2 * i_], acc0_57_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();

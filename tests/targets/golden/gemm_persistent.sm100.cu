@@ -3,6 +3,7 @@
 // channel x_y: 4 slots of 49152 bytes, group 0 to (1,)
 // buffer staging2: 32768 bytes, of its own
 // tensor memory acc: columns 0 to 255
+// tiles in flight: 1, accumulators in tensor memory
 #include <cuda_runtime.h>
 
 #include "twill.cuh"

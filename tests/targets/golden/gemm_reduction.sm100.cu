@@ -109,7 +109,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                 {
                     float total_20_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) total_20_[i_] = (total_11[((i_ & 3))] + total_19[((i_ & 3))]);
+                    for (int i_ = 0; i_ < 2; ++i_) unpair(add_pair(float2{total_11[(((2 * i_) & 3))], total_11[(((2 * i_ + 1) & 3))]}, float2{total_19[(((2 * i_) & 3))], total_19[(((2 * i_ + 1) & 3))]}), total_20_[2 * i_], total_20_[2 * i_ + 1]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = total_20_[((i_ & 3))];
                 }
@@ -149,7 +149,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     {
                         float total_20_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) total_20_[i_] = (total_11[((i_ & 3))] + total_19[((i_ & 3))]);
+                        for (int i_ = 0; i_ < 2; ++i_) unpair(add_pair(float2{total_11[(((2 * i_) & 3))], total_11[(((2 * i_ + 1) & 3))]}, float2{total_19[(((2 * i_) & 3))], total_19[(((2 * i_ + 1) & 3))]}), total_20_[2 * i_], total_20_[2 * i_ + 1]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = total_20_[((i_ & 3))];
                     }

@@ -19,7 +19,7 @@ from twill.warp.target import Legalization, Statements, Target, Tiles
 
 def source(program: Program) -> str:
     """The CUDA file of a program."""
-    return kernel.source(program, kernel.TensorCore(lambda program: [], TcgenPrinter))
+    return kernel.source(program, kernel.TensorCore(lambda program: [], TcgenPrinter, float_pairs=True))
 
 
 def _statements(code: Code, parts: Parts) -> tuple[Statements, Statements, Statements]:

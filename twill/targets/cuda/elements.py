@@ -7,8 +7,9 @@ from twill.ir.loop import Op, Tensor, Type
 from twill.ir.program import Iteration, Program, Register
 from twill.ops.c import c_type
 from twill.targets.cuda import linear_tiles
-from twill.targets.cuda.exchange import WHOLE, ColumnRange, each
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, pairs
 from twill.targets.cuda.expressions import atom, plus
+from twill.targets.cuda.float_pairs import Paired, pair
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
@@ -80,6 +81,13 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
     if pack:
         low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
+    if isinstance(elements, Paired) and isinstance(form, Spread) and pairs(form.registers, span):
+        low, high = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
+        value = pair(elements, low, high)
+        return [
+            UNROLL,
+            f"{each(form.registers // 2, span)} unpair({value}, {name}[2 * i_], {name}[2 * i_ + 1]);",
+        ]
     return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
 
 

@@ -11,6 +11,8 @@ from twill.ir.loop import Op
 from twill.ir.program import SLICES
 from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
+from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.float_pairs import pair, word_of
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
@@ -27,6 +29,11 @@ Programming Guide, arithmetic instructions) is then no wait."""
 def each(count: int, span: ColumnRange = WHOLE) -> str:
     """A loop over some slices of `count` registers or words."""
     return f"for (int i_ = {count * span[0] // SLICES}; i_ < {count * span[1] // SLICES}; ++i_)"
+
+
+def pairs(count: int, span: ColumnRange) -> bool:
+    """Whether some slices of `count` registers are pairs of registers."""
+    return all(count * end % (2 * SLICES) == 0 for end in span)
 
 
 def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: ColumnRange) -> list[str]:
@@ -86,10 +93,17 @@ def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: 
 
 
 def reduced(
-    op: Op, name: str, source: Spread, index: str, elements: Elements, span: ColumnRange
+    op: Op,
+    name: str,
+    source: Spread,
+    index: str,
+    elements: Elements,
+    span: ColumnRange,
+    *,
+    paired: bool = False,
 ) -> list[str]:
     """`gathered` for a tile in a linear layout; `index` is the register of the result for register i_ of the
-    tile."""
+    tile. `paired`: one instruction adds two float32 elements."""
     combine, start = _combine(op)
     count = 1 << sum(not vector[int(str(op.attributes["axis"]))] for vector in source.register)
     begin = [UNROLL, f"{each(count)} {name}[i_] = {start};"] if span[0] == 0 else []
@@ -102,10 +116,20 @@ def reduced(
         UNROLL,
         f"{each(CHAINS)} chains_[i_] = {start};",
         UNROLL,
-        f"{loop} {_combined(combine, f'chains_[i_ % {CHAINS}]', one)}",
+        _two_chains(source, elements, span)
+        if paired and word_of(combine, scalar=True) == "add" and pairs(source.registers, span)
+        else f"{loop} {_combined(combine, f'chains_[i_ % {CHAINS}]', one)}",
         UNROLL,
         f"{each(CHAINS)} {_combined(combine, f'{name}[0]', 'chains_[i_]')}",
     ]
+
+
+def _two_chains(source: Spread, elements: Elements, span: ColumnRange) -> str:
+    """Additions to two chains at once."""
+    low, high = (source.point(f"({plus('2 * i_', half)})") for half in (0, 1))
+    first, second = (f"chains_[({plus('2 * i_', half)}) % {CHAINS}]" for half in (0, 1))
+    value = f"add_pair(float2{{{first}, {second}}}, {pair(elements, low, high)})"
+    return f"{each(source.registers // 2, span)} unpair({value}, {first}, {second});"
 
 
 def shared_between(

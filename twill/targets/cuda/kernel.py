@@ -82,6 +82,8 @@ class TensorCore:
 
     instructions: Callable[[Program], list[str]]
     printer: Callable[[], MmaPrinter]
+    float_pairs: bool = False
+    """Whether one instruction computes two float32 elements."""
 
 
 def source(program: Program, tensor_core: TensorCore) -> str:
@@ -306,7 +308,9 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
         lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
         lines.append("const bool opaque = opaque_false();")
-    emitter = Emitter(program, group, tensor_core.printer(), tiled=form.loads)
+    emitter = Emitter(
+        program, group, tensor_core.printer(), tiled=form.loads, float_pairs=tensor_core.float_pairs
+    )
     for order in program.orders:
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")

@@ -18,6 +18,7 @@ from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
 from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
+from twill.targets.cuda.float_pairs import paired
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
 from twill.targets.cuda.linear_tiles import Spread, literal
 from twill.targets.cuda.register_tiles import (
@@ -119,7 +120,8 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
         return elements
     if 1 in type.shape or scope.narrow:
         return lambda point: number(type, cast(type, elements(point)))
-    return scope.kept(result, elements)
+    found = paired(op, operands, elements, scope.fused) if scope.float_pairs else elements
+    return found if result.id in scope.fused else scope.kept(result, found)
 
 
 def _reduce(scope: Scope, op: Op) -> None:
@@ -135,7 +137,7 @@ def _reduce(scope: Scope, op: Op) -> None:
     form, complete = holding(source), scope.span[1] == SLICES and not scope.deferred
     if isinstance(form, Spread):
         index = held(name, result).register(form.point().without(int(str(op.attributes["axis"]))))
-        scope.lines += reduced(op, name, form, index, elements, scope.span)
+        scope.lines += reduced(op, name, form, index, elements, scope.span, paired=scope.float_pairs)
         if complete:
             vector = holding(result)
             assert isinstance(vector, Spread)

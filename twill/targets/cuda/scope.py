@@ -70,6 +70,10 @@ class Scope:
     read_from: dict[int, str | Shared] = field(default_factory=dict[int, "str | Shared"])
     """Where values that were read lie in shared memory, by value id: the address of a tile that lies row by
     row, or the tile in its swizzle."""
+    float_pairs: bool = False
+    """One instruction computes two float32 elements."""
+    fused: frozenset[int] = frozenset()
+    """Multiplications, by value id, that are part of the addition which reads them."""
     deferred: bool = False
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 

@@ -59,6 +59,7 @@ from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import iteration, refuse, sequence, variable, written
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, bare, literal, plus, times
+from twill.targets.cuda.float_pairs import fused
 from twill.targets.cuda.fragments import holding, linear
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.local_channels import reused_behind_a_wait
@@ -126,6 +127,8 @@ class Emitter:
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT
     """What that part keeps of channels."""
+    float_pairs: bool = False
+    """One instruction computes two float32 elements."""
 
     def scope(
         self,
@@ -138,10 +141,15 @@ class Emitter:
         """Results go straight to their variables where these are not read by the same statement."""
         reads = tuple(reads)
         read = {read.location.variable for read in reads if isinstance(read.location, Register)}
+        writes = tuple(writes)
+        written_here = {write.value for write in writes}
         targets = {
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
         scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
+        scope.float_pairs = self.float_pairs
+        if self.float_pairs:
+            scope.fused = fused([self.program.op(index) for index in ops], frozenset(written_here))
         for value, induction in (self.inductions or {}).items():
             scope.values[value] = induction(iteration(at.iteration) if at else "i")
         scope.bind(reads, map(self.program.op, ops))

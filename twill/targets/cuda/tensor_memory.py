@@ -14,6 +14,7 @@ from twill.ir.distribution import powers
 from twill.ir.loop import MemDesc, Scalar, Tensor, TensorMemory, Type
 from twill.ops.c import c_type
 from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.float_pairs import Paired, pair
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements
@@ -91,10 +92,10 @@ class Stream:
     def __call__(self, point: AnyPoint) -> str:
         """An element of the chunk that is stored. Raises ValueError for one of another chunk."""
         step = point.step if isinstance(point, Point) else ""
-        chunk = fullmatch(rf"\({STREAMED} \* (\d+) \+ i_\)", step)
+        chunk = fullmatch(rf"\({STREAMED} \* (\d+) \+ (i_|2 \* i_|2 \* i_ \+ 1)\)", step)
         if chunk is None or point != self.form.point(step):
             raise ValueError("a tile from tensor memory that is not stored there chunk by chunk")
-        return f"{self.name}{chunk[1]}_[i_]"
+        return f"{self.name}{chunk[1]}_[{chunk[2]}]"
 
     def begun(self, chunk: int) -> list[str]:
         """Start to load one chunk."""
@@ -152,6 +153,15 @@ def _chunk(
     assert isinstance(tile.dtype, Scalar)
     per = 32 // BITS[tile.dtype.name]
     index = f"({count} * {number} + i_)"
+    if isinstance(elements, Paired) and per == 1:
+        low, high = (form.point(f"({count} * {number} + {plus('2 * i_', half)})") for half in (0, 1))
+        return [
+            f"float words_[{count}];",
+            UNROLL,
+            f"for (int i_ = 0; i_ < {count // 2}; ++i_)",
+            f"    unpair({pair(elements, low, high)}, words_[2 * i_], words_[2 * i_ + 1]);",
+            f"tensor_memory_store({address}, words_);",
+        ]
     if per == 1:
         text, kind = elements(form.point(index)), c_type(tile)
     else:

@@ -132,6 +132,35 @@ __device__ __forceinline__ void store_elements(uint32_t address, const Element (
     shared_at<Neighbours>(address) = stored;
 }
 
+// ---- two float32 numbers at once (sm_100 and later) ----------------------------------------------------------------
+
+#define TWILL_FLOAT_PAIR(NAME, INSTRUCTION)                                                          \
+    __device__ __forceinline__ float2 NAME(float2 a, float2 b) {                                     \
+        float2 d;                                                                                    \
+        asm("{\n.reg .b64 x, y;\nmov.b64 x, {%2, %3};\nmov.b64 y, {%4, %5};\n" INSTRUCTION        \
+            " x, x, y;\nmov.b64 {%0, %1}, x;\n}"                                                     \
+            : "=f"(d.x), "=f"(d.y) : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));                        \
+        return d;                                                                                    \
+    }
+
+TWILL_FLOAT_PAIR(add_pair, "add.rn.f32x2")
+TWILL_FLOAT_PAIR(multiply_pair, "mul.rn.f32x2")
+
+/// a * b + c, rounded once.
+__device__ __forceinline__ float2 fma_pair(float2 a, float2 b, float2 c) {
+    float2 d;
+    asm("{\n.reg .b64 x, y, z;\nmov.b64 x, {%2, %3};\nmov.b64 y, {%4, %5};\nmov.b64 z, {%6, %7};\n"
+        "fma.rn.f32x2 x, x, y, z;\nmov.b64 {%0, %1}, x;\n}"
+        : "=f"(d.x), "=f"(d.y) : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y), "f"(c.x), "f"(c.y));
+    return d;
+}
+
+__device__ __forceinline__ float2 negate_pair(float2 a) { return float2{-a.x, -a.y}; }
+
+__device__ __forceinline__ float2 subtract_pair(float2 a, float2 b) { return add_pair(a, negate_pair(b)); }
+
+__device__ __forceinline__ void unpair(float2 pair, float& low, float& high) { low = pair.x, high = pair.y; }
+
 // ---- neighbours in a row between registers and shared memory -----------------------------------------------------
 
 __device__ __forceinline__ void store_shared(uint32_t address, uint16_t pair) {
