@@ -162,6 +162,23 @@ def _taken(group: _Group, branch: If | While) -> bool:
 # --- statements -------------------------------------------------------------------------------------------
 
 
+def _slot(group: _Group, action: Action, channel: str, at: At) -> int:
+    return action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
+
+
+def _producer_store(group: _Group, action: Action, it: ProducerStore) -> None:
+    slot = _slot(group, action, it.channel, it.at)
+    _acquire(group, action, it.channel, it.at)
+    values = _computed(group, action, it.ops, it.reads)
+    group.block.slots.update({(it.channel, slot, i): values[value] for i, value in enumerate(it.values)})
+
+
+def _await(group: _Group, pending: int) -> None:
+    """Complete MMAs in order until at most `pending` are in flight."""
+    while len(group.in_flight) > pending:
+        _complete(group, *group.in_flight.pop(0))
+
+
 def _act(group: _Group, action: Action) -> None:
     match action.statement:
         case Compute() as compute if compute.end - compute.begin < SLICES:
@@ -178,27 +195,18 @@ def _act(group: _Group, action: Action) -> None:
         case ProducerLoad() as fill:
             _acquire(group, action, fill.channel, fill.at)
             _producer_load(group, action, fill)
-        case ProducerStore(channel=channel, ops=ops, reads=reads, values=kept, at=at):
-            slot = action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
-            _acquire(group, action, channel, at)
-            values = _computed(group, action, ops, reads)
-            group.block.slots.update({(channel, slot, i): values[value] for i, value in enumerate(kept)})
+        case ProducerStore() as fill:
+            _producer_store(group, action, fill)
         case ConsumerWait(channel=channel, at=at):
-            _arrive(
-                group,
-                channel,
-                action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth,
-            )
+            _arrive(group, channel, _slot(group, action, channel, at))
         case MmaIssue() as issue:
             _issue(group, action, issue)
         case MmaWait(pending=pending):
-            while len(group.in_flight) > pending:
-                _complete(group, *group.in_flight.pop(0))
+            _await(group, pending)
         case BarrierWait(barrier=barrier) as wait:
             _completed(group, barrier, action.awaited(wait))
         case TensorMemorySync():
-            while group.in_flight:
-                _complete(group, *group.in_flight.pop(0))
+            _await(group, 0)
         case (
             FinalizeReduction()
             | SchedulingFence()

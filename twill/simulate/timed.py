@@ -300,6 +300,13 @@ def _pass(clock: _Clock, group: _Group, action: Action) -> None:
     group.done += 1
 
 
+def _consumer_wait(clock: _Clock, group: _Group, action: Action, it: ConsumerWait) -> None:
+    came, costs, number = group.now, clock.model.costs, action.sequence(it.channel, it.at.iteration)
+    group.now = max(came + costs.poll, clock.barriers.full[it.channel, number] + costs.barrier)
+    _note(clock, group, action, f"consumer_wait {it.channel}", came, it.at.cycle)
+    clock.transfers.append(Transfer(it.channel, number, group.track, "wait", came, group.now))
+
+
 def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
     """One statement of a group, or a step of one; whether it is done."""
     came, costs = group.now, clock.model.costs
@@ -317,14 +324,8 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             if ops and action.loop is not None and not _work(clock, group, action, node):
                 return False
             _producer_load(clock, group, action, name)
-        case ConsumerWait(channel=name, at=at):
-            group.now = max(
-                group.now + costs.poll,
-                clock.barriers.full[name, action.sequence(name, at.iteration)] + costs.barrier,
-            )
-            _note(clock, group, action, f"consumer_wait {name}", came, at.cycle)
-            number = action.sequence(name, at.iteration)
-            clock.transfers.append(Transfer(name, number, group.track, "wait", came, group.now))
+        case ConsumerWait() as wait:
+            _consumer_wait(clock, group, action, wait)
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
             slot = (name, action.sequence(name, at.iteration))
             _arrive(clock.barriers.empty, slot, group.now)
@@ -439,37 +440,23 @@ def _tensor_works(clock: _Clock, time: float) -> bool:
 # --- operations -------------------------------------------------------------------------------------------
 
 
+def _begin(clock: _Clock, group: _Group, action: Action, node: str, fraction: float) -> None:
+    """Wait for the operands of an operation of a loop."""
+    problem, came, iteration = clock.model.problems[action.loop], group.now, action.number
+    ready = max([came, *_operands(clock, group, action, problem, node, iteration)])
+    group.now = group.began = _shared(clock, action, problem.operation(node), ready, fraction)
+    if group.now > came:
+        waited = group.now - came
+        what = f"operands of {node}"
+        clock.events.append(Event(group.track, what, came, group.now, iteration, waited, action.loop))
+
+
 def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
-    problem = clock.model.problems[action.loop]
-    op, scale, fraction = (
-        problem.operation(node),
-        clock.model.scale(action),
-        _part(action.statement) / group.members,
-    )
-    iteration = action.number
+    op, scale = clock.model.problems[action.loop].operation(node), clock.model.scale(action)
+    fraction, iteration = _part(action.statement) / group.members, action.number
     if group.left == 1.0:
-        came = group.now
-        group.now = _shared(
-            clock,
-            action,
-            op,
-            max([came, *_operands(clock, group, action, problem, node, iteration)]),
-            fraction,
-        )
-        group.began = group.now
-        if group.now > came:
-            clock.events.append(
-                Event(
-                    group.track,
-                    f"operands of {node}",
-                    came,
-                    group.now,
-                    iteration,
-                    group.now - came,
-                    action.loop,
-                )
-            )
+        _begin(clock, group, action, node, fraction)
     pace = _pace(clock, action, node)
     units = _exclusive(clock, action, op)
     begin = max([group.now, *(clock.units.free.get(unit, 0.0) for unit in units)])

@@ -404,8 +404,25 @@ def deepen(
                 f"there is no channel {name!r}",
                 help=f"the channels: {', '.join(channel.id for channel in channels)}",
             )
+    depths = _fitting(channels, available, given)
+    limits = {
+        channel.id: LOCAL if channel.local else most
+        for channel in channels
+        if channel.id not in given and not channel.once and (channel.local or channel.filled_by in LOADED)
+    }
+    depths = _raised(depths, {channel.id: _bytes(channel) for channel in channels}, limits, available)
+    return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)
+
+
+def _bytes(channel: ChannelPlan) -> int:
+    """Of a slot with its barriers."""
+    return channel.stride + BARRIERS
+
+
+def _fitting(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int]) -> dict[str, int]:
+    """The slots that the schedule gives, less those in which loads only run ahead where they do not fit."""
     depths = {channel.id: given.get(channel.id, channel.depth) for channel in channels}
-    strides = {channel.id: channel.stride + BARRIERS for channel in channels}
+    strides = {channel.id: _bytes(channel) for channel in channels}
     used = sum(depths[name] * strides[name] for name in depths)
     spare = [channel.id for channel in channels if channel.id not in given for _ in range(channel.spare)]
     while used > available and spare:
@@ -417,20 +434,20 @@ def deepen(
             f"the channels need {used} bytes of shared memory, {available} are left",
             help="smaller tiles, or fewer slots",
         )
-    limits = {
-        channel.id: LOCAL if channel.local else most
-        for channel in channels
-        if channel.id not in given and not channel.once and (channel.local or channel.filled_by in LOADED)
-    }
+    return depths
+
+
+def _raised(
+    depths: Mapping[str, int], strides: Mapping[str, int], limits: Mapping[str, int], available: int
+) -> dict[str, int]:
+    """One slot more for each channel with a limit, again and again, while the memory lasts."""
+    raised, left = dict(depths), available - sum(depths[name] * strides[name] for name in depths)
     small = [name for name in limits if strides[name] <= SMALL + BARRIERS]
-    for level in range(2, most + 1):
-        for name in (
-            name for name in limits if name not in small and depths[name] < min(level, limits[name])
-        ):
-            if used + strides[name] <= available:
-                depths[name], used = depths[name] + 1, used + strides[name]
-        deepest = max((depths[name] for name in limits), default=0)
-        for name in (name for name in small if depths[name] < min(deepest, limits[name])):
-            if used + strides[name] <= available:
-                depths[name], used = depths[name] + 1, used + strides[name]
-    return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)
+    large = [name for name in limits if name not in small]
+    for level in range(2, max(limits.values(), default=0) + 1):
+        for names, most in ((large, level), (small, None)):
+            bound = most or max((raised[name] for name in limits), default=0)
+            for name in names:
+                if raised[name] < min(bound, limits[name]) and strides[name] <= left:
+                    raised[name], left = raised[name] + 1, left - strides[name]
+    return raised

@@ -206,35 +206,35 @@ def _named_barriers(program: Program) -> Iterable[Complaint]:
 # --- statements -------------------------------------------------------------------------------------------
 
 
+def _load(program: Program, group: WarpProgram, statement: ProducerLoad) -> Iterable[Complaint]:
+    channel, expected = program.channel(statement.channel), statement.bytes
+    where = program.op(statement.loads[-1].ops[-1]).location if statement.loads else None
+    vectors, whole = (0,) if channel.filled_by == "tma" else COPIES, sum(map(_bytes, channel.tensors))
+    if group.id != channel.producer or channel.filled_by not in LOADED:
+        yield f"group {group.id} loads into channel {channel.id} of group {channel.producer}", where
+    if any(load.vector not in vectors for load in statement.loads):
+        yield f"channel {channel.id} is filled by {channel.filled_by}, and its loads are not", where
+    if sorted(load.tensor for load in statement.loads) != list(range(len(channel.tensors))):
+        yield f"a slot of channel {channel.id} is not loaded whole", where
+    if expected != whole or not 0 < expected <= MOST_BYTES:
+        yield f"{expected} bytes are expected in a slot of channel {channel.id} of {whole}", where
+
+
+def _store(program: Program, group: WarpProgram, statement: ProducerStore) -> Iterable[Complaint]:
+    channel = program.channel(statement.channel)
+    where = program.op(statement.ops[-1]).location if statement.ops else None
+    if group.id != channel.producer or channel.filled_by in LOADED:
+        yield f"group {group.id} stores into channel {channel.id} of group {channel.producer}", where
+    if len(statement.values) != len(channel.tensors):
+        yield f"a slot of channel {channel.id} is not stored whole", where
+
+
 def _statement(program: Program, group: WarpProgram, statement: Statement) -> Iterable[Complaint]:
     match statement:
-        case ProducerLoad(channel=id, bytes=expected):
-            channel = program.channel(id)
-            where = program.op(statement.loads[-1].ops[-1]).location if statement.loads else None
-            if group.id != channel.producer or channel.filled_by not in LOADED:
-                yield f"group {group.id} loads into channel {id} of group {channel.producer}", where
-            if any(
-                load.vector not in ((0,) if channel.filled_by == "tma" else COPIES)
-                for load in statement.loads
-            ):
-                yield f"channel {id} is filled by {channel.filled_by}, and its loads are not", where
-            if sorted(load.tensor for load in statement.loads) != list(range(len(channel.tensors))):
-                yield f"a slot of channel {id} is not loaded whole", where
-            if expected != sum(map(_bytes, channel.tensors)) or not 0 < expected <= MOST_BYTES:
-                yield (
-                    (
-                        f"{expected} bytes are expected in a slot of channel {id} of"
-                        f" {sum(map(_bytes, channel.tensors))}"
-                    ),
-                    where,
-                )
-        case ProducerStore(channel=id, values=values):
-            channel = program.channel(id)
-            where = program.op(statement.ops[-1]).location if statement.ops else None
-            if group.id != channel.producer or channel.filled_by in LOADED:
-                yield f"group {group.id} stores into channel {id} of group {channel.producer}", where
-            if len(values) != len(channel.tensors):
-                yield f"a slot of channel {id} is not stored whole", where
+        case ProducerLoad():
+            yield from _load(program, group, statement)
+        case ProducerStore():
+            yield from _store(program, group, statement)
         case ConsumerWait(channel=id) | ConsumerRelease(channel=id):
             if group.id not in program.channel(id).consumers:
                 yield (

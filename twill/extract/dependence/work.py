@@ -10,7 +10,7 @@ from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding
 from twill.extract.dependence.tiles import in_shared
 from twill.ir.distribution import distribution
-from twill.ir.graph import Exchange, Tile, Work
+from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
 from twill.ops.table import named, row
 
@@ -29,49 +29,36 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
         return branches[0], branches[1] if len(branches) > 1 else ()
     inputs = tuple(t for t in map(tile_of, _tiles(op.operands)) if t)
     made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
+    fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
+    return (_work(body, op, kind, inputs, made, fixed),), ()
+
+
+def _work(
+    body: Body, op: Op, kind: Kind, inputs: tuple[Tile, ...], made: tuple[Tile, ...], fixed: int
+) -> Work:
     outputs = tuple(
         in_shared(t) if kind in ("load", "shared_store") and t.place == "registers" else t for t in made
     )
-    fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
+    plain = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
     match kind:
         case "mma":
             a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
             b = _unpacked(inputs[1], op.attributes.get("rhs"), -2)
-            width = body.module.num_warps
-            work = Work(
-                op.name,
-                kind,
-                (a, b),
-                made or (inputs[2],),
-                fixed,
-                mnk=_mnk(a, b),
-                warps=width,
-                location=op.location,
-            )
+            into = made or (inputs[2],)
+            return replace(plain, inputs=(a, b), outputs=into, mnk=_mnk(a, b), warps=body.module.num_warps)
         case "reduce" | "scan":
-            exchange, combine = _exchange(op), _combine(op)
-            work = Work(
-                op.name,
-                kind,
-                inputs,
-                outputs,
-                fixed,
-                exchange=exchange,
-                combine=combine,
-                location=op.location,
-            )
+            return replace(plain, exchange=_exchange(op), combine=_combine(op))
         case "tensor_store" | "shared_store" if not outputs:
             target, sources = inputs[0], inputs[1:]
             if target.place == "registers":
                 target, sources = inputs[-1], inputs[:-1]
-            work = Work(op.name, kind, sources, (target,), fixed, location=op.location)
+            return replace(plain, inputs=sources, outputs=(target,))
         case "shared_store" if row(op).kind == "convert":
-            work = Work(named("alloc"), kind, inputs, outputs, fixed, location=op.location)
+            return replace(plain, op=named("alloc"))
         case "load" if body.by_element(op):
-            work = Work(BY_ELEMENT, kind, inputs, outputs, fixed, location=op.location)
+            return replace(plain, op=BY_ELEMENT)
         case _:
-            work = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
-    return (work,), ()
+            return plain
 
 
 def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:

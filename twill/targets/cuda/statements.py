@@ -198,6 +198,13 @@ class Emitter:
                 return self._store(statement)
             case StoreWait():
                 return [STORES_READ, self.scope().group_barrier()]
+            case Pipelined() | For() | While() | If() | Alternate():
+                return self._structure(statement)
+            case _:
+                assert_never(statement)
+
+    def _structure(self, statement: Pipelined | For | While | If | Alternate) -> list[str]:
+        match statement:
             case Pipelined():
                 return self._pipelined(statement)
             case For(op, body, bounds):
@@ -208,8 +215,6 @@ class Emitter:
                 return self._if(self.program.op(op), condition, then, otherwise)
             case Alternate():
                 return self._alternate(statement)
-            case _:
-                assert_never(statement)
 
     # --- computing -----------------------------------------------------------------------------------------
 

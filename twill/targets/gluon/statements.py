@@ -134,6 +134,13 @@ class Emitter:
                 return self._store(statement)
             case StoreWait():
                 return ["tma.store_wait(0)"]
+            case Pipelined() | For() | While() | If() | Alternate():
+                return self._structure(statement)
+            case _:
+                assert_never(statement)
+
+    def _structure(self, statement: Pipelined | For | While | If | Alternate) -> list[str]:
+        match statement:
             case Pipelined():
                 return self._pipelined(statement)
             case For():
@@ -148,8 +155,6 @@ class Emitter:
                     self.file.program.function.location,
                     help="generate with --tiles-in-flight 1",
                 )
-            case _:
-                assert_never(statement)
 
     # --- what statements share ------------------------------------------------------------------------------
 
