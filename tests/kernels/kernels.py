@@ -528,6 +528,23 @@ def reread(
 
 
 @triton.jit
+def quarters(
+    a, b, left, right, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T of numbers of four bits, two in each byte, with a power of two for 32 of them."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k, s = tl.arange(0, BLOCK_K // 2), tl.arange(0, BLOCK_K // 32)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * (K // 2) + (i // 2 + k)[None, :])
+        y = tl.load(b + n[:, None] * (K // 2) + (i // 2 + k)[None, :])
+        p = tl.load(left + m[:, None] * (K // 32) + (i // 32 + s)[None, :])
+        q = tl.load(right + n[:, None] * (K // 32) + (i // 32 + s)[None, :])
+        acc = tl.dot_scaled(x, p + 126, "e2m1", y.T, q + 126, "e2m1", acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -865,6 +882,10 @@ TWILL = {
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
     },
     "straight": STATE,
+    "quarters": {
+        **dict.fromkeys(["a", "b", "left", "right"], "*u8:16"), "c": "*fp16:16", **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -956,6 +977,7 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "quarters": ("quarters", {}),
     "listed": ("listed", {}),
     "nearest": ("nearest", {}),
     "nearest_across": ("nearest", {"BLOCK_M": 64, "BLOCK_N": 128}),

@@ -36,6 +36,7 @@ ELSEWHERE = frozenset(
             "ub.poison",
         ),
         "tt.elementwise_inline_asm",
+        "ttg.fp4_to_fp",
     }
 )
 """Rows whose C needs a kernel around it."""

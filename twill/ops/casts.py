@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Pointer
+from twill.ir.loop import Op, Pointer, Tensor
 from twill.ops import rules
 from twill.ops.arith import operation
 from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, written
@@ -310,12 +310,36 @@ def _pointed(op: Op, operands: Sequence[Operand], environment: Environment) -> V
     return (environment.pointed(int(operands[0]), element(kind.pointee)),)
 
 
+_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+"""The numbers of e2m1 without a sign, by their bits (OCP Microscaling Formats, FP4)."""
+
+
+def _unpacked(op: Op, operands: Sequence[Operand]) -> Array:
+    """Two e2m1 numbers from each byte, the low half first, along an axis. Raises TwillError without one."""
+    axis, kind = op.attributes.get("axis"), op.result.type
+    if not isinstance(axis, int) or not isinstance(kind, Tensor):
+        raise TwillError(f"{op.name} has no axis", op.location, span=len(op.name))
+    halves = as_unsigned(operands[0])[..., None] >> np.array([0, 4], np.uint8) & 15
+    both = np.moveaxis(halves, -1, axis + 1).reshape(kind.shape)
+    return rounded(np.where(both & 8, -1.0, 1.0) * _E2M1[both & 7], element(kind))
+
+
 BITS = (
     _bits("arith.bitcast"),
     _bits("tt.bitcast"),
     operation("tt.int_to_ptr", "cast", _pointed, form("({r})({0})"), operands=1, role="int_to_ptr"),
     operation("tt.ptr_to_int", "cast", None, form("({r})({0})"), operands=1),
-    operation("ttg.fp4_to_fp", "cast", None, None, operands=1),
+    replace(
+        operation(
+            "ttg.fp4_to_fp",
+            "cast",
+            of_op(_unpacked),
+            lambda op, operands: f"unpack_e2m1({', '.join(operands)})",
+            operands=1,
+            role="unpack",
+        ),
+        rule=rules.unpack,
+    ),
 )
 
 ROWS = (*INTEGERS, *MIXED, *FLOATS, *BITS)

@@ -148,6 +148,13 @@ def reshape(op: Op) -> Complaint:
     )
 
 
+def unpack(op: Op) -> Complaint:
+    old, new, axis = shape(op.operands[0]), shape(op.result), op.attributes.get("axis")
+    if not isinstance(axis, int) or not 0 <= axis < len(old):
+        return f"has no axis below {len(old)}"
+    return None if new == (*old[:axis], 2 * old[axis], *old[axis + 1 :]) else f"makes {new} of {old}"
+
+
 def unchanged(op: Op) -> Complaint:
     """Another layout, or another memory, of the same tile."""
     if not op.operands:

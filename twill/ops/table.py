@@ -87,7 +87,7 @@ def writes_global(op: Op) -> bool:
 def is_elementwise(op: Op) -> bool:
     """Each element of its results follows from those of its operands at the same place."""
     found = lookup(op.name)
-    return found is not None and found.kind == "elementwise" and found.role != "range"
+    return found is not None and found.kind == "elementwise" and found.role not in ("range", "unpack")
 
 
 def is_mma(op: Op) -> bool:

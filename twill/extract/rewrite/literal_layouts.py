@@ -2,11 +2,11 @@
 
 The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout
 move nothing. It may not where an operation relies on which register of which thread holds an element
-(`tt.join`, `tt.split`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three dimensions, MMAs of
-one warp), or where a tile has fewer rows or columns than its warps hold of an MMA's. Takes a `Module`; gives
-the same with the layouts of these tiles written as linear ones, marked `exact`. Elementwise operations,
-reductions and broadcasts keep to one layout and its slices, so a layout is exact everywhere or nowhere. Lines
-stay where they are.
+(`tt.join`, `tt.split`, `ttg.fp4_to_fp`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three
+dimensions, MMAs of one warp), or where a tile has fewer rows or columns than its warps hold of an MMA's.
+Takes a `Module`; gives the same with the layouts of these tiles written as linear ones, marked `exact`.
+Elementwise operations, reductions and broadcasts keep to one layout and its slices, so a layout is exact
+everywhere or nowhere. Lines stay where they are.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -23,24 +23,32 @@ from twill.ops.values import element
 
 WARP_MMA = 2
 """Major version of the layouts of MMAs by one warp (mma.sync)."""
-_RELYING: tuple[Role, ...] = ("join", "split", "reshape", "transpose")
+_RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
 
 
 def literal_layouts(module: Module, *, everywhere: bool = False) -> Module:
     """The module itself where no tile needs it. `everywhere`: all tiles are held exactly as laid out."""
     if everywhere:
         return _exact(module, [n for n, one in module.encodings.items() if _expressible(one)])
-    buffered = _buffered(module)
-    wanted = {
-        root(encoding)
-        for function in module.functions
-        for op in function.walk()
-        for encoding in _needed(op, buffered)
-    }
+    wanted = _wanted(module)
     named = [
         name for name, encoding in module.encodings.items() if _expressible(encoding) and encoding in wanted
     ]
     return _exact(module, named)
+
+
+def _wanted(module: Module) -> frozenset[Encoding | None]:
+    """The layouts that must be as they are. One that a reshape changes to another of them is too."""
+    buffered, ops = _buffered(module), [op for function in module.functions for op in function.walk()]
+    wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
+    pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) == "reshape"]
+    while more := frozenset[Encoding | None]().union(*(pair for pair in pairs if pair & wanted)) - wanted:
+        wanted |= more
+    return wanted
+
+
+def _root(value: Value) -> Encoding | None:
+    return root(value.type.encoding) if isinstance(value.type, Tensor) else None
 
 
 def _expressible(encoding: Encoding) -> TypeGuard[Blocked | Linear | NvidiaMma]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import prod
 
 from twill.ir.distribution import distribution, root
-from twill.ir.loop import Bases, Linear, Tensor, Type
+from twill.ir.loop import Bases, DotOperand, Linear, NvidiaMma, Tensor, Type
 
 Vector = tuple[int, ...]
 """Coordinates of an element, or what one bit of a number adds to them."""
@@ -64,6 +64,17 @@ class Point:
     def reshaped(self, shape: tuple[int, ...]) -> "Point":
         """The element of a tile of `shape` at the same place in row-major order."""
         return self.map(shape, lambda vector: unflattened(flattened(vector, self.shape), shape))
+
+    def halved(self, axis: int) -> "Point":
+        """The element of a tile that holds two neighbours along `axis` together."""
+        shape = tuple(size // 2 if d == axis else size for d, size in enumerate(self.shape))
+        return self.map(
+            shape, lambda vector: tuple(at >> 1 if d == axis else at for d, at in enumerate(vector))
+        )
+
+    def parity(self, axis: int) -> str:
+        """C expression of the lowest bit of one coordinate."""
+        return _expression(self, lambda vector: vector[axis] & 1)
 
     def extended(self, last: int, size: int = 2) -> "Point":
         """The element of a tile with one more dimension, of `size`, at `last` in it."""
@@ -151,12 +162,16 @@ class Spread:
 
 
 def literal(type: Type) -> bool:
-    """Whether a tile is held exactly as its encoding says: one in an exact linear layout, or a slice of
-    one."""
-    if not isinstance(type, Tensor):
-        return False
-    encoding = root(type.encoding)
-    return isinstance(encoding, Linear) and encoding.exact
+    """Whether a tile is held exactly as its encoding says: one in an exact linear layout, a slice of one, or
+    an A operand of wgmma whose elements of a thread lie one by one, before they are unpacked in pairs."""
+    match type:
+        case Tensor(encoding=DotOperand(0, NvidiaMma(), 1)):
+            return True
+        case Tensor(encoding=encoding):
+            layout = root(encoding)
+            return isinstance(layout, Linear) and layout.exact
+        case _:
+            return False
 
 
 def spread(type: Tensor) -> Spread:

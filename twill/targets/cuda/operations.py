@@ -14,7 +14,7 @@ from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda import linear_tiles, tensor_memory, tuples, warp_mma
-from twill.targets.cuda.arithmetic import ATOMICS, expressions, indices
+from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
 from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
@@ -30,6 +30,7 @@ from twill.targets.cuda.register_tiles import (
     cast,
     declaration,
     held,
+    linear_point,
     number,
     point,
 )
@@ -333,8 +334,8 @@ def _map(
     elements = form
 
     def seen(one: AnyPoint) -> str:
-        if isinstance(one, linear_tiles.Point):
-            return elements(source(one))
+        if isinstance(one, linear_tiles.Point) or otherwise is _nowhere:
+            return elements(source(linear_point(one)))
         if otherwise is None:
             return elements(one)
         assert callable(otherwise)
@@ -361,9 +362,8 @@ def _join(scope: Scope, op: Op) -> Form:
     """The last coordinate chooses."""
     first, second = (scope.elements(value) for value in op.operands)
 
-    def elements(one: AnyPoint) -> str:
-        if not isinstance(one, linear_tiles.Point):
-            raise ValueError("can not be generated in a group of one warp")
+    def elements(point: AnyPoint) -> str:
+        one = linear_point(point)
         last = len(one.shape) - 1
         return f"({one.coordinate(last)} ? {second(one.without(last))} : {first(one.without(last))})"
 
@@ -375,14 +375,23 @@ def _split(scope: Scope, op: Op) -> None:
 
     def half(which: int) -> Elements:
         def elements(one: AnyPoint) -> str:
-            if not isinstance(one, linear_tiles.Point):
-                raise ValueError("can not be generated in a group of one warp")
-            return source(one.extended(which))
+            return source(linear_point(one).extended(which))
 
         return elements
 
     for which, result in enumerate(op.results):
         scope.values[result.id] = scope.kept(result, half(which))
+
+
+def _unpack(scope: Scope, op: Op) -> None:
+    """The byte that holds an element, and which half of it."""
+    source, axis = scope.elements(op.operands[0]), int(str(op.attributes["axis"]))
+
+    def elements(point: AnyPoint) -> str:
+        one = linear_point(point)
+        return expression(op, [source(one.halved(axis)), one.parity(axis)]) or ""
+
+    scope.values[op.result.id] = scope.kept(op.result, elements)
 
 
 def _splat(scope: Scope, op: Op) -> Form:
@@ -492,6 +501,7 @@ _STATEMENTS = {
     "tt.reduce": _reduce,
     "tt.dot": _dot,
     "tt.split": _split,
+    "ttg.fp4_to_fp": _unpack,
     "tt.store": _store,
     "tt.load": _load,
     "ttg.convert_layout": _convert,

@@ -85,6 +85,15 @@ def point(form: Fragment | Spread, register: str) -> AnyPoint:
     )
 
 
+def linear_point(one: AnyPoint) -> LinearPoint:
+    """The element as a linear layout counts it. Raises ValueError in a group of less than four warps."""
+    if isinstance(one, LinearPoint):
+        return one
+    if one.at:
+        raise ValueError("can not be generated in a group of one warp")
+    return one.layout.spread().point(atom(one.register))
+
+
 Elements: TypeAlias = Callable[[AnyPoint], str]
 """A tile as the C expression of each of its elements."""
 

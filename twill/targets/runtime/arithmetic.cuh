@@ -20,6 +20,13 @@ __host__ __device__ __forceinline__ To bitcast(From from) {
     return to;
 }
 
+/// The e2m1 number in the low (0) or high (1) half of a byte. Its bits in a float are 2^-126 times the number, subnormal
+/// ones included.
+__host__ __device__ __forceinline__ float unpack_e2m1(int8_t byte, int half) {
+    const uint32_t bits = uint32_t(uint8_t(byte)) >> 4 * half;
+    return bitcast<float>((bits & 7) << 22 | (bits & 8) << 28) * 0x1p126f;
+}
+
 // ---- shifts that clamp their count, as PTX shl and shr do ---------------------------------------------------------
 
 template <class T, class Count>
