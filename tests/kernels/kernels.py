@@ -959,6 +959,7 @@ VARIANTS = {
     "bumped": ("bumped", {}),
     "clamped": ("clamped", {}),
     "scaled": ("scaled", {}),
+    "scaled_32": ("scaled", {"BLOCK_N": 32}),
     "offset": ("offset", {}),
     "gathered": ("gathered", {}),
     "gathered_rows": ("gathered", {"K": "i32:16", "N": "i32:16"}),

@@ -275,3 +275,18 @@ module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{
     (function,) = read_module(text, "f.ttgir").functions
     (load,) = (op for op in function.walk() if op.name == "tt.load")
     assert one_copy(AxisAnalysis(function), load) == bulk
+
+
+def test_what_is_filled_with_a_constant_is_copied_and_never_loaded_by_tma() -> None:
+    made = program("dequantized")
+    text = source(made)
+    assert not made.warnings
+    assert "cp_async_or<16>(" in text
+    assert "0x3c003c003c003c00ull" in text, "1.0 in 16 bits, four times"
+    assert "map_scale" not in text
+
+
+@pytest.mark.parametrize(("kernel", "one"), [("scaled_32", True), ("scaled", False)])
+def test_a_tile_of_equal_numbers_is_read_once(kernel: str, one: bool) -> None:
+    """Scales of blocks of 32 columns: all that a tile of 32 columns has are equal."""
+    assert ("const float read_" in source(program(kernel))) == one

@@ -3,10 +3,11 @@ asynchronous copy may move.
 
 Takes loads with the `AxisAnalysis` of their function. A load qualifies for copies if its tile lies in shared
 memory as the tensor core or plain rows have it, if 4 bytes or more are known to be copied together, and if
-what its mask leaves out is zero or arbitrary.
+what its mask leaves out is a constant or arbitrary.
 """
 
 from collections.abc import Set
+from math import prod
 
 from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Scalar, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
@@ -26,8 +27,8 @@ def why_not(analysis: AxisAnalysis, op: Op) -> str:
     assert isinstance(tile, Tensor)
     if len(tile.shape) > 2:
         return f"a tile of {len(tile.shape)} dimensions"
-    if not _zero(analysis, op):
-        return "where its mask is false it is something other than zero"
+    if filling(analysis, op) is None:
+        return "where its mask is false it is no number that is known"
     if not _understood(_encodings(analysis, op)):
         return "its layout in shared memory is not that of a TMA load"
     return (
@@ -65,7 +66,7 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
         not _understood(encodings)
         or not isinstance(tile, Tensor)
         or len(tile.shape) > 2
-        or not _zero(analysis, op)
+        or filling(analysis, op) is None
     ):
         return 0
     encoding = next(iter(encodings), None)
@@ -78,7 +79,17 @@ def number_bytes(analysis: AxisAnalysis, op: Op) -> int:
     other than zero."""
     kind = op.result.type
     size = element_bytes(op.operands[0].type) if isinstance(kind, Scalar) else 0
-    return size if size in NUMBERS and _zero(analysis, op) else 0
+    return size if size in NUMBERS and filling(analysis, op) == 0 else 0
+
+
+def all_equal(analysis: AxisAnalysis, op: Op) -> bool:
+    """Whether a load gives one number in all elements of its tile: all pointers are the same, and so are the
+    masks."""
+    tile, (pointers, *rest) = op.result.type, op.operands
+    if not isinstance(tile, Tensor) or prod(tile.shape) < 2 or (rest and filling(analysis, op) != 0):
+        return False
+    known = (analysis.of(value).constancy for value in (pointers, *rest[:1]))
+    return all(run % size == 0 for runs in known for run, size in zip(runs, tile.shape, strict=True))
 
 
 def one_copy(analysis: AxisAnalysis, op: Op) -> bool:
@@ -112,7 +123,10 @@ def _encodings(analysis: AxisAnalysis, op: Op) -> set[Encoding]:
     }
 
 
-def _zero(analysis: AxisAnalysis, op: Op) -> bool:
-    """What the mask leaves out is zero, or nothing says what it is."""
-    other = analysis.maker(op.operands[2]) if len(op.operands) > 2 else None
-    return len(op.operands) < 3 or (other is not None and other.attributes.get("value") in (0, 0.0, False))
+def filling(analysis: AxisAnalysis, op: Op) -> float | None:
+    """What a load gives where its mask is false: zero where nothing says so; None where it is no constant."""
+    if len(op.operands) < 3:
+        return 0
+    other = analysis.maker(op.operands[2])
+    value = other.attributes.get("value") if other is not None and role(other) == "constant" else None
+    return value if isinstance(value, int | float) else None

@@ -7,8 +7,8 @@ is one copy too: the group that loads does not wait for it.
 Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which
 addresses follow, are loaded again by whoever reads them, unless the kernel writes memory of their type. A
 load qualifies if its tile lies in shared memory as the tensor core or plain rows have it, if 4 bytes or more
-are known to be copied together, and if what its mask leaves out is zero or arbitrary. Every other pointer
-load is executed element by element.
+are known to be copied together, and if what its mask leaves out is a constant or arbitrary. Every other
+pointer load is executed element by element.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

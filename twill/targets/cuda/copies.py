@@ -22,7 +22,7 @@ from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION
 from twill.targets.cuda.register_tiles import Elements, Point
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, shared
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, copy, filling_text, shared
 from twill.warp.channels import bits
 
 WORD = 32
@@ -436,9 +436,10 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str) -> list[str]:
     whole = [one.whole for one in conditions if one.whole]
     all_masks = [*masks, *(one.holds(found.point) for one in conditions)]
 
+    other = filling_text(scope.program.function, op)
+
     def loop(inside: Sequence[str]) -> list[str]:
-        mask = f", {_joined(inside)}" if inside else ""
-        return found.loop(f"cp_async<{found.vector}>({to}, {from_}{mask});")
+        return found.loop(copy(found.vector, to, from_, _joined(inside), other))
 
     if len(whole) < len(conditions) or not all_masks:
         return [*lines, *loop(all_masks)]

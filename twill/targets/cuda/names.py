@@ -68,7 +68,7 @@ def count(name: str) -> str:
 _RUNTIME = """
 Channel DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType TensorMapKey
 ThreadCoordinates absolute advanced allow_shared_memory bitcast bulk_load clobber count_leading_zeros
-count_ones count_trailing_zeros cp_async cp_async_arrive cp_async_wait descriptor_advance divide
+count_ones count_trailing_zeros cp_async cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide
 divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx fence_async_shared keep ldmatrix_x4
 load_elements load_matrices load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive
 mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan min_nanf

@@ -7,11 +7,14 @@ appends TTGIR operations.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Tensor, Value
+from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ir.program import Channel, Program, Read, Register, Slot, TensorMemory, WarpProgram, Write
-from twill.ops.c import c_type
+from twill.ops.axis_info import AxisAnalysis
+from twill.ops.c import c_type, computed
+from twill.ops.pointer_loads import all_equal
 from twill.ops.table import role
 from twill.targets.cuda.arithmetic import constant
 from twill.targets.cuda.elements import (
@@ -38,6 +41,14 @@ from twill.warp.dataflow import captured
 
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
+
+
+@cache
+def equal_loads(function: Function) -> frozenset[int]:
+    """The tiles, by value id, that a load fills with one number."""
+    analysis = AxisAnalysis(function)
+    loads = (op for op in function.walk() if role(op) == "pointer_load")
+    return frozenset(op.result.id for op in loads if all_equal(analysis, op))
 
 
 def tensor_address(program: Program, location: TensorMemory) -> str:
@@ -106,11 +117,9 @@ class Scope:
         read_there = by_rows or one.filled_by in LOADED
         return read_there and bool(users) and all(role(op) == "layout" for op in users) and not self.narrow
 
-    def converted(self, value: Value, result: Tensor) -> Held:
+    def converted(self, value: Value, result: Tensor) -> Form:
         """A tile in a slot, read in another layout than it was loaded in."""
-        found = self._read_as(*self.loads[value.id], result)
-        assert isinstance(found, Held)
-        return found
+        return self._read_as(*self.loads[value.id], result)
 
     def _found(self, read: Read) -> Form:
         value = self.program.value(read.value)
@@ -164,6 +173,11 @@ class Scope:
             self.lines += lines
             return found
         name = f"read_{len(self.lines)}"
+        if read.value in equal_loads(self.program.function):
+            kind = c_type(tile)
+            first = number(tile, f"shared_at<{kind}>({self._address(slot)})")
+            self.lines.append(f"const {computed(tile)} {name} = {first};")
+            return lambda point: name
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None

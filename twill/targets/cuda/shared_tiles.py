@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from twill.ir.distribution import powers
-from twill.ir.loop import Encoding, NvmmaShared, Scalar, SharedLinear, Tensor, Type
+from twill.ir.loop import Encoding, Function, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Type
 from twill.ir.program import SlotTensor
+from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
+from twill.ops.pointer_loads import filling
+from twill.ops.values import bits_of, element
 from twill.targets.cuda.bank_conflicts import Exchange, exchange
 from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.fragments import Fragment, layout
@@ -314,12 +319,34 @@ def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
     return [unrolled(form), f"for (int i_ = 0; i_ < {form.registers}; ++i_) {chosen}{written}"]
 
 
+def filling_text(function: Function, load: Op) -> str:
+    """What a load gives where its mask is false, as eight bytes that repeat; empty for zeros."""
+    kind, value = load.result.type, filling(AxisAnalysis(function), load)
+    if not value:
+        return ""
+    pattern = bits_of(np.full(8, value), element(kind)).tobytes()[:8]
+    return f"0x{int.from_bytes(pattern, 'little'):016x}ull"
+
+
+def copy(vector: int, to: str, pointer: str, mask: str, other: str) -> str:
+    """One asynchronous copy; where the mask is false it writes `other`, or zeros. An empty mask is true."""
+    if mask and other:
+        return f"cp_async_or<{vector}>({to}, {pointer}, {mask}, {other});"
+    return f"cp_async<{vector}>({to}, {pointer}{f', {mask}' if mask else ''});"
+
+
 def copied(
-    address: str, tensor: SlotTensor, vector: int, form: Fragment, pointers: Elements, mask: Elements | None
+    address: str,
+    tensor: SlotTensor,
+    vector: int,
+    form: Fragment,
+    pointers: Elements,
+    mask: Elements | None,
+    other: str = "",
 ) -> list[str]:
     """Asynchronous copies of `vector` bytes from where `pointers` say to a tile in shared memory, each thread
-    of `form` every so many-th; zeros where the mask is false. Raises ValueError for a tile that is not as the
-    tensor core reads it."""
+    of `form` every so many-th; `other` or zeros where the mask is false. Raises ValueError for a tile that is
+    not as the tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
     rows = Shared("to_", prod(tensor.shape[:-1]), tensor.shape[-1], 8 * size, line)
@@ -336,14 +363,14 @@ def copied(
         else f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
     )
     total = tile.rows * per
-    copy = f"cp_async<{vector}>({to}, {pointers(one)}{f', {mask(one)}' if mask else ''});"
+    made = copy(vector, to, pointers(one), mask(one) if mask else "", other)
     guard = f"if (v_ < {total}) " if total % form.threads else ""
     lines = [
         f"const uint32_t to_ = {address};",
         _FEW,
         f"for (uint32_t i_ = 0; i_ < {-(-total // form.threads)}; ++i_) {{",
     ]
-    return [*lines, f"    const uint32_t v_ = thread.index + {form.threads} * i_;", f"    {guard}{copy}", "}"]
+    return [*lines, f"    const uint32_t v_ = thread.index + {form.threads} * i_;", f"    {guard}{made}", "}"]
 
 
 def unrolled(form: Fragment | Spread) -> str:

@@ -69,7 +69,7 @@ from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions, kept
 from twill.targets.cuda.register_tiles import Held, Point, held, packed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import Shared, boxed, copied, picked, shared, stored
+from twill.targets.cuda.shared_tiles import Shared, boxed, copied, filling_text, picked, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, FixedCorner, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -362,7 +362,8 @@ class Emitter:
         )
         try:
             form = linear(op.result.type, 32 * self.group.warps)
-            lines = copied(slot, tensor, load.vector, form, pointers, mask)
+            other = filling_text(self.program.function, op)
+            lines = copied(slot, tensor, load.vector, form, pointers, mask, other)
         except ValueError as problem:
             raise refuse(self.program, op, str(problem)) from problem
         return ["{", *indented([*scope.lines, *lines]), "}"]

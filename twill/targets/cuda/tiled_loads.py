@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from twill.ir.loop import NvmmaShared, Op, Pointer, Scalar, Tensor, Value
 from twill.ir.program import Program, SlotTensor, TileLoad
 from twill.ops.axis_info import AxisAnalysis
+from twill.ops.pointer_loads import filling
 from twill.ops.table import role
 from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION, Atom, Polynomial, Scalars, atom, number
 from twill.targets.cuda.shared_tiles import Shared, shared
@@ -235,6 +236,8 @@ class _Finder:
         """Raises _NotAffineError, or ValueError for a tile that is not as TMA writes it."""
         kind, encoding = op.result.type, tensor.encoding
         if not isinstance(kind, Tensor) or len(kind.shape) != 2 or not isinstance(encoding, NvmmaShared):
+            raise _NotAffineError
+        if filling(self.axes, op) != 0:  # TMA fills in zeros
             raise _NotAffineError
         tile = shared("", tensor.shape, tensor.dtype, encoding)
         base, offset = self.pointer(op.operands[0])

@@ -20,6 +20,18 @@ __device__ __forceinline__ void cp_async(uint32_t to, const void* from, bool ins
     }
 }
 
+/// Copies `Bytes` from `from` to `to`, or writes `filling`, eight bytes that repeat, where `inside` is false. What
+/// the thread has written is visible to those that wait for its copies.
+template <int Bytes>
+__device__ __forceinline__ void cp_async_or(uint32_t to, const void* from, bool inside, uint64_t filling) {
+    if (inside) {
+        cp_async<Bytes>(to, from);
+        return;
+    }
+    for (int i = 0; i < Bytes / 4; ++i) shared_at<uint32_t>(to + 4 * i) = static_cast<uint32_t>(filling >> i % 2 * 32);
+    __threadfence_block();
+}
+
 /// Makes a value opaque to the compiler: it is kept as it is, not computed again or together with others.
 template <class T>
 __device__ __forceinline__ void keep(T& value) {
