@@ -101,7 +101,7 @@ def awaited(draft: LoopDraft) -> LoopDraft:
     """Statements, with waits for MMAs as the target has them."""
     assert draft.parts is not None
     prologue, steady, epilogue = draft.group.kernel.target.legalization.waits(draft.group.code, draft.parts)
-    if draft.group.kernel.by_mbarrier:
+    if _predicated(draft):
         short = tuple(step.statement for step in draft.parts.steady)
     else:
         short = _short(draft.group)
@@ -110,10 +110,18 @@ def awaited(draft: LoopDraft) -> LoopDraft:
 
 
 def fenced(draft: LoopDraft) -> LoopDraft:
-    """The steady state with the target's scheduling fences."""
+    """The steady state, or all parts, with the target's scheduling fences."""
     assert draft.statements is not None
-    steady = draft.group.kernel.target.legalization.fences(draft.statements.steady, _types(draft.group))
-    return replace(draft, statements=replace(draft.statements, steady=steady))
+    found, types = draft.statements, _types(draft.group)
+    legalization = draft.group.kernel.target.legalization
+
+    def held(part: Statements) -> Statements:
+        return legalization.fences(part, types)
+
+    if legalization.fenced == "all":
+        prologue, epilogue = held(found.prologue), held(found.epilogue)
+        found = replace(found, prologue=prologue, epilogue=epilogue, short=held(found.short))
+    return replace(draft, statements=replace(found, steady=held(found.steady)))
 
 
 def pipelined(draft: LoopDraft) -> Pipelined:
@@ -131,8 +139,19 @@ def pipelined(draft: LoopDraft) -> Pipelined:
         *text,
         bounds(group),
         zeroed(group),
-        predicated=group.kernel.by_mbarrier,
+        predicated=_predicated(draft),
     )
+
+
+def _predicated(draft: LoopDraft) -> bool:
+    """Whether fewer iterations than stages overlap: their waits may be for later iterations. A single one is
+    executed on its own."""
+    assert draft.parts is not None
+    return draft.group.kernel.by_mbarrier and draft.parts.stages > ALONE
+
+
+ALONE = 3
+"""Stages of a loop that has one iteration at most where it has fewer than stages - 1."""
 
 
 # --- intervals and stages ---------------------------------------------------------------------------------

@@ -44,7 +44,9 @@ class Legalization:
     pending: Callable[[Code, Parts], Mapping[int, int]]
     """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
     fences: Callable[[Sequence[Statement], Mapping[str, Type]], Statements]
-    """The steady state with scheduling fences; the types are those of the group's variables."""
+    """A part of the loop with scheduling fences; the types are those of the group's variables."""
+    fenced: Literal["steady state", "all"] = "steady state"
+    """The parts that get fences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ __global__ void __launch_bounds__(384, 1)
 biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_0, __half* a, __half* b, __half* c, int32_t M, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 16384> channel_x{memory, memory + 98304};
-    const Channel<8, 8192> channel_descriptor_load_1{memory + 16384, memory + 98320};
-    const DependenceBarrier<1> dependence0{memory + 98448};
-    const DependenceBarrier<1> dependence1{memory + 98456};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
-    const uint32_t drain_1 = memory + 98472;
     if (threadIdx.x == 0) {
+        const Channel<1, 16384> channel_x{memory, memory + 98304};
+        const Channel<8, 8192> channel_descriptor_load_1{memory + 16384, memory + 98320};
+        const DependenceBarrier<1> dependence0{memory + 98448};
+        const DependenceBarrier<1> dependence1{memory + 98456};
+        const uint32_t drain_1 = memory + 98472;
         channel_x.init(1, 8);
         channel_descriptor_load_1.init(1, 0, 1);
         dependence0.init(1);
@@ -47,6 +47,11 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
+        const Channel<1, 16384> channel_x{memory, memory + 98304};
+        const Channel<8, 8192> channel_descriptor_load_1{memory + 16384, memory + 98320};
+        const DependenceBarrier<1> dependence0{memory + 98448};
+        const DependenceBarrier<1> dependence1{memory + 98456};
+        const uint32_t drain_1 = memory + 98472;
         uint32_t drained = 0;
         uint32_t count_x = 0;
         uint32_t count_descriptor_load_1 = 0;
@@ -196,6 +201,8 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<1, 16384> channel_x{memory, memory + 98304};
+            const Channel<8, 8192> channel_descriptor_load_1{memory + 16384, memory + 98320};
             uint32_t count_x = 0;
             uint32_t count_descriptor_load_1 = 0;
             int32_t trips_0 = 0;

@@ -15,10 +15,10 @@ __global__ void __launch_bounds__(384, 1)
 continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_2, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int32_t split) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<6, 32768> channel_acc_18_acc_20{memory, memory + 229376};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 229480;
     if (threadIdx.x == 0) {
+        const Channel<6, 32768> channel_acc_18_acc_20{memory, memory + 229376};
+        const uint32_t drain_1 = memory + 229480;
         channel_acc_18_acc_20.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -124,6 +124,7 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<6, 32768> channel_acc_18_acc_20{memory, memory + 229376};
             uint32_t count_acc_18_acc_20 = 0;
             int32_t trips_0 = 0;
             int32_t trips_1 = 0;
@@ -191,6 +192,8 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<6, 32768> channel_acc_18_acc_20{memory, memory + 229376};
+            const uint32_t drain_1 = memory + 229480;
             uint32_t drained = 0;
             uint32_t count_acc_18_acc_20 = 0;
             int32_t trips_0 = 0;

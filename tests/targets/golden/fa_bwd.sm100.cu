@@ -35,24 +35,24 @@ __global__ void __launch_bounds__(384, 1)
 fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_do_desc, const __grid_constant__ CUtensorMap map_dq_desc, const __grid_constant__ CUtensorMap map_dk_desc, const __grid_constant__ CUtensorMap map_dv_desc, __half* q, __half* k, __half* v, __half* v_do, float* dq, __half* dk, __half* dv, float* lse, float* delta, float scale, int32_t heads, int32_t length) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 32768> channel_y{memory, memory + 200704};
-    const Channel<1, 32768> channel_z{memory + 32768, memory + 200720};
-    const Channel<2, 32768> channel_x{memory + 65536, memory + 200736};
-    const Channel<1, 32768> channel_g{memory + 131072, memory + 200768};
-    const Channel<2, 1024> channel_weights_35{memory + 163840, memory + 200784};
-    const Channel<2, 1024> channel_slopes_43{memory + 165888, memory + 200816};
-    const Channel<1, 32768, Filling::threads> channel_local_alloc_8{memory + 167936, memory + 200848};
-    const DependenceBarrier<1> dependence0{memory + 200864};
-    const DependenceBarrier<1> dependence1{memory + 200872};
-    const DependenceBarrier<1> dependence2{memory + 200880};
-    const DependenceBarrier<1> dependence3{memory + 200888};
-    const DependenceBarrier<1> dependence4{memory + 200896};
-    const DependenceBarrier<1> dependence5{memory + 200904};
-    const DependenceBarrier<1> dependence6{memory + 200912};
-    const DependenceBarrier<1> dependence7{memory + 200920};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
-    const uint32_t drain_1 = memory + 200936;
     if (threadIdx.x == 0) {
+        const Channel<1, 32768> channel_y{memory, memory + 200704};
+        const Channel<1, 32768> channel_z{memory + 32768, memory + 200720};
+        const Channel<2, 32768> channel_x{memory + 65536, memory + 200736};
+        const Channel<1, 32768> channel_g{memory + 131072, memory + 200768};
+        const Channel<2, 1024> channel_weights_35{memory + 163840, memory + 200784};
+        const Channel<2, 1024> channel_slopes_43{memory + 165888, memory + 200816};
+        const Channel<1, 32768, Filling::threads> channel_local_alloc_8{memory + 167936, memory + 200848};
+        const DependenceBarrier<1> dependence0{memory + 200864};
+        const DependenceBarrier<1> dependence1{memory + 200872};
+        const DependenceBarrier<1> dependence2{memory + 200880};
+        const DependenceBarrier<1> dependence3{memory + 200888};
+        const DependenceBarrier<1> dependence4{memory + 200896};
+        const DependenceBarrier<1> dependence5{memory + 200904};
+        const DependenceBarrier<1> dependence6{memory + 200912};
+        const DependenceBarrier<1> dependence7{memory + 200920};
+        const uint32_t drain_1 = memory + 200936;
         channel_y.init(1, 8);
         channel_z.init(1, 8);
         channel_x.init(1, 0, 1);
@@ -91,6 +91,22 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
+        const Channel<1, 32768> channel_y{memory, memory + 200704};
+        const Channel<1, 32768> channel_z{memory + 32768, memory + 200720};
+        const Channel<2, 32768> channel_x{memory + 65536, memory + 200736};
+        const Channel<1, 32768> channel_g{memory + 131072, memory + 200768};
+        const Channel<2, 1024> channel_weights_35{memory + 163840, memory + 200784};
+        const Channel<2, 1024> channel_slopes_43{memory + 165888, memory + 200816};
+        const Channel<1, 32768, Filling::threads> channel_local_alloc_8{memory + 167936, memory + 200848};
+        const DependenceBarrier<1> dependence0{memory + 200864};
+        const DependenceBarrier<1> dependence1{memory + 200872};
+        const DependenceBarrier<1> dependence2{memory + 200880};
+        const DependenceBarrier<1> dependence3{memory + 200888};
+        const DependenceBarrier<1> dependence4{memory + 200896};
+        const DependenceBarrier<1> dependence5{memory + 200904};
+        const DependenceBarrier<1> dependence6{memory + 200912};
+        const DependenceBarrier<1> dependence7{memory + 200920};
+        const uint32_t drain_1 = memory + 200936;
         uint32_t drained = 0;
         uint32_t count_y = 0;
         uint32_t count_z = 0;
@@ -232,11 +248,11 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 340, stage 1: put.dz_50 (examples/ttgir/fa_bwd.sm100.ttgir:89:16)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 1; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 2; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_39[(((2 * (32 * j_ + i_) + 0) & 63))], weights_39[(((2 * (32 * j_ + i_) + 1) & 63))]);
-                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_39[(((2 * (16 * j_ + i_) + 0) & 63))], weights_39[(((2 * (16 * j_ + i_) + 1) & 63))]);
+                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -347,11 +363,11 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 2371, stage 1: put.dy_51 (examples/ttgir/fa_bwd.sm100.ttgir:92:16)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 1; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 2; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 0) & 63)) / 2], (((2 * (32 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 1) & 63)) / 2], (((2 * (32 * j_ + i_) + 1) & 63)) % 2));
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 0) & 63)) / 2], (((2 * (16 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 1) & 63)) / 2], (((2 * (16 * j_ + i_) + 1) & 63)) % 2));
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -417,11 +433,11 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 340, stage 1: put.dz_50 (examples/ttgir/fa_bwd.sm100.ttgir:89:16)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 2; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_39[(((2 * (32 * j_ + i_) + 0) & 63))], weights_39[(((2 * (32 * j_ + i_) + 1) & 63))]);
-                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_39[(((2 * (16 * j_ + i_) + 0) & 63))], weights_39[(((2 * (16 * j_ + i_) + 1) & 63))]);
+                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -499,11 +515,11 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 2371, stage 1: put.dy_51 (examples/ttgir/fa_bwd.sm100.ttgir:92:16)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 2; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 0) & 63)) / 2], (((2 * (32 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (32 * j_ + i_) + 1) & 63)) / 2], (((2 * (32 * j_ + i_) + 1) & 63)) % 2));
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 0) & 63)) / 2], (((2 * (16 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 1) & 63)) / 2], (((2 * (16 * j_ + i_) + 1) & 63)) % 2));
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -648,6 +664,12 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<1, 32768> channel_y{memory, memory + 200704};
+            const Channel<1, 32768> channel_z{memory + 32768, memory + 200720};
+            const Channel<2, 32768> channel_x{memory + 65536, memory + 200736};
+            const Channel<1, 32768> channel_g{memory + 131072, memory + 200768};
+            const Channel<2, 1024> channel_weights_35{memory + 163840, memory + 200784};
+            const Channel<2, 1024> channel_slopes_43{memory + 165888, memory + 200816};
             uint32_t count_y = 0;
             uint32_t count_z = 0;
             uint32_t count_x = 0;

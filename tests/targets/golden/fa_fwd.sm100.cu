@@ -26,20 +26,20 @@ __global__ void __launch_bounds__(384, 1)
 fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 32768> channel_x{memory, memory + 230400};
-    const Channel<2, 32768> channel_y_15{memory + 32768, memory + 230416};
-    const Channel<2, 32768> channel_z{memory + 98304, memory + 230448};
-    const Channel<1, 65536, Filling::threads> channel_weights_27{memory + 163840, memory + 230480};
-    const Channel<1, 1024, Filling::threads> channel_reduce_13{memory + 229376, memory + 230496};
-    const DependenceBarrier<1> dependence0{memory + 230512};
-    const DependenceBarrier<1> dependence1{memory + 230520};
-    const DependenceBarrier<1> dependence2{memory + 230528};
-    const DependenceBarrier<1> dependence3{memory + 230536};
-    const DependenceBarrier<1> dependence4{memory + 230544};
-    const DependenceBarrier<1> dependence5{memory + 230552};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 230568;
     if (threadIdx.x == 0) {
+        const Channel<1, 32768> channel_x{memory, memory + 230400};
+        const Channel<2, 32768> channel_y_15{memory + 32768, memory + 230416};
+        const Channel<2, 32768> channel_z{memory + 98304, memory + 230448};
+        const Channel<1, 65536, Filling::threads> channel_weights_27{memory + 163840, memory + 230480};
+        const Channel<1, 1024, Filling::threads> channel_reduce_13{memory + 229376, memory + 230496};
+        const DependenceBarrier<1> dependence0{memory + 230512};
+        const DependenceBarrier<1> dependence1{memory + 230520};
+        const DependenceBarrier<1> dependence2{memory + 230528};
+        const DependenceBarrier<1> dependence3{memory + 230536};
+        const DependenceBarrier<1> dependence4{memory + 230544};
+        const DependenceBarrier<1> dependence5{memory + 230552};
+        const uint32_t drain_1 = memory + 230568;
         channel_x.init(1, 4);
         channel_y_15.init(1, 0, 1);
         channel_z.init(1, 0, 1);
@@ -71,6 +71,18 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         registers_increase<248>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
+        const Channel<1, 32768> channel_x{memory, memory + 230400};
+        const Channel<2, 32768> channel_y_15{memory + 32768, memory + 230416};
+        const Channel<2, 32768> channel_z{memory + 98304, memory + 230448};
+        const Channel<1, 65536, Filling::threads> channel_weights_27{memory + 163840, memory + 230480};
+        const Channel<1, 1024, Filling::threads> channel_reduce_13{memory + 229376, memory + 230496};
+        const DependenceBarrier<1> dependence0{memory + 230512};
+        const DependenceBarrier<1> dependence1{memory + 230520};
+        const DependenceBarrier<1> dependence2{memory + 230528};
+        const DependenceBarrier<1> dependence3{memory + 230536};
+        const DependenceBarrier<1> dependence4{memory + 230544};
+        const DependenceBarrier<1> dependence5{memory + 230552};
+        const uint32_t drain_1 = memory + 230568;
         uint32_t drained = 0;
         uint32_t count_x = 0;
         uint32_t count_y_15 = 0;
@@ -101,6 +113,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         float total_12[1];
         uint32_t truncf_3[64];
         float weights[128];
+        const bool opaque = opaque_false();
         // mulf.scale2_3 (examples/ttgir/fa_fwd.sm100.ttgir:48:17)
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
@@ -228,6 +241,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27);
+                scheduling_fence(opaque, highest_11, raised_21, raised_22);
                 dependence2.wait(count_dependence2 + 1);
                 // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
                 {
@@ -303,6 +317,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27 + 1);
+                scheduling_fence(opaque, highest_11, raised_21, raised_22, shrink, shrink_29);
                 dependence2.wait(count_dependence2 + 2);
                 // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
                 {
@@ -484,6 +499,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     }
                     fence_async_shared();
                     channel_weights_27.producer_commit(count_weights_27 + i - 1);
+                    scheduling_fence(opaque, highest_11, raised_22, shrink, shrink_29);
                     dependence2.wait(count_dependence2 + i);
                     // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
                     {
@@ -935,6 +951,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 channel_reduce_13.consumer_release(count_reduce_13 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 3; ++i) {
+                    thread.rematerialize();
                     if (uint32_t(i) < uint32_t(n)) {
                         if (thread.warp == 0) channel_y_15.consumer_wait(count_y_15 + i);
                         if (uint32_t(i - 1) < uint32_t(n) && thread.warp == 0) dependence3.wait(count_dependence3 + i - 1);
@@ -1026,6 +1043,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         channel_weights_27.producer_commit(count_weights_27 + i - 1);
                     }
                     if (uint32_t(i) < uint32_t(n)) {
+                        scheduling_fence(opaque, highest_11, raised_22, shrink, shrink_29);
                         if (uint32_t(i) < uint32_t(n)) dependence2.wait(count_dependence2 + i);
                         // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
                         {
@@ -1223,6 +1241,10 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         registers_increase<224>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
+        const Channel<1, 65536, Filling::threads> channel_weights_27{memory + 163840, memory + 230480};
+        const Channel<1, 1024, Filling::threads> channel_reduce_13{memory + 229376, memory + 230496};
+        const DependenceBarrier<1> dependence0{memory + 230512};
+        const DependenceBarrier<1> dependence4{memory + 230544};
         uint32_t count_weights_27 = 0;
         uint32_t count_reduce_13 = 0;
         uint32_t count_dependence0 = 0;
@@ -1273,11 +1295,11 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (32 * j_ + i_) + 0) & 127))], weights_28[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (16 * j_ + i_) + 0) & 127))], weights_28[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -1317,11 +1339,11 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (32 * j_ + i_) + 0) & 127))], weights_28[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (16 * j_ + i_) + 0) & 127))], weights_28[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -1360,11 +1382,11 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (32 * j_ + i_) + 0) & 127))], weights_28[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (16 * j_ + i_) + 0) & 127))], weights_28[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -1403,17 +1425,18 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (32 * j_ + i_) + 0) & 127))], weights_28[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (16 * j_ + i_) + 0) & 127))], weights_28[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
                 dependence4.arrive(count_dependence4 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 3; ++i) {
+                    thread.rematerialize();
                     if (uint32_t(i - 3) < uint32_t(n)) {
                         if (i >= 3) channel_weights_27.consumer_release(count_weights_27 + i - 3);
                         // cycle 301, stage 3: store reduce_sum.13 to reduce_13
@@ -1439,11 +1462,11 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                         {
                             #pragma unroll
-                            for (int j_ = 0; j_ < 2; ++j_) {
-                                uint32_t words_[32];
+                            for (int j_ = 0; j_ < 4; ++j_) {
+                                uint32_t words_[16];
                                 #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (32 * j_ + i_) + 0) & 127))], weights_28[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32 * j_, words_);
+                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_28[(((2 * (16 * j_ + i_) + 0) & 127))], weights_28[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16 * j_, words_);
                             }
                             tensor_memory_wait_store();
                         }
@@ -1477,6 +1500,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<1, 32768> channel_x{memory, memory + 230400};
+            const Channel<2, 32768> channel_y_15{memory + 32768, memory + 230416};
+            const Channel<2, 32768> channel_z{memory + 98304, memory + 230448};
             uint32_t count_x = 0;
             uint32_t count_y_15 = 0;
             uint32_t count_z = 0;

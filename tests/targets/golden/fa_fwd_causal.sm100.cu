@@ -43,30 +43,30 @@ __global__ void __launch_bounds__(384, 1)
 fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 32768> channel_x0_10{memory, memory + 229376};
-    const Channel<1, 32768> channel_x1_12{memory + 32768, memory + 229392};
-    const Channel<3, 32768> channel_y_53{memory + 65536, memory + 229408};
-    const Channel<2, 32768> channel_z{memory + 163840, memory + 229456};
-    const DependenceBarrier<1> dependence0{memory + 229488};
-    const DependenceBarrier<1> dependence1{memory + 229496};
-    const DependenceBarrier<1> dependence2{memory + 229504};
-    const DependenceBarrier<1> dependence3{memory + 229512};
-    const DependenceBarrier<1> dependence4{memory + 229520};
-    const DependenceBarrier<1> dependence5{memory + 229528};
-    const DependenceBarrier<1> dependence6{memory + 229536};
-    const DependenceBarrier<1> dependence7{memory + 229544};
-    const DependenceBarrier<1> dependence8{memory + 229552};
-    const DependenceBarrier<1> dependence9{memory + 229560};
-    const DependenceBarrier<1> dependence10{memory + 229568};
-    const DependenceBarrier<1> dependence11{memory + 229576};
-    const DependenceBarrier<1> dependence12{memory + 229584};
-    const DependenceBarrier<1> dependence13{memory + 229592};
-    const DependenceBarrier<1> dependence14{memory + 229600};
-    const DependenceBarrier<1> dependence15{memory + 229608};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 229624;
-    const uint32_t drain_2 = memory + 229632;
     if (threadIdx.x == 0) {
+        const Channel<1, 32768> channel_x0_10{memory, memory + 229376};
+        const Channel<1, 32768> channel_x1_12{memory + 32768, memory + 229392};
+        const Channel<3, 32768> channel_y_53{memory + 65536, memory + 229408};
+        const Channel<2, 32768> channel_z{memory + 163840, memory + 229456};
+        const DependenceBarrier<1> dependence0{memory + 229488};
+        const DependenceBarrier<1> dependence1{memory + 229496};
+        const DependenceBarrier<1> dependence2{memory + 229504};
+        const DependenceBarrier<1> dependence3{memory + 229512};
+        const DependenceBarrier<1> dependence4{memory + 229520};
+        const DependenceBarrier<1> dependence5{memory + 229528};
+        const DependenceBarrier<1> dependence6{memory + 229536};
+        const DependenceBarrier<1> dependence7{memory + 229544};
+        const DependenceBarrier<1> dependence8{memory + 229552};
+        const DependenceBarrier<1> dependence9{memory + 229560};
+        const DependenceBarrier<1> dependence10{memory + 229568};
+        const DependenceBarrier<1> dependence11{memory + 229576};
+        const DependenceBarrier<1> dependence12{memory + 229584};
+        const DependenceBarrier<1> dependence13{memory + 229592};
+        const DependenceBarrier<1> dependence14{memory + 229600};
+        const DependenceBarrier<1> dependence15{memory + 229608};
+        const uint32_t drain_1 = memory + 229624;
+        const uint32_t drain_2 = memory + 229632;
         channel_x0_10.init(1, 4);
         channel_x1_12.init(1, 4);
         channel_y_53.init(1, 0, 2);
@@ -108,6 +108,20 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         registers_increase<240>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
+        const Channel<1, 32768> channel_x0_10{memory, memory + 229376};
+        const Channel<3, 32768> channel_y_53{memory + 65536, memory + 229408};
+        const Channel<2, 32768> channel_z{memory + 163840, memory + 229456};
+        const DependenceBarrier<1> dependence0{memory + 229488};
+        const DependenceBarrier<1> dependence2{memory + 229504};
+        const DependenceBarrier<1> dependence4{memory + 229520};
+        const DependenceBarrier<1> dependence5{memory + 229528};
+        const DependenceBarrier<1> dependence6{memory + 229536};
+        const DependenceBarrier<1> dependence8{memory + 229552};
+        const DependenceBarrier<1> dependence10{memory + 229568};
+        const DependenceBarrier<1> dependence12{memory + 229584};
+        const DependenceBarrier<1> dependence13{memory + 229592};
+        const DependenceBarrier<1> dependence14{memory + 229600};
+        const uint32_t drain_1 = memory + 229624;
         uint32_t drained = 0;
         uint32_t count_x0_10 = 0;
         uint32_t count_y_53 = 0;
@@ -158,6 +172,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         float weights_76_v190[128];
         float weights_77_v191[128];
         int32_t x0;
+        const bool opaque = opaque_false();
         // addi.x0 (examples/ttgir/fa_fwd_causal.sm100.ttgir:70:11)
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
@@ -272,8 +287,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                 {
+                    float weights_63_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
                 }
                 // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -306,11 +324,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 1656, stage 1: put.acc0_83 (examples/ttgir/fa_fwd_causal.sm100.ttgir:138:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (32 * j_ + i_) + 0) & 127))], weights_67[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (16 * j_ + i_) + 0) & 127))], weights_67[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -322,10 +340,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                 }
+                scheduling_fence(opaque, highest0, raised_60, raised_61, reduce_25);
                 dependence2.wait(count_dependence2 + 1);
                 // cycle 1816, stage 0: get.scores0_58 (examples/ttgir/fa_fwd_causal.sm100.ttgir:91:34)
                 {
@@ -365,8 +384,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_86_1_);
@@ -375,8 +393,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_86_2_);
@@ -385,8 +402,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_86_3_);
@@ -395,8 +411,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_86_4_);
@@ -405,8 +420,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_86_5_);
@@ -415,8 +429,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_86_6_);
@@ -425,16 +438,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_86_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -474,8 +485,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                     {
+                        float weights_63_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
                     }
                     // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                     {
@@ -519,11 +533,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 1656, stage 1: put.acc0_83 (examples/ttgir/fa_fwd_causal.sm100.ttgir:138:18)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (32 * j_ + i_) + 0) & 127))], weights_67[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (16 * j_ + i_) + 0) & 127))], weights_67[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -535,10 +549,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                     }
+                    scheduling_fence(opaque, highest0, mulf_24, raised_61, reduce_25, total0);
                     dependence2.wait(count_dependence2 + i);
                     // cycle 1816, stage 0: get.scores0_58 (examples/ttgir/fa_fwd_causal.sm100.ttgir:91:34)
                     {
@@ -578,8 +593,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_86_1_);
@@ -588,8 +602,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_86_2_);
@@ -598,8 +611,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_86_3_);
@@ -608,8 +620,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_86_4_);
@@ -618,8 +629,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_86_5_);
@@ -628,8 +638,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_86_6_);
@@ -638,16 +647,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_86_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -687,8 +694,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                 {
+                    float weights_63_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
                 }
                 // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -714,11 +724,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 1656, stage 1: put.acc0_83 (examples/ttgir/fa_fwd_causal.sm100.ttgir:138:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (32 * j_ + i_) + 0) & 127))], weights_67[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (16 * j_ + i_) + 0) & 127))], weights_67[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -730,7 +740,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                 }
@@ -754,8 +764,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_86_1_);
@@ -764,8 +773,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_86_2_);
@@ -774,8 +782,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_86_3_);
@@ -784,8 +791,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_86_4_);
@@ -794,8 +800,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_86_5_);
@@ -804,8 +809,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_86_6_);
@@ -814,16 +818,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_86_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -857,238 +859,208 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24[0] + reduce_25[0]);
                 }
             } else {
-                for (int32_t i = 0; i < n + 2; ++i) {
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 10, stage 2: update.acc0_89 (examples/ttgir/fa_fwd_causal.sm100.ttgir:143:18)
-                        {
-                            float acc0_86_0_[16];
-                            tensor_memory_load(acc0_86_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                            tensor_memory_wait_load(acc0_86_0_);
-                            float acc0_86_1_[16];
-                            tensor_memory_load(acc0_86_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_1_);
-                            float acc0_86_2_[16];
-                            tensor_memory_load(acc0_86_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_2_);
-                            float acc0_86_3_[16];
-                            tensor_memory_load(acc0_86_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_3_);
-                            float acc0_86_4_[16];
-                            tensor_memory_load(acc0_86_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_4_);
-                            float acc0_86_5_[16];
-                            tensor_memory_load(acc0_86_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_5_);
-                            float acc0_86_6_[16];
-                            tensor_memory_load(acc0_86_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_6_);
-                            float acc0_86_7_[16];
-                            tensor_memory_load(acc0_86_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                            }
-                            tensor_memory_wait_load(acc0_86_7_);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        dependence6.arrive(count_dependence6 + i - 2);
-                        if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 2);
-                        if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence6.wait(count_dependence6 + i - 2);
-                        // cycle 603, stage 2: dot.acc0_90 (examples/ttgir/fa_fwd_causal.sm100.ttgir:144:18)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i - 2), 16384);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_z.empty(count_z + i - 2));
-                            dependence0.completed(count_dependence0 + i - 2);
-                        }
-                        __syncwarp();
+                for (int32_t i = 0; i < n; ++i) {
+                    if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
+                    if (thread.warp == 0) dependence5.wait(count_dependence5 + i);
+                    // cycle 1174, stage 0: dot.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:89:21)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x0_10.slot(count_x0_10));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_commit(channel_y_53.empty(count_y_53 + i));
+                        dependence2.completed(count_dependence2 + i);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 612, stage 1: mul.raised_61 (examples/ttgir/fa_fwd_causal.sm100.ttgir:97:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_61[i_] = (raised_60[0] * raised[0]);
-                        }
+                    __syncwarp();
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 1816, stage 0: get.scores0_58 (examples/ttgir/fa_fwd_causal.sm100.ttgir:91:34)
+                    {
+                        tensor_memory_load_tile(scores0_58, tensor_memory + (thread.warp % 4 << 21));
+                    }
+                    dependence4.arrive(count_dependence4 + i);
+                    // cycle 2102, stage 0: reduce_max.raised_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:92:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_60[i_] = -INFINITY;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_58[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_60[0] = fmaxf(raised_60[0], chains_[i_]);
+                    }
+                    // cycle 2960, stage 0: mul.raised_61 (examples/ttgir/fa_fwd_causal.sm100.ttgir:97:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_61[i_] = (raised_60[0] * raised[0]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest0_age1[i_] = highest0[0];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 633, stage 1: max.raised_62 (examples/ttgir/fa_fwd_causal.sm100.ttgir:98:20)
-                        {
-                            float raised_62_[1];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_62_[i_] = fmaxf(highest0[0], raised_61[0]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_62_[0];
-                        }
-                        // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
-                        }
-                        // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 48; ++i_) weights_67[i_] = exp2_approx(weights_66[((i_ & 127))]);
-                        }
+                    // cycle 2981, stage 0: max.raised_62 (examples/ttgir/fa_fwd_causal.sm100.ttgir:98:20)
+                    {
+                        float raised_62_[1];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_62_[i_] = fmaxf(highest0[0], raised_61[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_62_[0];
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
-                        if (uint32_t(i) < uint32_t(n) && thread.warp == 0) dependence5.wait(count_dependence5 + i);
-                        // cycle 1174, stage 0: dot.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:89:21)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x0_10.slot(count_x0_10));
-                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_commit(channel_y_53.empty(count_y_53 + i));
-                            dependence2.completed(count_dependence2 + i);
-                        }
-                        __syncwarp();
+                    // cycle 3003, stage 0: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
+                    {
+                        float weights_63_[128];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1174, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 48; i_ < 128; ++i_) weights_67[i_] = exp2_approx(weights_66[((i_ & 127))]);
-                        }
+                    // cycle 3033, stage 0: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_67[i_] = exp2_approx(weights_66[((i_ & 127))]);
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 1202, stage 2: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:106:13)
-                        {
+                    if (i >= 1) dependence0.wait(count_dependence0 + i - 1);
+                    // cycle 4004, stage 0: put.acc0_83 (examples/ttgir/fa_fwd_causal.sm100.ttgir:138:18)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) mulf_24[i_] = (total0[0] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (16 * j_ + i_) + 0) & 127))], weights_67[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
-                        // cycle 1223, stage 2: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:112:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24[0] + reduce_25[0]);
-                        }
+                        tensor_memory_wait_store();
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        if (uint32_t(i - 2) < uint32_t(n)) dependence0.wait(count_dependence0 + i - 2);
-                        // cycle 1656, stage 1: put.acc0_83 (examples/ttgir/fa_fwd_causal.sm100.ttgir:138:18)
-                        {
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 2; ++j_) {
-                                uint32_t words_[32];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_67[(((2 * (32 * j_ + i_) + 0) & 127))], weights_67[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        // cycle 1688, stage 1: reduce_sum.25 (examples/ttgir/fa_fwd_causal.sm100.ttgir:107:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) reduce_25[i_] = 0.0f;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
-                        }
+                    // cycle 4036, stage 0: reduce_sum.25 (examples/ttgir/fa_fwd_causal.sm100.ttgir:107:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) reduce_25[i_] = 0.0f;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (uint32_t(i) < uint32_t(n)) dependence2.wait(count_dependence2 + i);
-                        // cycle 1816, stage 0: get.scores0_58 (examples/ttgir/fa_fwd_causal.sm100.ttgir:91:34)
-                        {
-                            tensor_memory_load_tile(scores0_58, tensor_memory + (thread.warp % 4 << 21));
-                        }
-                        dependence4.arrive(count_dependence4 + i);
+                    // cycle 4211, stage 0: sub.shrink (examples/ttgir/fa_fwd_causal.sm100.ttgir:104:17)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest0_age1[0] - highest0[0]);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1863, stage 1: sub.shrink (examples/ttgir/fa_fwd_causal.sm100.ttgir:104:17)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest0_age1[0] - highest0[0]);
-                        }
-                        // cycle 1886, stage 1: exp2.shrink_68 (examples/ttgir/fa_fwd_causal.sm100.ttgir:105:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_68[i_] = exp2_approx(shrink[0]);
-                        }
+                    // cycle 4234, stage 0: exp2.shrink_68 (examples/ttgir/fa_fwd_causal.sm100.ttgir:105:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_68[i_] = exp2_approx(shrink[0]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 2102, stage 0: reduce_max.raised_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:92:20)
+                    // cycle 4706, stage 0: update.acc0_89 (examples/ttgir/fa_fwd_causal.sm100.ttgir:143:18)
+                    {
+                        float acc0_86_0_[16];
+                        tensor_memory_load(acc0_86_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc0_86_0_);
+                        float acc0_86_1_[16];
+                        tensor_memory_load(acc0_86_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                         {
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_60[i_] = -INFINITY;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_58[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_60[0] = fmaxf(raised_60[0], chains_[i_]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
+                        tensor_memory_wait_load(acc0_86_1_);
+                        float acc0_86_2_[16];
+                        tensor_memory_load(acc0_86_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_2_);
+                        float acc0_86_3_[16];
+                        tensor_memory_load(acc0_86_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_3_);
+                        float acc0_86_4_[16];
+                        tensor_memory_load(acc0_86_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_4_);
+                        float acc0_86_5_[16];
+                        tensor_memory_load(acc0_86_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_5_);
+                        float acc0_86_6_[16];
+                        tensor_memory_load(acc0_86_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_6_);
+                        float acc0_86_7_[16];
+                        tensor_memory_load(acc0_86_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence6.arrive(count_dependence6 + i);
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i);
+                    if (thread.warp == 0) dependence6.wait(count_dependence6 + i);
+                    // cycle 5299, stage 0: dot.acc0_90 (examples/ttgir/fa_fwd_causal.sm100.ttgir:144:18)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i), 16384);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_commit(channel_z.empty(count_z + i));
+                        dependence0.completed(count_dependence0 + i);
+                    }
+                    __syncwarp();
+                    // cycle 5898, stage 0: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:106:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) mulf_24[i_] = (total0[0] * shrink_68[0]);
+                    }
+                    // cycle 5919, stage 0: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:112:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24[0] + reduce_25[0]);
                     }
                 }
             }
@@ -1198,8 +1170,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                 {
+                    float weights_73_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
                 }
                 // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                 {
@@ -1237,18 +1212,18 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                 }
                 // cycle 1656, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (32 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (16 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -1257,6 +1232,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_v192[i_] = (highest0_age1[0] - highest0[0]);
                 }
+                scheduling_fence(opaque, highest0, raised_70, raised_71_v185, reduce_25_v198, shrink_v192);
                 dependence10.wait(count_dependence10 + 1);
                 // cycle 1816, stage 0: get.scores0_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:184:34)
                 {
@@ -1291,8 +1267,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_94_1_);
@@ -1301,8 +1276,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_94_2_);
@@ -1311,8 +1285,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_94_3_);
@@ -1321,8 +1294,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_94_4_);
@@ -1331,8 +1303,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_94_5_);
@@ -1341,8 +1312,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_94_6_);
@@ -1351,16 +1321,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_94_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -1417,8 +1385,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     __syncwarp();
                     // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                     {
+                        float weights_73_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
                     }
                     // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                     {
@@ -1461,7 +1432,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                     }
@@ -1469,11 +1440,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 1656, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (32 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (16 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -1482,6 +1453,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) shrink_v192[i_] = (highest0_age1[0] - highest0[0]);
                     }
+                    scheduling_fence(opaque, highest0, mulf_24_v194, raised_70, raised_71_v185, reduce_25_v198, shrink_v192, total0);
                     dependence10.wait(count_dependence10 + i);
                     // cycle 1816, stage 0: get.scores0_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:184:34)
                     {
@@ -1515,8 +1487,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_94_1_);
@@ -1525,8 +1496,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_94_2_);
@@ -1535,8 +1505,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_94_3_);
@@ -1545,8 +1514,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_94_4_);
@@ -1555,8 +1523,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_94_5_);
@@ -1565,8 +1532,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_94_6_);
@@ -1575,16 +1541,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_94_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1641,8 +1605,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 __syncwarp();
                 // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                 {
+                    float weights_73_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
                 }
                 // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                 {
@@ -1667,7 +1634,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                 }
@@ -1675,11 +1642,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 1656, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (32 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (16 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -1703,8 +1670,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_94_1_);
@@ -1713,8 +1679,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_94_2_);
@@ -1723,8 +1688,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_94_3_);
@@ -1733,8 +1697,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_94_4_);
@@ -1743,8 +1706,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_94_5_);
@@ -1753,8 +1715,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_94_6_);
@@ -1763,16 +1724,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_94_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1806,257 +1765,220 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24_v194[0] + reduce_25_v198[0]);
                 }
             } else {
-                for (int32_t i = 0; i < n + 2; ++i) {
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 10, stage 2: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
-                        {
-                            float acc0_94_0_[16];
-                            tensor_memory_load(acc0_94_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                            tensor_memory_wait_load(acc0_94_0_);
-                            float acc0_94_1_[16];
-                            tensor_memory_load(acc0_94_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_1_);
-                            float acc0_94_2_[16];
-                            tensor_memory_load(acc0_94_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_2_);
-                            float acc0_94_3_[16];
-                            tensor_memory_load(acc0_94_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_3_);
-                            float acc0_94_4_[16];
-                            tensor_memory_load(acc0_94_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_4_);
-                            float acc0_94_5_[16];
-                            tensor_memory_load(acc0_94_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_5_);
-                            float acc0_94_6_[16];
-                            tensor_memory_load(acc0_94_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_6_);
-                            float acc0_94_7_[16];
-                            tensor_memory_load(acc0_94_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                            }
-                            tensor_memory_wait_load(acc0_94_7_);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        dependence14.arrive(count_dependence14 + i - 2);
+                for (int32_t i = 0; i < n; ++i) {
+                    thread.rematerialize();
+                    if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
+                    if (thread.warp == 0) dependence13.wait(count_dependence13 + i);
+                    // cycle 1174, stage 0: dot.scores0_59 (examples/ttgir/fa_fwd_causal.sm100.ttgir:183:21)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x0_10.slot(count_x0_10));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_commit(channel_y_53.empty(count_y_53 + i));
+                        dependence10.completed(count_dependence10 + i);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 36, stage 1: reduce_max.raised_70 (examples/ttgir/fa_fwd_causal.sm100.ttgir:192:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
-                        }
+                    __syncwarp();
+                    dependence10.wait(count_dependence10 + i);
+                    // cycle 1816, stage 0: get.scores0_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:184:34)
+                    {
+                        tensor_memory_load_tile(scores0_60, tensor_memory + (thread.warp % 4 << 21));
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 152, stage 2: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:206:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) mulf_24_v194[i_] = (total0[0] * shrink_78[0]);
-                        }
+                    dependence12.arrive(count_dependence12 + i);
+                    // cycle 1846, stage 0: cmp.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:180:21)
+                    {
+                        const int32_t scores0_54_v165_ = (query0_8 + i * 128) - query0_8;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) scores0_56_v167[i_] = ((int32_t((thread.lane & 31) + (thread.warp & 3) * 32) - ((i_ & 127))) >= scores0_54_v165_);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 561, stage 1: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_71_v185[i_] = (raised_70[0] * raised_31[0]);
-                        }
+                    // cycle 2102, stage 0: select.scores0_62 (examples/ttgir/fa_fwd_causal.sm100.ttgir:185:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) scores0_62[i_] = (scores0_56_v167[((i_ & 127))] ? scores0_60[((i_ & 127))] : (-INFINITY));
+                    }
+                    // cycle 2384, stage 0: reduce_max.raised_70 (examples/ttgir/fa_fwd_causal.sm100.ttgir:192:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                    }
+                    // cycle 2909, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_71_v185[i_] = (raised_70[0] * raised_31[0]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest0_age1[i_] = highest0[0];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 582, stage 1: max.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:198:20)
-                        {
-                            float raised_72_v186_[1];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_72_v186_[i_] = fmaxf(highest0[0], raised_71_v185[0]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_72_v186_[0];
-                        }
+                    // cycle 2930, stage 0: max.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:198:20)
+                    {
+                        float raised_72_v186_[1];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_72_v186_[i_] = fmaxf(highest0[0], raised_71_v185[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_72_v186_[0];
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 2);
-                        if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence14.wait(count_dependence14 + i - 2);
-                        // cycle 603, stage 2: dot.acc0_98 (examples/ttgir/fa_fwd_causal.sm100.ttgir:243:18)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i - 2), 16384);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_z.empty(count_z + i - 2));
-                            dependence8.completed(count_dependence8 + i - 2);
-                        }
-                        __syncwarp();
+                    // cycle 2952, stage 0: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
+                    {
+                        float weights_73_[128];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
-                        }
-                        // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) weights_77_v191[i_] = exp2_approx(weights_76_v190[((i_ & 127))]);
-                        }
+                    // cycle 2982, stage 0: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_77_v191[i_] = exp2_approx(weights_76_v190[((i_ & 127))]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
-                        if (uint32_t(i) < uint32_t(n) && thread.warp == 0) dependence13.wait(count_dependence13 + i);
-                        // cycle 1174, stage 0: dot.scores0_59 (examples/ttgir/fa_fwd_causal.sm100.ttgir:183:21)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x0_10.slot(count_x0_10));
-                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_commit(channel_y_53.empty(count_y_53 + i));
-                            dependence10.completed(count_dependence10 + i);
-                        }
-                        __syncwarp();
+                    // cycle 3992, stage 0: reduce_sum.25 (examples/ttgir/fa_fwd_causal.sm100.ttgir:207:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1174, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
-                        {
+                    if (i >= 1) dependence8.wait(count_dependence8 + i - 1);
+                    // cycle 4004, stage 0: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 64; i_ < 128; ++i_) weights_77_v191[i_] = exp2_approx(weights_76_v190[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (16 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
+                        tensor_memory_wait_store();
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 1183, stage 2: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:212:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24_v194[0] + reduce_25_v198[0]);
-                        }
+                    // cycle 4160, stage 0: sub.shrink (examples/ttgir/fa_fwd_causal.sm100.ttgir:204:17)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_v192[i_] = (highest0_age1[0] - highest0[0]);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1644, stage 1: reduce_sum.25 (examples/ttgir/fa_fwd_causal.sm100.ttgir:207:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
-                        }
-                        if (uint32_t(i - 2) < uint32_t(n)) dependence8.wait(count_dependence8 + i - 2);
-                        // cycle 1656, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
-                        {
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 2; ++j_) {
-                                uint32_t words_[32];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (32 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        // cycle 1812, stage 1: sub.shrink (examples/ttgir/fa_fwd_causal.sm100.ttgir:204:17)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_v192[i_] = (highest0_age1[0] - highest0[0]);
-                        }
+                    // cycle 4185, stage 0: exp2.shrink_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:205:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_78[i_] = exp2_approx(shrink_v192[0]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (uint32_t(i) < uint32_t(n)) dependence10.wait(count_dependence10 + i);
-                        // cycle 1816, stage 0: get.scores0_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:184:34)
+                    // cycle 4706, stage 0: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
+                    {
+                        float acc0_94_0_[16];
+                        tensor_memory_load(acc0_94_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc0_94_0_);
+                        float acc0_94_1_[16];
+                        tensor_memory_load(acc0_94_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
                         {
-                            tensor_memory_load_tile(scores0_60, tensor_memory + (thread.warp % 4 << 21));
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
-                        dependence12.arrive(count_dependence12 + i);
+                        tensor_memory_wait_load(acc0_94_1_);
+                        float acc0_94_2_[16];
+                        tensor_memory_load(acc0_94_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_2_);
+                        float acc0_94_3_[16];
+                        tensor_memory_load(acc0_94_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_3_);
+                        float acc0_94_4_[16];
+                        tensor_memory_load(acc0_94_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_4_);
+                        float acc0_94_5_[16];
+                        tensor_memory_load(acc0_94_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_5_);
+                        float acc0_94_6_[16];
+                        tensor_memory_load(acc0_94_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_6_);
+                        float acc0_94_7_[16];
+                        tensor_memory_load(acc0_94_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1837, stage 1: exp2.shrink_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:205:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_78[i_] = exp2_approx(shrink_v192[0]);
-                        }
+                    dependence14.arrive(count_dependence14 + i);
+                    // cycle 4848, stage 0: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:206:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) mulf_24_v194[i_] = (total0[0] * shrink_78[0]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 1846, stage 0: cmp.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:180:21)
-                        {
-                            const int32_t scores0_54_v165_ = (query0_8 + i * 128) - query0_8;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) scores0_56_v167[i_] = ((int32_t((thread.lane & 31) + (thread.warp & 3) * 32) - ((i_ & 127))) >= scores0_54_v165_);
-                        }
-                        // cycle 2102, stage 0: select.scores0_62 (examples/ttgir/fa_fwd_causal.sm100.ttgir:185:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) scores0_62[i_] = (scores0_56_v167[((i_ & 127))] ? scores0_60[((i_ & 127))] : (-INFINITY));
-                        }
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i);
+                    if (thread.warp == 0) dependence14.wait(count_dependence14 + i);
+                    // cycle 5299, stage 0: dot.acc0_98 (examples/ttgir/fa_fwd_causal.sm100.ttgir:243:18)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i), 16384);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_commit(channel_z.empty(count_z + i));
+                        dependence8.completed(count_dependence8 + i);
+                    }
+                    __syncwarp();
+                    // cycle 5879, stage 0: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:212:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24_v194[0] + reduce_25_v198[0]);
                     }
                 }
             }
@@ -2125,6 +2047,20 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         registers_increase<240>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
+        const Channel<1, 32768> channel_x1_12{memory + 32768, memory + 229392};
+        const Channel<3, 32768> channel_y_53{memory + 65536, memory + 229408};
+        const Channel<2, 32768> channel_z{memory + 163840, memory + 229456};
+        const DependenceBarrier<1> dependence1{memory + 229496};
+        const DependenceBarrier<1> dependence3{memory + 229512};
+        const DependenceBarrier<1> dependence4{memory + 229520};
+        const DependenceBarrier<1> dependence5{memory + 229528};
+        const DependenceBarrier<1> dependence7{memory + 229544};
+        const DependenceBarrier<1> dependence9{memory + 229560};
+        const DependenceBarrier<1> dependence11{memory + 229576};
+        const DependenceBarrier<1> dependence12{memory + 229584};
+        const DependenceBarrier<1> dependence13{memory + 229592};
+        const DependenceBarrier<1> dependence15{memory + 229608};
+        const uint32_t drain_2 = memory + 229632;
         uint32_t drained = 0;
         uint32_t count_x1_12 = 0;
         uint32_t count_y_53 = 0;
@@ -2179,6 +2115,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         float weights_85[128];
         float weights_86[128];
         int32_t x1;
+        const bool opaque = opaque_false();
         // addi.x1 (examples/ttgir/fa_fwd_causal.sm100.ttgir:73:11)
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
@@ -2271,8 +2208,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                 {
+                    float weights_74_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
                 }
                 // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -2305,11 +2245,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 482, stage 1: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (32 * j_ + i_) + 0) & 127))], weights_78[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (16 * j_ + i_) + 0) & 127))], weights_78[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -2323,10 +2263,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                 }
+                scheduling_fence(opaque, highest1, raised_71, raised_72, reduce_28);
                 dependence3.wait(count_dependence3 + 1);
                 // cycle 642, stage 0: get.scores1_69 (examples/ttgir/fa_fwd_causal.sm100.ttgir:113:34)
                 {
@@ -2367,8 +2308,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_95_1_);
@@ -2377,8 +2317,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_95_2_);
@@ -2387,8 +2326,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_95_3_);
@@ -2397,8 +2335,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_95_4_);
@@ -2407,8 +2344,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_95_5_);
@@ -2417,8 +2353,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_95_6_);
@@ -2427,16 +2362,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_95_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -2476,8 +2409,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                 {
+                    float weights_74_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
                 }
                 // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -2512,11 +2448,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 482, stage 1: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (32 * j_ + i_) + 0) & 127))], weights_78[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (16 * j_ + i_) + 0) & 127))], weights_78[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -2530,10 +2466,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                     }
+                    scheduling_fence(opaque, reduce_28);
                     dependence3.wait(count_dependence3 + i);
                     // cycle 642, stage 0: get.scores1_69 (examples/ttgir/fa_fwd_causal.sm100.ttgir:113:34)
                     {
@@ -2584,8 +2521,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_95_1_);
@@ -2594,8 +2530,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_95_2_);
@@ -2604,8 +2539,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_95_3_);
@@ -2614,8 +2548,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_95_4_);
@@ -2624,8 +2557,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_95_5_);
@@ -2634,8 +2566,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_95_6_);
@@ -2644,16 +2575,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_95_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -2693,8 +2622,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                     {
+                        float weights_74_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
                     }
                     // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                     {
@@ -2711,11 +2643,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 482, stage 1: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (32 * j_ + i_) + 0) & 127))], weights_78[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (16 * j_ + i_) + 0) & 127))], weights_78[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -2729,7 +2661,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                 }
@@ -2765,8 +2697,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_95_1_);
@@ -2775,8 +2706,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_95_2_);
@@ -2785,8 +2715,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_95_3_);
@@ -2795,8 +2724,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_95_4_);
@@ -2805,8 +2733,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_95_5_);
@@ -2815,8 +2742,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_95_6_);
@@ -2825,16 +2751,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_95_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -2868,246 +2792,208 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     for (int i_ = 0; i_ < 1; ++i_) total1_48[i_] = (mulf_27[0] + reduce_28[0]);
                 }
             } else {
-                for (int32_t i = 0; i < n + 2; ++i) {
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
-                        if (uint32_t(i - 1) < uint32_t(n) && thread.warp == 0) dependence4.wait(count_dependence4 + i - 1);
-                        // cycle 0, stage 0: dot.scores1_57 (examples/ttgir/fa_fwd_causal.sm100.ttgir:90:21)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x1_12.slot(count_x1_12));
-                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_commit(channel_y_53.empty(count_y_53 + i));
-                            dependence3.completed(count_dependence3 + i);
-                        }
-                        __syncwarp();
+                for (int32_t i = 0; i < n; ++i) {
+                    if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
+                    if (i >= 1 && thread.warp == 0) dependence4.wait(count_dependence4 + i - 1);
+                    // cycle 0, stage 0: dot.scores1_57 (examples/ttgir/fa_fwd_causal.sm100.ttgir:90:21)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x1_12.slot(count_x1_12));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_commit(channel_y_53.empty(count_y_53 + i));
+                        dependence3.completed(count_dependence3 + i);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 0, stage 1: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 48; i_ < 128; ++i_) weights_78[i_] = exp2_approx(weights_77[((i_ & 127))]);
-                        }
-                        if (uint32_t(i - 2) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 2);
-                        // cycle 482, stage 1: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
-                        {
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 2; ++j_) {
-                                uint32_t words_[32];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (32 * j_ + i_) + 0) & 127))], weights_78[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                                tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
+                    __syncwarp();
+                    dependence3.wait(count_dependence3 + i);
+                    // cycle 642, stage 0: get.scores1_69 (examples/ttgir/fa_fwd_causal.sm100.ttgir:113:34)
+                    {
+                        tensor_memory_load_tile(scores1_69, tensor_memory + (thread.warp % 4 << 21));
                     }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) reduce_28_age1[i_] = reduce_28[0];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 484, stage 1: reduce_sum.28 (examples/ttgir/fa_fwd_causal.sm100.ttgir:129:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) reduce_28[i_] = 0.0f;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
-                        }
+                    dependence5.arrive(count_dependence5 + i);
+                    // cycle 985, stage 0: reduce_max.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:114:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_71[i_] = -INFINITY;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_71[0] = fmaxf(raised_71[0], chains_[i_]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (uint32_t(i) < uint32_t(n)) dependence3.wait(count_dependence3 + i);
-                        // cycle 642, stage 0: get.scores1_69 (examples/ttgir/fa_fwd_causal.sm100.ttgir:113:34)
-                        {
-                            tensor_memory_load_tile(scores1_69, tensor_memory + (thread.warp % 4 << 21));
-                        }
-                        dependence5.arrive(count_dependence5 + i);
-                    }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 654, stage 1: sub.shrink_79 (examples/ttgir/fa_fwd_causal.sm100.ttgir:126:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_79[i_] = (highest1_age1[0] - highest1[0]);
-                        }
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) shrink_80_age1[i_] = shrink_80[0];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 677, stage 1: exp2.shrink_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:127:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_80[i_] = exp2_approx(shrink_79[0]);
-                        }
-                    }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 985, stage 0: reduce_max.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:114:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_71[i_] = -INFINITY;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_71[0] = fmaxf(raised_71[0], chains_[i_]);
-                        }
-                    }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 1203, stage 2: mul.27 (examples/ttgir/fa_fwd_causal.sm100.ttgir:128:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) mulf_27[i_] = (total1_48[0] * shrink_80_age1[0]);
-                        }
-                        // cycle 1224, stage 2: add.29 (examples/ttgir/fa_fwd_causal.sm100.ttgir:134:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) total1_48[i_] = (mulf_27[0] + reduce_28_age1[0]);
-                        }
-                    }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1241, stage 1: update.acc1_98 (examples/ttgir/fa_fwd_causal.sm100.ttgir:151:18)
-                        {
-                            float acc1_95_0_[16];
-                            tensor_memory_load(acc1_95_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                            tensor_memory_wait_load(acc1_95_0_);
-                            float acc1_95_1_[16];
-                            tensor_memory_load(acc1_95_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_1_);
-                            float acc1_95_2_[16];
-                            tensor_memory_load(acc1_95_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_2_);
-                            float acc1_95_3_[16];
-                            tensor_memory_load(acc1_95_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_3_);
-                            float acc1_95_4_[16];
-                            tensor_memory_load(acc1_95_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_4_);
-                            float acc1_95_5_[16];
-                            tensor_memory_load(acc1_95_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_5_);
-                            float acc1_95_6_[16];
-                            tensor_memory_load(acc1_95_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_6_);
-                            float acc1_95_7_[16];
-                            tensor_memory_load(acc1_95_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                            }
-                            tensor_memory_wait_load(acc1_95_7_);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        dependence7.arrive(count_dependence7 + i - 1);
-                    }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 1821, stage 0: mul.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:119:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_72[i_] = (raised_71[0] * raised[0]);
-                        }
-                    }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 1);
-                        if (uint32_t(i - 1) < uint32_t(n) && thread.warp == 0) dependence7.wait(count_dependence7 + i - 1);
-                        // cycle 1834, stage 1: dot.acc1_99 (examples/ttgir/fa_fwd_causal.sm100.ttgir:152:18)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_z.empty(count_z + i - 1));
-                            dependence1.completed(count_dependence1 + i - 1);
-                        }
-                        __syncwarp();
+                    // cycle 1821, stage 0: mul.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:119:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_72[i_] = (raised_71[0] * raised[0]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest1_age1[i_] = highest1[0];
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 1842, stage 0: max.raised_73 (examples/ttgir/fa_fwd_causal.sm100.ttgir:120:20)
-                        {
-                            float raised_73_[1];
+                    // cycle 1842, stage 0: max.raised_73 (examples/ttgir/fa_fwd_causal.sm100.ttgir:120:20)
+                    {
+                        float raised_73_[1];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_73_[i_] = fmaxf(highest1[0], raised_72[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_73_[0];
+                    }
+                    // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
+                    {
+                        float weights_74_[128];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                    }
+                    // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_78[i_] = exp2_approx(weights_77[((i_ & 127))]);
+                    }
+                    if (i >= 1) dependence1.wait(count_dependence1 + i - 1);
+                    // cycle 2830, stage 0: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_73_[i_] = fmaxf(highest1[0], raised_72[0]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_73_[0];
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_78[(((2 * (16 * j_ + i_) + 0) & 127))], weights_78[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
-                        // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
+                        tensor_memory_wait_store();
+                    }
+                    // cycle 2832, stage 0: reduce_sum.28 (examples/ttgir/fa_fwd_causal.sm100.ttgir:129:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) reduce_28[i_] = 0.0f;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
+                    }
+                    // cycle 3002, stage 0: sub.shrink_79 (examples/ttgir/fa_fwd_causal.sm100.ttgir:126:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_79[i_] = (highest1_age1[0] - highest1[0]);
+                    }
+                    // cycle 3025, stage 0: exp2.shrink_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:127:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_80[i_] = exp2_approx(shrink_79[0]);
+                    }
+                    // cycle 3589, stage 0: update.acc1_98 (examples/ttgir/fa_fwd_causal.sm100.ttgir:151:18)
+                    {
+                        float acc1_95_0_[16];
+                        tensor_memory_load(acc1_95_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_95_0_);
+                        float acc1_95_1_[16];
+                        tensor_memory_load(acc1_95_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
                         {
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
-                        // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
+                        tensor_memory_wait_load(acc1_95_1_);
+                        float acc1_95_2_[16];
+                        tensor_memory_load(acc1_95_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
                         {
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 48; ++i_) weights_78[i_] = exp2_approx(weights_77[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
+                        tensor_memory_wait_load(acc1_95_2_);
+                        float acc1_95_3_[16];
+                        tensor_memory_load(acc1_95_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_3_);
+                        float acc1_95_4_[16];
+                        tensor_memory_load(acc1_95_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_4_);
+                        float acc1_95_5_[16];
+                        tensor_memory_load(acc1_95_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_5_);
+                        float acc1_95_6_[16];
+                        tensor_memory_load(acc1_95_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_6_);
+                        float acc1_95_7_[16];
+                        tensor_memory_load(acc1_95_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence7.arrive(count_dependence7 + i);
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i);
+                    if (thread.warp == 0) dependence7.wait(count_dependence7 + i);
+                    // cycle 4182, stage 0: dot.acc1_99 (examples/ttgir/fa_fwd_causal.sm100.ttgir:152:18)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i), 16384);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_commit(channel_z.empty(count_z + i));
+                        dependence1.completed(count_dependence1 + i);
+                    }
+                    __syncwarp();
+                    // cycle 5899, stage 0: mul.27 (examples/ttgir/fa_fwd_causal.sm100.ttgir:128:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) mulf_27[i_] = (total1_48[0] * shrink_80[0]);
+                    }
+                    // cycle 5920, stage 0: add.29 (examples/ttgir/fa_fwd_causal.sm100.ttgir:134:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total1_48[i_] = (mulf_27[0] + reduce_28[0]);
                     }
                 }
             }
@@ -3216,8 +3102,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                 {
+                    float weights_82_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
                 }
                 // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                 {
@@ -3257,18 +3146,18 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                 }
                 // cycle 454, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (32 * j_ + i_) + 0) & 127))], weights_86[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (16 * j_ + i_) + 0) & 127))], weights_86[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -3282,6 +3171,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_88[i_] = exp2_approx(shrink_87[0]);
                 }
+                scheduling_fence(opaque, highest1, raised_79, raised_80, reduce_28_v217, shrink_87, shrink_88);
                 dependence11.wait(count_dependence11 + 1);
                 // cycle 642, stage 0: get.scores1_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:190:34)
                 {
@@ -3309,8 +3199,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_103_1_);
@@ -3319,8 +3208,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_103_2_);
@@ -3329,8 +3217,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_103_3_);
@@ -3339,8 +3226,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_103_4_);
@@ -3349,8 +3235,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_103_5_);
@@ -3359,8 +3244,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_103_6_);
@@ -3369,16 +3253,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_103_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -3435,8 +3317,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 __syncwarp();
                 // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                 {
+                    float weights_82_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
                 }
                 // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                 {
@@ -3478,7 +3363,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                     }
@@ -3486,11 +3371,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 454, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (32 * j_ + i_) + 0) & 127))], weights_86[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (16 * j_ + i_) + 0) & 127))], weights_86[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -3504,6 +3389,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) shrink_88[i_] = exp2_approx(shrink_87[0]);
                     }
+                    scheduling_fence(opaque, reduce_28_v217, shrink_87, shrink_88);
                     dependence11.wait(count_dependence11 + i);
                     // cycle 642, stage 0: get.scores1_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:190:34)
                     {
@@ -3536,8 +3422,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_103_1_);
@@ -3546,8 +3431,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_103_2_);
@@ -3556,8 +3440,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_103_3_);
@@ -3566,8 +3449,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_103_4_);
@@ -3576,8 +3458,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_103_5_);
@@ -3586,8 +3467,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_103_6_);
@@ -3596,16 +3476,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_103_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -3662,8 +3540,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     __syncwarp();
                     // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                     {
+                        float weights_82_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
                     }
                     // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                     {
@@ -3686,7 +3567,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                 }
@@ -3694,11 +3575,11 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 // cycle 454, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (32 * j_ + i_) + 0) & 127))], weights_86[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (16 * j_ + i_) + 0) & 127))], weights_86[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -3727,8 +3608,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_103_1_);
@@ -3737,8 +3617,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_103_2_);
@@ -3747,8 +3626,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_103_3_);
@@ -3757,8 +3635,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_103_4_);
@@ -3767,8 +3644,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_103_5_);
@@ -3777,8 +3653,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_103_6_);
@@ -3787,16 +3662,14 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_103_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -3830,253 +3703,220 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     for (int i_ = 0; i_ < 1; ++i_) total1_48[i_] = (mulf_27_v213[0] + reduce_28_v217[0]);
                 }
             } else {
-                for (int32_t i = 0; i < n + 2; ++i) {
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
-                        if (uint32_t(i - 1) < uint32_t(n) && thread.warp == 0) dependence12.wait(count_dependence12 + i - 1);
-                        // cycle 0, stage 0: dot.scores1_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:189:21)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x1_12.slot(count_x1_12));
-                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
-                            tcgen05_commit(channel_y_53.empty(count_y_53 + i));
-                            dependence11.completed(count_dependence11 + i);
-                        }
-                        __syncwarp();
+                for (int32_t i = 0; i < n; ++i) {
+                    thread.rematerialize();
+                    if (thread.warp == 0) channel_y_53.consumer_wait(count_y_53 + i);
+                    if (i >= 1 && thread.warp == 0) dependence12.wait(count_dependence12 + i - 1);
+                    // cycle 0, stage 0: dot.scores1_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:189:21)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x1_12.slot(count_x1_12));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 128), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 16384), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 16416), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 16448), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 16480), instruction_descriptor(F16, F16, false, false, 128, 128), 1);
+                        tcgen05_commit(channel_y_53.empty(count_y_53 + i));
+                        dependence11.completed(count_dependence11 + i);
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 0, stage 1: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 48; i_ < 128; ++i_) weights_86[i_] = exp2_approx(weights_85[((i_ & 127))]);
-                        }
+                    __syncwarp();
+                    dependence11.wait(count_dependence11 + i);
+                    // cycle 642, stage 0: get.scores1_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:190:34)
+                    {
+                        tensor_memory_load_tile(scores1_67, tensor_memory + (thread.warp % 4 << 21));
                     }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217_age1[i_] = reduce_28_v217[0];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 433, stage 1: reduce_sum.28 (examples/ttgir/fa_fwd_causal.sm100.ttgir:228:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217[i_] = 0.0f;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
-                        }
-                        if (uint32_t(i - 2) < uint32_t(n)) dependence9.wait(count_dependence9 + i - 2);
-                        // cycle 454, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
-                        {
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 2; ++j_) {
-                                uint32_t words_[32];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (32 * j_ + i_) + 0) & 127))], weights_86[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                                tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 32 * j_, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        // cycle 603, stage 1: sub.shrink_87 (examples/ttgir/fa_fwd_causal.sm100.ttgir:225:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_87[i_] = (highest1_age1[0] - highest1[0]);
-                        }
-                        // cycle 626, stage 1: exp2.shrink_88 (examples/ttgir/fa_fwd_causal.sm100.ttgir:226:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_88[i_] = exp2_approx(shrink_87[0]);
-                        }
+                    dependence13.arrive(count_dependence13 + i);
+                    // cycle 672, stage 0: cmp.scores1_65 (examples/ttgir/fa_fwd_causal.sm100.ttgir:188:21)
+                    {
+                        const int32_t scores1_63_ = (query0_8 + i * 128) - query1;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) scores1_65[i_] = ((int32_t((thread.lane & 31) + (thread.warp & 3) * 32) - ((i_ & 127))) >= scores1_63_);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (uint32_t(i) < uint32_t(n)) dependence11.wait(count_dependence11 + i);
-                        // cycle 642, stage 0: get.scores1_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:190:34)
-                        {
-                            tensor_memory_load_tile(scores1_67, tensor_memory + (thread.warp % 4 << 21));
-                        }
-                        dependence13.arrive(count_dependence13 + i);
-                        // cycle 672, stage 0: cmp.scores1_65 (examples/ttgir/fa_fwd_causal.sm100.ttgir:188:21)
-                        {
-                            const int32_t scores1_63_ = (query0_8 + i * 128) - query1;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) scores1_65[i_] = ((int32_t((thread.lane & 31) + (thread.warp & 3) * 32) - ((i_ & 127))) >= scores1_63_);
-                        }
+                    // cycle 928, stage 0: select.scores1_69 (examples/ttgir/fa_fwd_causal.sm100.ttgir:191:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) scores1_69_v180[i_] = (scores1_65[((i_ & 127))] ? scores1_67[((i_ & 127))] : (-INFINITY));
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 927, stage 2: add.29 (examples/ttgir/fa_fwd_causal.sm100.ttgir:233:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) total1_48[i_] = (mulf_27_v213[0] + reduce_28_v217_age1[0]);
-                        }
+                    // cycle 1247, stage 0: reduce_max.raised_79 (examples/ttgir/fa_fwd_causal.sm100.ttgir:213:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_79[i_] = -INFINITY;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 928, stage 0: select.scores1_69 (examples/ttgir/fa_fwd_causal.sm100.ttgir:191:21)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) scores1_69_v180[i_] = (scores1_65[((i_ & 127))] ? scores1_67[((i_ & 127))] : (-INFINITY));
-                        }
-                    }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1184, stage 1: update.acc1_106 (examples/ttgir/fa_fwd_causal.sm100.ttgir:250:19)
-                        {
-                            float acc1_103_0_[16];
-                            tensor_memory_load(acc1_103_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                            tensor_memory_wait_load(acc1_103_0_);
-                            float acc1_103_1_[16];
-                            tensor_memory_load(acc1_103_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_1_);
-                            float acc1_103_2_[16];
-                            tensor_memory_load(acc1_103_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_2_);
-                            float acc1_103_3_[16];
-                            tensor_memory_load(acc1_103_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_3_);
-                            float acc1_103_4_[16];
-                            tensor_memory_load(acc1_103_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_4_);
-                            float acc1_103_5_[16];
-                            tensor_memory_load(acc1_103_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_5_);
-                            float acc1_103_6_[16];
-                            tensor_memory_load(acc1_103_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_6_);
-                            float acc1_103_7_[16];
-                            tensor_memory_load(acc1_103_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                            }
-                            tensor_memory_wait_load(acc1_103_7_);
-                            {
-                                float words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 8; ++i_)
-                                    unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        dependence15.arrive(count_dependence15 + i - 1);
-                    }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 1247, stage 0: reduce_max.raised_79 (examples/ttgir/fa_fwd_causal.sm100.ttgir:213:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_79[i_] = -INFINITY;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
-                        }
-                        // cycle 1772, stage 0: mul.raised_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:218:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_80[i_] = (raised_79[0] * raised_31[0]);
-                        }
+                    // cycle 1772, stage 0: mul.raised_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:218:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_80[i_] = (raised_79[0] * raised_31[0]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest1_age1[i_] = highest1[0];
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 1793, stage 0: max.raised_81 (examples/ttgir/fa_fwd_causal.sm100.ttgir:219:20)
-                        {
-                            float raised_81_[1];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_81_[i_] = fmaxf(highest1[0], raised_80[0]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_81_[0];
-                        }
+                    // cycle 1793, stage 0: max.raised_81 (examples/ttgir/fa_fwd_causal.sm100.ttgir:219:20)
+                    {
+                        float raised_81_[1];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_81_[i_] = fmaxf(highest1[0], raised_80[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_81_[0];
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 1813, stage 1: mul.27 (examples/ttgir/fa_fwd_causal.sm100.ttgir:227:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) mulf_27_v213[i_] = (total1_48[0] * shrink_88[0]);
-                        }
-                        if (thread.warp == 0) channel_z.consumer_wait(count_z + i - 1);
-                        if (uint32_t(i - 1) < uint32_t(n) && thread.warp == 0) dependence15.wait(count_dependence15 + i - 1);
-                        // cycle 1814, stage 1: dot.acc1_107 (examples/ttgir/fa_fwd_causal.sm100.ttgir:251:19)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_z.empty(count_z + i - 1));
-                            dependence9.completed(count_dependence9 + i - 1);
-                        }
-                        __syncwarp();
+                    // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
+                    {
+                        float weights_82_[128];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
                     }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
-                        {
+                    // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_86[i_] = exp2_approx(weights_85[((i_ & 127))]);
+                    }
+                    // cycle 2781, stage 0: reduce_sum.28 (examples/ttgir/fa_fwd_causal.sm100.ttgir:228:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217[i_] = 0.0f;
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                    }
+                    if (i >= 1) dependence9.wait(count_dependence9 + i - 1);
+                    // cycle 2802, stage 0: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_86[(((2 * (16 * j_ + i_) + 0) & 127))], weights_86[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
-                        // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
+                        tensor_memory_wait_store();
+                    }
+                    // cycle 2951, stage 0: sub.shrink_87 (examples/ttgir/fa_fwd_causal.sm100.ttgir:225:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_87[i_] = (highest1_age1[0] - highest1[0]);
+                    }
+                    // cycle 2974, stage 0: exp2.shrink_88 (examples/ttgir/fa_fwd_causal.sm100.ttgir:226:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_88[i_] = exp2_approx(shrink_87[0]);
+                    }
+                    // cycle 3532, stage 0: update.acc1_106 (examples/ttgir/fa_fwd_causal.sm100.ttgir:250:19)
+                    {
+                        float acc1_103_0_[16];
+                        tensor_memory_load(acc1_103_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_103_0_);
+                        float acc1_103_1_[16];
+                        tensor_memory_load(acc1_103_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
                         {
+                            float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 48; ++i_) weights_86[i_] = exp2_approx(weights_85[((i_ & 127))]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
+                        tensor_memory_wait_load(acc1_103_1_);
+                        float acc1_103_2_[16];
+                        tensor_memory_load(acc1_103_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_2_);
+                        float acc1_103_3_[16];
+                        tensor_memory_load(acc1_103_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_3_);
+                        float acc1_103_4_[16];
+                        tensor_memory_load(acc1_103_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_4_);
+                        float acc1_103_5_[16];
+                        tensor_memory_load(acc1_103_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_5_);
+                        float acc1_103_6_[16];
+                        tensor_memory_load(acc1_103_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_6_);
+                        float acc1_103_7_[16];
+                        tensor_memory_load(acc1_103_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence15.arrive(count_dependence15 + i);
+                    // cycle 4161, stage 0: mul.27 (examples/ttgir/fa_fwd_causal.sm100.ttgir:227:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) mulf_27_v213[i_] = (total1_48[0] * shrink_88[0]);
+                    }
+                    if (thread.warp == 0) channel_z.consumer_wait(count_z + i);
+                    if (thread.warp == 0) dependence15.wait(count_dependence15 + i);
+                    // cycle 4162, stage 0: dot.acc1_107 (examples/ttgir/fa_fwd_causal.sm100.ttgir:251:19)
+                    if (thread.warp == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + i), 16384);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 256, tensor_memory + 448 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_commit(channel_z.empty(count_z + i));
+                        dependence9.completed(count_dependence9 + i);
+                    }
+                    __syncwarp();
+                    // cycle 5623, stage 0: add.29 (examples/ttgir/fa_fwd_causal.sm100.ttgir:233:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total1_48[i_] = (mulf_27_v213[0] + reduce_28_v217[0]);
                     }
                 }
             }
@@ -4146,6 +3986,10 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<1, 32768> channel_x0_10{memory, memory + 229376};
+            const Channel<1, 32768> channel_x1_12{memory + 32768, memory + 229392};
+            const Channel<3, 32768> channel_y_53{memory + 65536, memory + 229408};
+            const Channel<2, 32768> channel_z{memory + 163840, memory + 229456};
             uint32_t count_x0_10 = 0;
             uint32_t count_x1_12 = 0;
             uint32_t count_y_53 = 0;
@@ -4260,29 +4104,25 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         }
                     }
                 } else {
-                    for (int32_t i = 0; i < n + 2; ++i) {
-                        if (uint32_t(i) < uint32_t(n)) {
-                            // cycle 0, stage 0: load y_53 (examples/ttgir/fa_fwd_causal.sm100.ttgir:86:15)
-                            channel_y_53.producer_acquire(count_y_53 + i);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_y_53.full(count_y_53 + i), 32768);
-                                {
-                                    const int32_t y_ = first_key_3 + (i * 128);
-                                    tma_load(channel_y_53.slot(count_y_53 + i), &map_k_desc, channel_y_53.full(count_y_53 + i), 0, y_);
-                                    tma_load(channel_y_53.slot(count_y_53 + i) + 16384, &map_k_desc, channel_y_53.full(count_y_53 + i), 64, y_);
-                                }
+                    for (int32_t i = 0; i < n; ++i) {
+                        // cycle 0, stage 0: load y_53 (examples/ttgir/fa_fwd_causal.sm100.ttgir:86:15)
+                        channel_y_53.producer_acquire(count_y_53 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_53.full(count_y_53 + i), 32768);
+                            {
+                                const int32_t y_ = first_key_3 + (i * 128);
+                                tma_load(channel_y_53.slot(count_y_53 + i), &map_k_desc, channel_y_53.full(count_y_53 + i), 0, y_);
+                                tma_load(channel_y_53.slot(count_y_53 + i) + 16384, &map_k_desc, channel_y_53.full(count_y_53 + i), 64, y_);
                             }
                         }
-                        if (uint32_t(i - 1) < uint32_t(n)) {
-                            // cycle 1834, stage 1: load z (examples/ttgir/fa_fwd_causal.sm100.ttgir:135:12)
-                            channel_z.producer_acquire(count_z + i - 1);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
-                                {
-                                    const int32_t y_ = first_key_3 + ((i - 1) * 128);
-                                    tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_);
-                                    tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_);
-                                }
+                        // cycle 4182, stage 0: load z (examples/ttgir/fa_fwd_causal.sm100.ttgir:135:12)
+                        channel_z.producer_acquire(count_z + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z.full(count_z + i), 32768);
+                            {
+                                const int32_t y_ = first_key_3 + (i * 128);
+                                tma_load(channel_z.slot(count_z + i), &map_v_desc, channel_z.full(count_z + i), 0, y_);
+                                tma_load(channel_z.slot(count_z + i) + 16384, &map_v_desc, channel_z.full(count_z + i), 64, y_);
                             }
                         }
                     }
@@ -4363,29 +4203,25 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         }
                     }
                 } else {
-                    for (int32_t i = 0; i < n + 2; ++i) {
-                        if (uint32_t(i) < uint32_t(n)) {
-                            // cycle 0, stage 0: load y_53 (examples/ttgir/fa_fwd_causal.sm100.ttgir:177:15)
-                            channel_y_53.producer_acquire(count_y_53 + i);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_y_53.full(count_y_53 + i), 32768);
-                                {
-                                    const int32_t y_v163_ = first_key_3 + (query0_8 + i * 128);
-                                    tma_load(channel_y_53.slot(count_y_53 + i), &map_k_desc, channel_y_53.full(count_y_53 + i), 0, y_v163_);
-                                    tma_load(channel_y_53.slot(count_y_53 + i) + 16384, &map_k_desc, channel_y_53.full(count_y_53 + i), 64, y_v163_);
-                                }
+                    for (int32_t i = 0; i < n; ++i) {
+                        // cycle 0, stage 0: load y_53 (examples/ttgir/fa_fwd_causal.sm100.ttgir:177:15)
+                        channel_y_53.producer_acquire(count_y_53 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_53.full(count_y_53 + i), 32768);
+                            {
+                                const int32_t y_v163_ = first_key_3 + (query0_8 + i * 128);
+                                tma_load(channel_y_53.slot(count_y_53 + i), &map_k_desc, channel_y_53.full(count_y_53 + i), 0, y_v163_);
+                                tma_load(channel_y_53.slot(count_y_53 + i) + 16384, &map_k_desc, channel_y_53.full(count_y_53 + i), 64, y_v163_);
                             }
                         }
-                        if (uint32_t(i - 1) < uint32_t(n)) {
-                            // cycle 1814, stage 1: load z (examples/ttgir/fa_fwd_causal.sm100.ttgir:234:12)
-                            channel_z.producer_acquire(count_z + i - 1);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
-                                {
-                                    const int32_t y_v163_ = first_key_3 + (query0_8 + (i - 1) * 128);
-                                    tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_v163_);
-                                    tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_v163_);
-                                }
+                        // cycle 4162, stage 0: load z (examples/ttgir/fa_fwd_causal.sm100.ttgir:234:12)
+                        channel_z.producer_acquire(count_z + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z.full(count_z + i), 32768);
+                            {
+                                const int32_t y_v163_ = first_key_3 + (query0_8 + i * 128);
+                                tma_load(channel_z.slot(count_z + i), &map_v_desc, channel_z.full(count_z + i), 0, y_v163_);
+                                tma_load(channel_z.slot(count_z + i) + 16384, &map_v_desc, channel_z.full(count_z + i), 64, y_v163_);
                             }
                         }
                     }

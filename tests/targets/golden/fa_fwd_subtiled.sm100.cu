@@ -36,28 +36,28 @@ __global__ void __launch_bounds__(512, 1)
 fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 32768> channel_x0{memory, memory + 198656};
-    const Channel<1, 32768> channel_x1{memory + 32768, memory + 198672};
-    const Channel<2, 32768> channel_y_24{memory + 65536, memory + 198688};
-    const Channel<2, 32768> channel_z{memory + 131072, memory + 198720};
-    const Channel<2, 1024, Filling::threads> channel_shrink_39{memory + 196608, memory + 198752};
-    const DependenceBarrier<1> dependence0{memory + 198784};
-    const DependenceBarrier<1> dependence1{memory + 198792};
-    const DependenceBarrier<1> dependence2{memory + 198800};
-    const DependenceBarrier<1> dependence3{memory + 198808};
-    const DependenceBarrier<1> dependence4{memory + 198816};
-    const DependenceBarrier<1> dependence5{memory + 198824};
-    const DependenceBarrier<1> dependence6{memory + 198832};
-    const DependenceBarrier<1> dependence7{memory + 198840};
-    const DependenceBarrier<1> dependence8{memory + 198848};
-    const DependenceBarrier<1> dependence9{memory + 198856};
-    const DependenceBarrier<1> dependence10{memory + 198864};
-    const DependenceBarrier<1> dependence11{memory + 198872};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, group_2_barrier = 3, tensor_memory_sync = 5 };
-    const uint32_t drain_1 = memory + 198888;
-    const uint32_t drain_2 = memory + 198896;
-    const uint32_t drain_3 = memory + 198904;
     if (threadIdx.x == 0) {
+        const Channel<1, 32768> channel_x0{memory, memory + 198656};
+        const Channel<1, 32768> channel_x1{memory + 32768, memory + 198672};
+        const Channel<2, 32768> channel_y_24{memory + 65536, memory + 198688};
+        const Channel<2, 32768> channel_z{memory + 131072, memory + 198720};
+        const Channel<2, 1024, Filling::threads> channel_shrink_39{memory + 196608, memory + 198752};
+        const DependenceBarrier<1> dependence0{memory + 198784};
+        const DependenceBarrier<1> dependence1{memory + 198792};
+        const DependenceBarrier<1> dependence2{memory + 198800};
+        const DependenceBarrier<1> dependence3{memory + 198808};
+        const DependenceBarrier<1> dependence4{memory + 198816};
+        const DependenceBarrier<1> dependence5{memory + 198824};
+        const DependenceBarrier<1> dependence6{memory + 198832};
+        const DependenceBarrier<1> dependence7{memory + 198840};
+        const DependenceBarrier<1> dependence8{memory + 198848};
+        const DependenceBarrier<1> dependence9{memory + 198856};
+        const DependenceBarrier<1> dependence10{memory + 198864};
+        const DependenceBarrier<1> dependence11{memory + 198872};
+        const uint32_t drain_1 = memory + 198888;
+        const uint32_t drain_2 = memory + 198896;
+        const uint32_t drain_3 = memory + 198904;
         channel_x0.init(1, 4);
         channel_x1.init(1, 4);
         channel_y_24.init(1, 0, 2);
@@ -97,6 +97,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         registers_increase<184>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
+        const Channel<1, 32768> channel_x0{memory, memory + 198656};
+        const Channel<2, 32768> channel_y_24{memory + 65536, memory + 198688};
+        const Channel<2, 1024, Filling::threads> channel_shrink_39{memory + 196608, memory + 198752};
+        const DependenceBarrier<1> dependence2{memory + 198800};
+        const DependenceBarrier<1> dependence4{memory + 198816};
+        const DependenceBarrier<1> dependence6{memory + 198832};
+        const DependenceBarrier<1> dependence7{memory + 198840};
+        const DependenceBarrier<1> dependence8{memory + 198848};
+        const DependenceBarrier<1> dependence9{memory + 198856};
+        const uint32_t drain_1 = memory + 198888;
         uint32_t drained = 0;
         uint32_t count_x0 = 0;
         uint32_t count_y_24 = 0;
@@ -128,6 +138,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         float weights[128];
         float weights_37[128];
         float weights_38[128];
+        const bool opaque = opaque_false();
         // mulf.scale2_6 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:55:17)
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
@@ -298,11 +309,11 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 352, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (32 * j_ + i_) + 0) & 127))], weights_38[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (16 * j_ + i_) + 0) & 127))], weights_38[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -319,6 +330,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                     }
+                    scheduling_fence(opaque, reduce_24);
                     dependence4.wait(count_dependence4 + i);
                     // cycle 839, stage 0: get.scores0_29 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:75:34)
                     {
@@ -404,11 +416,11 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 // cycle 352, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (32 * j_ + i_) + 0) & 127))], weights_38[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (16 * j_ + i_) + 0) & 127))], weights_38[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -502,6 +514,17 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         registers_increase<216>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
+        const Channel<1, 32768> channel_x1{memory + 32768, memory + 198672};
+        const Channel<2, 32768> channel_y_24{memory + 65536, memory + 198688};
+        const Channel<2, 32768> channel_z{memory + 131072, memory + 198720};
+        const DependenceBarrier<1> dependence0{memory + 198784};
+        const DependenceBarrier<1> dependence2{memory + 198800};
+        const DependenceBarrier<1> dependence3{memory + 198808};
+        const DependenceBarrier<1> dependence5{memory + 198824};
+        const DependenceBarrier<1> dependence7{memory + 198840};
+        const DependenceBarrier<1> dependence8{memory + 198848};
+        const DependenceBarrier<1> dependence10{memory + 198864};
+        const uint32_t drain_2 = memory + 198896;
         uint32_t drained = 0;
         uint32_t count_x1 = 0;
         uint32_t count_y_24 = 0;
@@ -533,6 +556,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         float weights[128];
         float weights_48[128];
         float weights_49[128];
+        const bool opaque = opaque_false();
         // mulf.scale2_6 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:55:17)
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
@@ -753,11 +777,11 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 1506, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
                     {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 2; ++j_) {
-                            uint32_t words_[32];
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (32 * j_ + i_) + 0) & 127))], weights_49[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 127))], weights_49[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -792,6 +816,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         dependence3.completed(count_dependence3 + i - 1);
                     }
                     __syncwarp();
+                    scheduling_fence(opaque, highest1, raised_43, reduce_27, shrink_50, shrink_51);
                     dependence5.wait(count_dependence5 + i);
                     // cycle 1826, stage 0: get.scores1_40 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:97:34)
                     {
@@ -950,11 +975,11 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 // cycle 1506, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
                 {
                     #pragma unroll
-                    for (int j_ = 0; j_ < 2; ++j_) {
-                        uint32_t words_[32];
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (32 * j_ + i_) + 0) & 127))], weights_49[(((2 * (32 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 127))], weights_49[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -1067,6 +1092,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         registers_decrease<88>();
         // ---- group 3: 4 warps
         ThreadCoordinates thread(8);
+        const Channel<2, 32768> channel_z{memory + 131072, memory + 198720};
+        const Channel<2, 1024, Filling::threads> channel_shrink_39{memory + 196608, memory + 198752};
+        const DependenceBarrier<1> dependence0{memory + 198784};
+        const DependenceBarrier<1> dependence1{memory + 198792};
+        const DependenceBarrier<1> dependence9{memory + 198856};
+        const DependenceBarrier<1> dependence11{memory + 198872};
+        const uint32_t drain_3 = memory + 198904;
         uint32_t drained = 0;
         uint32_t count_z = 0;
         uint32_t count_shrink_39 = 0;
@@ -1338,6 +1370,10 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         if (warp_index() - 12 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(12);
+            const Channel<1, 32768> channel_x0{memory, memory + 198656};
+            const Channel<1, 32768> channel_x1{memory + 32768, memory + 198672};
+            const Channel<2, 32768> channel_y_24{memory + 65536, memory + 198688};
+            const Channel<2, 32768> channel_z{memory + 131072, memory + 198720};
             uint32_t count_x0 = 0;
             uint32_t count_x1 = 0;
             uint32_t count_y_24 = 0;

@@ -15,10 +15,10 @@ __global__ void __launch_bounds__(384, 1)
 gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_2, __half* a, __half* b, __half* c, float* sums, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<4, 49152> channel_x_y{memory, memory + 197632};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
-    const uint32_t drain_1 = memory + 197704;
     if (threadIdx.x == 0) {
+        const Channel<4, 49152> channel_x_y{memory, memory + 197632};
+        const uint32_t drain_1 = memory + 197704;
         channel_x_y.init(1, 8, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -39,6 +39,8 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
+        const Channel<4, 49152> channel_x_y{memory, memory + 197632};
+        const uint32_t drain_1 = memory + 197704;
         uint32_t drained = 0;
         uint32_t count_x_y = 0;
         int32_t trips_0 = 0;
@@ -238,6 +240,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<4, 49152> channel_x_y{memory, memory + 197632};
             uint32_t count_x_y = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;

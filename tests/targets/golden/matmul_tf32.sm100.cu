@@ -14,10 +14,10 @@ __global__ void __launch_bounds__(384, 1)
 matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_2, float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<6, 32768> channel_acc_11_acc_13{memory, memory + 229376};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 229480;
     if (threadIdx.x == 0) {
+        const Channel<6, 32768> channel_acc_11_acc_13{memory, memory + 229376};
+        const uint32_t drain_1 = memory + 229480;
         channel_acc_11_acc_13.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -106,6 +106,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<6, 32768> channel_acc_11_acc_13{memory, memory + 229376};
             uint32_t count_acc_11_acc_13 = 0;
             int32_t trips_0 = 0;
             int32_t muli_1;
@@ -153,6 +154,8 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<6, 32768> channel_acc_11_acc_13{memory, memory + 229376};
+            const uint32_t drain_1 = memory + 229480;
             uint32_t drained = 0;
             uint32_t count_acc_11_acc_13 = 0;
             int32_t trips_0 = 0;

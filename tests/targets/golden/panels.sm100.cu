@@ -17,13 +17,12 @@ __global__ void __launch_bounds__(384, 1)
 panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __half* b, __half* c, int32_t M, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 16384> channel_x_21{memory, memory + 98304};
-    const Channel<8, 8192> channel_y_40{memory + 16384, memory + 98320};
-    const DependenceBarrier<1> dependence0{memory + 98448};
-    const DependenceBarrier<1> dependence1{memory + 98456};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
-    const uint32_t drain_1 = memory + 98472;
     if (threadIdx.x == 0) {
+        const Channel<8, 8192> channel_y_40{memory + 16384, memory + 98320};
+        const DependenceBarrier<1> dependence0{memory + 98448};
+        const DependenceBarrier<1> dependence1{memory + 98456};
+        const uint32_t drain_1 = memory + 98472;
         channel_y_40.init(1, 0, 1);
         dependence0.init(1);
         dependence1.init(8);
@@ -45,6 +44,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
+            const Channel<8, 8192> channel_y_40{memory + 16384, memory + 98320};
             uint32_t count_y_40 = 0;
             int32_t trips_0 = 0;
             trips_0 = max(0, (N + 63) / 64);
@@ -79,6 +79,11 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         registers_increase<232>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
+        const Channel<1, 16384> channel_x_21{memory, memory + 98304};
+        const Channel<8, 8192> channel_y_40{memory + 16384, memory + 98320};
+        const DependenceBarrier<1> dependence0{memory + 98448};
+        const DependenceBarrier<1> dependence1{memory + 98456};
+        const uint32_t drain_1 = memory + 98472;
         uint32_t drained = 0;
         uint32_t count_x_21 = 0;
         uint32_t count_y_40 = 0;
@@ -227,13 +232,12 @@ __global__ void __launch_bounds__(384, 1)
 panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 16384> channel_x_21{memory, memory + 98304};
-    const Channel<8, 8192, Filling::cp_async> channel_y_40{memory + 16384, memory + 98320};
-    const DependenceBarrier<1> dependence0{memory + 98448};
-    const DependenceBarrier<1> dependence1{memory + 98456};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
-    const uint32_t drain_1 = memory + 98472;
     if (threadIdx.x == 0) {
+        const Channel<8, 8192, Filling::cp_async> channel_y_40{memory + 16384, memory + 98320};
+        const DependenceBarrier<1> dependence0{memory + 98448};
+        const DependenceBarrier<1> dependence1{memory + 98456};
+        const uint32_t drain_1 = memory + 98472;
         channel_y_40.init(4, 0, 1);
         dependence0.init(1);
         dependence1.init(8);
@@ -253,6 +257,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
+        const Channel<8, 8192, Filling::cp_async> channel_y_40{memory + 16384, memory + 98320};
         uint32_t count_y_40 = 0;
         int32_t trips_0 = 0;
         trips_0 = max(0, (N + 63) / 64);
@@ -315,6 +320,11 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         registers_increase<232>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
+        const Channel<1, 16384> channel_x_21{memory, memory + 98304};
+        const Channel<8, 8192, Filling::cp_async> channel_y_40{memory + 16384, memory + 98320};
+        const DependenceBarrier<1> dependence0{memory + 98448};
+        const DependenceBarrier<1> dependence1{memory + 98456};
+        const uint32_t drain_1 = memory + 98472;
         uint32_t drained = 0;
         uint32_t count_x_21 = 0;
         uint32_t count_y_40 = 0;

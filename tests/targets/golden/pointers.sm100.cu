@@ -14,10 +14,10 @@ __global__ void __launch_bounds__(384, 1)
 pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_constant__ CUtensorMap map_y_47, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<6, 32768> channel_x_37_y_47{memory, memory + 229376};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 229480;
     if (threadIdx.x == 0) {
+        const Channel<6, 32768> channel_x_37_y_47{memory, memory + 229376};
+        const uint32_t drain_1 = memory + 229480;
         channel_x_37_y_47.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -98,6 +98,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<6, 32768> channel_x_37_y_47{memory, memory + 229376};
             uint32_t count_x_37_y_47 = 0;
             int32_t trips_0 = 0;
             int32_t muli_1;
@@ -157,6 +158,8 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<6, 32768> channel_x_37_y_47{memory, memory + 229376};
+            const uint32_t drain_1 = memory + 229480;
             uint32_t drained = 0;
             uint32_t count_x_37_y_47 = 0;
             int32_t trips_0 = 0;
@@ -215,10 +218,10 @@ __global__ void __launch_bounds__(384, 1)
 pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<6, 32768, Filling::cp_async> channel_x_37_y_47{memory, memory + 229376};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 229480;
     if (threadIdx.x == 0) {
+        const Channel<6, 32768, Filling::cp_async> channel_x_37_y_47{memory, memory + 229376};
+        const uint32_t drain_1 = memory + 229480;
         channel_x_37_y_47.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -297,6 +300,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<6, 32768, Filling::cp_async> channel_x_37_y_47{memory, memory + 229376};
             uint32_t count_x_37_y_47 = 0;
             int32_t trips_0 = 0;
             int32_t muli_1;
@@ -360,6 +364,8 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<6, 32768, Filling::cp_async> channel_x_37_y_47{memory, memory + 229376};
+            const uint32_t drain_1 = memory + 229480;
             uint32_t drained = 0;
             uint32_t count_x_37_y_47 = 0;
             int32_t trips_0 = 0;

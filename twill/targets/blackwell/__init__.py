@@ -4,10 +4,11 @@
 128 in one thread, as tensor memory is read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from twill.ir.loop import Tensor, Type
-from twill.ir.program import Program, Statement
+from twill.ir.loop import Tensor
+from twill.ir.program import Program
+from twill.targets.blackwell.scheduling_fences import fenced
 from twill.targets.blackwell.tcgen05 import TcgenPrinter, unsupported
 from twill.targets.cuda import kernel
 from twill.targets.cuda.fragments import holding, moves, scratch
@@ -43,10 +44,6 @@ def _no_waits(code: Code, parts: Parts) -> Mapping[int, int]:
     return {}
 
 
-def _unchanged(statements: Sequence[Statement], types: Mapping[str, Type]) -> Statements:
-    return tuple(statements)
-
-
 def _across(tile: Tensor) -> int:
     """How many warpgroups share the rows of a tile; as if there were one for a tile in another layout."""
     return row_groups(holding(tile)) or 1
@@ -58,7 +55,7 @@ TARGET = Target(
     completion="mbarrier",
     accumulators="tensor memory",
     tiles=Tiles(moves, scratch, leaves, _across),
-    legalization=Legalization(_statements, _straight, _nothing_crosses, _no_waits, _unchanged),
+    legalization=Legalization(_statements, _straight, _nothing_crosses, _no_waits, fenced, "all"),
     source=source,
     unsupported=unsupported,
 )

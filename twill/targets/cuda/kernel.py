@@ -5,8 +5,9 @@ Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. R
 operation and its line, for what can not be generated.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from re import findall
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Scalar, Tensor, TensorDesc, Value
@@ -148,35 +149,23 @@ def _argument(program: Program, argument: Value) -> str:
 
 
 def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
-    program, shared = form.program, form.program.shared
+    program = form.program
     lines = [
         "extern __shared__ uint8_t dynamic_shared[];",
         "const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;",
     ]
-    at = shared.barriers
-    for channel in program.channels:
-        filling = "" if channel.local else _FILLINGS[channel.filled_by]
-        kind = f"Channel<{channel.depth}, {channel.stride}{filling}>"
-        lines.append(
-            f"const {kind} {channel_name(channel.id)}{{{plus('memory', channel.offset)},"
-            f" {plus('memory', at)}}};"
-        )
-        at += 16 * channel.depth
-    lines += [
-        f"const DependenceBarrier<{one.depth}> {one.id}{{{plus('memory', place)}}};"
-        for one, place in _dependence_places(program, at)
-    ]
+    declared = _declarations(program)
     roles = [
         line
         for warp in range(0, program.launch.threads // 32, 4)
         for line in _warpgroup(form, tensor_core, warp)
     ]
+    scoped = bool(program.tensor_memory)
+    lines += [] if scoped else declared.values()
     lines += _named_barriers(program, "\n".join(roles))
-    drains = _drains(program)
-    lines += [f"const uint32_t {name} = {plus('memory', place)};" for name, place in drains.items()]
-    lines += ["if (threadIdx.x == 0) {", *indented(_inits(program))]
-    lines += indented(_init_dependence(program, one) for one in program.dependences)
-    lines += [f"    mbarrier_init({name}, 1);" for name in drains]
+    inits = [*_inits(program), *(_init_dependence(program, one) for one in program.dependences)]
+    inits += [f"mbarrier_init({name}, 1);" for name in _drains(program)]
+    lines += ["if (threadIdx.x == 0) {", *indented([*(_used(declared, inits) if scoped else []), *inits])]
     lines += [
         "    mbarrier_init_fence();",
         *(f"    tma_prefetch(&{one});" for one in _maps(form)),
@@ -185,6 +174,28 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     if not program.tensor_memory:
         return [*lines, "__syncthreads();", "", *roles]
     return [*lines, *_tensor_memory(program), "", *roles, *_tensor_memory_freed(program)]
+
+
+def _declarations(program: Program) -> dict[str, str]:
+    """The channels and barriers, by name. Where a kernel has tensor memory each group declares what it uses:
+    kept from the kernel's beginning on, the addresses were spilled (ptxas 13.0, sm_100a)."""
+    found, at = dict[str, str](), program.shared.barriers
+    for channel in program.channels:
+        filling = "" if channel.local else _FILLINGS[channel.filled_by]
+        kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
+        found[name] = f"const {kind} {name}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};"
+        at += 16 * channel.depth
+    for one, place in _dependence_places(program, at):
+        found[one.id] = f"const DependenceBarrier<{one.depth}> {one.id}{{{plus('memory', place)}}};"
+    for name, place in _drains(program).items():
+        found[name] = f"const uint32_t {name} = {plus('memory', place)};"
+    return found
+
+
+def _used(declared: Mapping[str, str], lines: Iterable[str]) -> list[str]:
+    """The declarations of what some lines name."""
+    words = {word for line in lines for word in findall(r"\w+", line.partition("//")[0])}
+    return [line for name, line in declared.items() if name in words]
 
 
 def _dependence_places(program: Program, first: int) -> Iterator[tuple[DependenceBarrier, int]]:
@@ -316,6 +327,8 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
     body, drained = _before_exit(group.body)
     printed = [*lines, *emitter.all(body), *([STORES_READ] if drained else [])]
+    if program.tensor_memory:
+        printed = [*printed[:2], *_used(_declarations(program), printed), *printed[2:]]
     return without_unused(printed) if form.loads else printed
 
 

@@ -628,11 +628,10 @@ class Emitter:
         short = self._predicated(it) if it.predicated else self.all(it.short)
         lines += [f"if (n >= {least}) {{", *indented(whole)] if least else whole
         count = f"n + {least}" if it.predicated else "n"
-        lines += (
-            ["} else {", *indented([f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"])]
-            if short
-            else []
-        )
+        if short:  # rows of tensor memory have many columns in a thread: their indices are not kept
+            short = [*(rematerialize if self.program.tensor_memory else []), *short]
+            loop = [f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"]
+            lines += ["} else {", *indented(loop)]
         lines += ["}"] if least else []
         if it.zeroed:
             lines += ["if (n == 0) {", *indented(self.all(it.zeroed)), "}"]

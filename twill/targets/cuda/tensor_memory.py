@@ -129,7 +129,7 @@ def store(
         raise ValueError("a tile of 8 bits in tensor memory can not be generated")
     per = 32 // bits
     words = form.registers // per
-    count = min(STREAMED if streams else CHUNK, words)
+    count = min(STREAMED if streams or per > 1 else CHUNK, words)
     if words % count or count not in (8, 16, 32):
         raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
     own, chunks = _own(address, apart), words // count
