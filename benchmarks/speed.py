@@ -77,6 +77,7 @@ LOOPS = (
     Loop("fa_fwd_causal.sm100", 10, 60),
     *(Loop(f"{name}.{arch}", 5, 15) for name in ("fa_bwd", "fa_bwd_subtiled") for arch in ARCHS),
     Loop("fa_fwd_four.sm100", 8, 15, (*RULES_OFF, "--groups", "6"), "benchmarks"),
+    *(Loop(f"{name}_eight.sm100", 60, None, RULES_OFF, "benchmarks") for name in ("fa_fwd", "fa_bwd")),
 )
 
 

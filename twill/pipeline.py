@@ -5,6 +5,7 @@
 
 import time
 from dataclasses import replace
+from itertools import chain
 
 from twill.diagnostics import TwillError
 from twill.engine.decode import channels
@@ -54,7 +55,7 @@ def _found(problem: Problem, options: Options, report: Report) -> Result:
     if made is not None and _simplest(problem, options, begin, made):
         return begin.met(problem, options, made)
     count = len(problem.operations)
-    rough = _rough(problem, options, begin, report) if count > LARGE else None
+    rough = _rough(problem, options, begin, report) if count > LARGE and made is None else None
     if count > STATED:
         result = begin.undecided(problem, options, f"{count} operations are too many for a solver")
     else:
@@ -100,14 +101,17 @@ def _rough(problem: Problem, options: Options, begin: Start, report: Report) -> 
 
 def _constructed(problem: Problem, options: Options, begin: Start, report: Report) -> Solution | None:
     """A schedule at the lower bound that keeps every rule, the simplest of those that are constructed."""
-    from twill.modulo.constructive import schedules
+    from twill.modulo.constructive import rising, schedules
     from twill.verify import check
 
     began, joint = time.monotonic(), not options.modulo_only
     if options.engine != "auto":
         return None
     best: Solution | None = None
-    for found in schedules(problem, begin.low, options.max_in_flight or MOST, joint=joint):
+    most = options.max_in_flight or MOST
+    iterative = schedules(problem, begin.low, most, joint=joint)
+    in_order = rising(problem, begin.low, begin.low, most, joint=joint)
+    for found in chain(iterative, in_order):
         better = best is None or _simplicity(problem, found) < _simplicity(problem, best)
         if better and not check(problem, found, joint=joint):
             best = found

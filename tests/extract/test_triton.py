@@ -30,12 +30,17 @@ def test_examples_are_what_their_kernels_give(path: Path, monkeypatch: pytest.Mo
 @pytest.mark.skipif(
     not str(version()).startswith(MADE_WITH), reason=f"the file is made with Triton {MADE_WITH}"
 )
-def test_a_kernel_that_calls_functions_of_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("file", "name"), [("four", "fa_fwd_four"), ("eight", "fa_fwd_eight"), ("eight", "fa_bwd_eight")]
+)
+def test_a_kernel_that_calls_functions_of_another_file(
+    file: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its places are relative too: the same text on every machine."""
     monkeypatch.chdir(ROOT)
-    made = Path("benchmarks/fa_fwd_four.sm100.ttgir").read_text()
-    assert capture("benchmarks/four.py", "fa_fwd_four", "sm100", {}) == made, (
-        "run the command in benchmarks/four.py"
+    made = Path(f"benchmarks/{name}.sm100.ttgir").read_text()
+    assert capture(f"benchmarks/{file}.py", name, "sm100", {}) == made, (
+        f"run the command in benchmarks/{file}.py"
     )
     assert 'loc("examples/kernels.py":' in made
 

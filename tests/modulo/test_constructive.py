@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from twill.engine.partitions import under
+from twill.engine.partitions import partitions, under
 from twill.inputs import Inputs, cases
-from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.modulo.constructive import rising, schedules
@@ -122,6 +122,44 @@ def test_a_first_answer_where_solvers_have_none() -> None:
     first = next(s for s in rising(case.problem, 2048, 40000, 4) if not check(case.problem, s))
     assert first.interval <= 2 * 2048
     assert issues_in_order(case.problem, first)
+
+
+ONE_NODE_EACH = ("ffma", "stream_rmw", "stream_store", "chain")
+
+
+@pytest.mark.parametrize("name", ["fa_fwd_eight", "fa_bwd_eight"])
+def test_eight_sub_tiles_meet_the_bound_by_construction(name: str) -> None:
+    """About 180 operations, more sub-tiles than the machine has groups."""
+    spec = f"benchmarks/{name}.sm100.ttgir"
+    (case,) = cases(Inputs(spec, switched_off=ONE_NODE_EACH))
+    assert len(case.problem.operations) > 170
+    result = solve(case.problem, Options(time_limit=1, explain=False))
+    assert result.solution is not None
+    assert (result.status, result.solution.interval) == ("optimal", result.bounds.value)
+
+
+def test_sub_tiles_are_dealt_to_the_groups_there_are() -> None:
+    """Five chains of two operations: 4, 3 and 2 groups, with neighbours apart."""
+    ops = [Operation(f"{k}{i}", k, (Reservation("alu", 1),), 1, 1, 4) for i in range(5) for k in "ab"]
+    edges = tuple(Edge(f"a{i}", f"b{i}", 1) for i in range(5))
+    problem = Problem("five", "toy", (Unit("alu"),), tuple(ops), edges, limits=Limits(groups=4))
+    assert (0, 0, 1, 1, 2, 2, 3, 3, 0, 0) in partitions(problem)
+    assert (0, 0, 1, 1, 2, 2, 0, 0, 1, 1) in partitions(problem)
+    assert (0, 0, 1, 1, 0, 0, 1, 1, 0, 0) in partitions(problem)
+
+
+def test_tensor_memory_is_filled_as_late_as_its_reader_allows() -> None:
+    """Two MMAs of a narrow group write 256 of 384 columns each; each is read by a slow operation of the other
+    group: the second is issued when the first has been read, though its operands are there before."""
+    ops = (
+        *(Operation(f"mma{i}", "mma", (Reservation("tc", 2),), 10, 1, 1) for i in range(2)),
+        *(Operation(f"get{i}", "get", (Reservation("alu", 50),), 50, 50, 4) for i in range(2)),
+    )
+    edges = tuple(Edge(f"mma{i}", f"get{i}", 10, blocking=True) for i in range(2))
+    values = tuple(Value(f"v{i}", f"mma{i}", (Use(f"get{i}", hold=30),), tensor=256) for i in range(2))
+    limits = Limits(groups=2, tensor=384)
+    problem = Problem("late", "toy", (Unit("tc"), Unit("alu")), ops, edges, values, limits)
+    assert any(not check(problem, found) for found in rising(problem, 100, 100, 2))
 
 
 def test_large_loops_are_bounded_without_a_solver() -> None:

@@ -1,7 +1,8 @@
 """Natural partitions, which are tried first.
 
 Takes a `Problem`; gives group labels per operation, simplest first: everything together, one group per
-independent sub-tile, issuers of asynchronous work apart, tile-sized pieces apart or joined with their like.
+independent sub-tile, issuers of asynchronous work apart, tile-sized pieces apart or joined with their like;
+then sub-tiles, more than there are groups, dealt to the groups.
 They only order the search: a schedule found under one is a schedule, a partition that fails proves nothing.
 """
 
@@ -35,6 +36,11 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     ]
     found = [_labels(problem, [loads, *split]) for split in splits]
     limit = problem.limits.groups
+    found += [
+        _labels(problem, [loads, *_dealt(pieces, count), narrow])
+        for count in range(limit - bool(loads) - bool(narrow), 1, -1)
+        if len(pieces) > count
+    ]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
 
 
@@ -46,6 +52,11 @@ def _connected(problem: Problem, ops: Sequence[int]) -> list[list[int]]:
     links = [*ends, *(pair for same in groups for pair in pairwise(same))]
     parts = components(ops, ((a, b) for a, b in links if a in chosen and b in chosen))
     return sorted(sorted(part) for part in parts)
+
+
+def _dealt(pieces: Sequence[list[int]], count: int) -> list[list[int]]:
+    """Pieces, more than there are groups, dealt to `count` groups one after the other."""
+    return [[op for piece in pieces[first::count] for op in piece] for first in range(count)]
 
 
 def _tile_pieces(problem: Problem, piece: Sequence[int]) -> list[list[int]]:

@@ -327,7 +327,17 @@ def _one_after_the_other(
         for other in after[op]:
             missing[other] -= 1
             ready += [other] if not missing[other] else []
+    _fill_late(problem, placing)
     return [placing.start[op] for op in range(len(problem.operations))]
+
+
+def _fill_late(problem: Problem, placing: _Placing) -> None:
+    """What fills shared or tensor memory as late as its readers allow, so that less is full at once."""
+    ops, end = problem.operations, _end(problem, placing)
+    filled = {value.src for value in problem.values if (value.shared or value.tensor) and not value.resident}
+    for op in sorted(placing.start, key=lambda op: (-placing.start[op], -op)):
+        if ops[op].id in filled:
+            placing.move(op, latest=end - ops[op].duration)
 
 
 NEVER = 1 << 60
