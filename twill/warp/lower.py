@@ -37,7 +37,7 @@ from twill.warp.group_bodies import Body, statements
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
-from twill.warp.residency import candidates, hides_arrival, shared_bytes
+from twill.warp.residency import candidates, hides_arrival, shared_bytes, sharing
 from twill.warp.resident import with_resident
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
@@ -315,6 +315,7 @@ def _planned(design: _Design) -> Plan:
     kernel = Kernel(
         code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
     )
+    granted = sharing(granted, one, blocks)
     launch = thread_block.launch((*granted, *(tiles.added if tiles else ())), one, blocks)
     deferred = deferred_reductions(code, inside)
     return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch, tiles=tiles)

@@ -7,6 +7,7 @@ launched with one block for each SM and gets one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from twill.ir.loop import NvidiaMma, Op, Tensor
@@ -22,6 +23,9 @@ from twill.warp.tasks import Scheduled, Task
 BESIDE_MMAS = 26
 """Registers that ptxas wants at a kernel's entry beside accumulators and operands of MMAs of a warpgroup.
 With less it refuses the kernel (C7602) or executes MMAs one by one (C7512; found by building some)."""
+USED = 0.9
+"""Of the registers that schedules count, what ptxas takes at most where it has to (0.6 to 1.0 in kernels of
+other projects; what is left over is granted too)."""
 SLOTS = 4
 """Slots of a loaded channel that are enough wherever others load at the same time (estimate)."""
 
@@ -73,7 +77,7 @@ def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
 def _registers(
     code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]]
 ) -> int:
-    """Registers of a block whose groups have what their schedules keep."""
+    """Registers of a block whose groups have what they need."""
     limits = loops[0][0].machine.limits
     step = limits.register_step
     wide = [group for group in granted if not thread_block.only_moves(group)]
@@ -81,8 +85,22 @@ def _registers(
     moving = max(
         limits.narrow_registers, thread_block.copying(code, [task for _, tasks in loops for task in tasks])
     )
-    return 128 * narrow * -(-moving // step) * step + sum(
-        32 * group.warps * -(-group.registers // step) * step for group in wide
+    computing = sum(32 * group.warps * _used(group, step) for group in wide)
+    return 128 * narrow * -(-moving // step) * step + computing
+
+
+def _used(group: Granted, step: int) -> int:
+    return -(-int(USED * group.registers) // step) * step
+
+
+def sharing(granted: Sequence[Granted], one: Scheduled, blocks: int) -> tuple[Granted, ...]:
+    """The groups of one of several blocks: with what they need, as long as nothing is left over."""
+    step = one.machine.limits.register_step
+    return tuple(
+        group
+        if blocks == 1 or thread_block.only_moves(group)
+        else replace(group, registers=_used(group, step))
+        for group in granted
     )
 
 
