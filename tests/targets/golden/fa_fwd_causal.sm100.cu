@@ -287,11 +287,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                 {
-                    float weights_63_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                 }
                 // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -340,7 +337,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                 }
@@ -384,7 +381,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_86_1_);
@@ -393,7 +391,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_86_2_);
@@ -402,7 +401,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_86_3_);
@@ -411,7 +411,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_86_4_);
@@ -420,7 +421,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_86_5_);
@@ -429,7 +431,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_86_6_);
@@ -438,14 +441,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_86_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -485,11 +490,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                     {
-                        float weights_63_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                     }
                     // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                     {
@@ -549,7 +551,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                     }
@@ -593,7 +595,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_86_1_);
@@ -602,7 +605,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_86_2_);
@@ -611,7 +615,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_86_3_);
@@ -620,7 +625,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_86_4_);
@@ -629,7 +635,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_86_5_);
@@ -638,7 +645,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_86_6_);
@@ -647,14 +655,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_86_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -694,11 +704,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 655, stage 1: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                 {
-                    float weights_63_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                 }
                 // cycle 685, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -740,7 +747,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                 }
@@ -764,7 +771,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_86_1_);
@@ -773,7 +781,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_86_2_);
@@ -782,7 +791,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_86_3_);
@@ -791,7 +801,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_86_4_);
@@ -800,7 +811,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_86_5_);
@@ -809,7 +821,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_86_6_);
@@ -818,14 +831,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_86_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -913,11 +928,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 3003, stage 0: ffma.weights_66 (examples/ttgir/fa_fwd_causal.sm100.ttgir:102:21)
                     {
-                        float weights_63_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_63_[i_] = (scores0_58[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_66[i_] = (weights_63_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_58[(((2 * i_) & 127))], scores0_58[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_66[2 * i_], weights_66[2 * i_ + 1]);
                     }
                     // cycle 3033, stage 0: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                     {
@@ -944,7 +956,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_67[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
                     }
@@ -968,7 +980,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_0_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_86_1_);
@@ -977,7 +990,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_1_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_86_2_);
@@ -986,7 +1000,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_2_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_86_3_);
@@ -995,7 +1010,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_3_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_86_4_);
@@ -1004,7 +1020,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_4_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_86_5_);
@@ -1013,7 +1030,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_5_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_86_6_);
@@ -1022,14 +1040,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_6_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_86_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_86_7_[i_] * shrink_68[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -1170,11 +1190,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                 {
-                    float weights_73_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                 }
                 // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                 {
@@ -1212,7 +1229,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                 }
@@ -1267,7 +1284,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_94_1_);
@@ -1276,7 +1294,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_94_2_);
@@ -1285,7 +1304,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_94_3_);
@@ -1294,7 +1314,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_94_4_);
@@ -1303,7 +1324,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_94_5_);
@@ -1312,7 +1334,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_94_6_);
@@ -1321,14 +1344,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_94_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -1385,11 +1410,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     __syncwarp();
                     // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                     {
-                        float weights_73_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                     }
                     // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                     {
@@ -1432,7 +1454,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                     }
@@ -1487,7 +1509,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_94_1_);
@@ -1496,7 +1519,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_94_2_);
@@ -1505,7 +1529,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_94_3_);
@@ -1514,7 +1539,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_94_4_);
@@ -1523,7 +1549,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_94_5_);
@@ -1532,7 +1559,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_94_6_);
@@ -1541,14 +1569,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_94_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1605,11 +1635,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 __syncwarp();
                 // cycle 604, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                 {
-                    float weights_73_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                 }
                 // cycle 634, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                 {
@@ -1634,7 +1661,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                 }
@@ -1670,7 +1697,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc0_94_1_);
@@ -1679,7 +1707,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc0_94_2_);
@@ -1688,7 +1717,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc0_94_3_);
@@ -1697,7 +1727,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc0_94_4_);
@@ -1706,7 +1737,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc0_94_5_);
@@ -1715,7 +1747,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc0_94_6_);
@@ -1724,14 +1757,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc0_94_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -1831,11 +1866,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 2952, stage 0: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
                     {
-                        float weights_73_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_73_[i_] = (scores0_62[((i_ & 127))] * weights_32[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_76_v190[i_] = (weights_73_[((i_ & 127))] - highest0[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
                     }
                     // cycle 2982, stage 0: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
                     {
@@ -1850,7 +1882,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_77_v191[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                     }
@@ -1886,7 +1918,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_0_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc0_94_1_);
@@ -1895,7 +1928,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_1_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc0_94_2_);
@@ -1904,7 +1938,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_2_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc0_94_3_);
@@ -1913,7 +1948,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_3_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc0_94_4_);
@@ -1922,7 +1958,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_4_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc0_94_5_);
@@ -1931,7 +1968,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_5_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc0_94_6_);
@@ -1940,14 +1978,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_6_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc0_94_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc0_94_7_[i_] * shrink_78[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -2208,11 +2248,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                 {
-                    float weights_74_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                 }
                 // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -2263,7 +2300,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                 }
@@ -2308,7 +2345,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_95_1_);
@@ -2317,7 +2355,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_95_2_);
@@ -2326,7 +2365,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_95_3_);
@@ -2335,7 +2375,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_95_4_);
@@ -2344,7 +2385,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_95_5_);
@@ -2353,7 +2395,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_95_6_);
@@ -2362,14 +2405,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_95_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -2409,11 +2454,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                 {
-                    float weights_74_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                 }
                 // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -2466,7 +2508,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                     }
@@ -2521,7 +2563,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_95_1_);
@@ -2530,7 +2573,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_95_2_);
@@ -2539,7 +2583,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_95_3_);
@@ -2548,7 +2593,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_95_4_);
@@ -2557,7 +2603,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_95_5_);
@@ -2566,7 +2613,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_95_6_);
@@ -2575,14 +2623,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_95_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -2622,11 +2672,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                     {
-                        float weights_74_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                     }
                     // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                     {
@@ -2661,7 +2708,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                 }
@@ -2697,7 +2744,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_95_1_);
@@ -2706,7 +2754,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_95_2_);
@@ -2715,7 +2764,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_95_3_);
@@ -2724,7 +2774,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_95_4_);
@@ -2733,7 +2784,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_95_5_);
@@ -2742,7 +2794,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_95_6_);
@@ -2751,14 +2804,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_95_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -2846,11 +2901,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 1864, stage 0: ffma.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:124:21)
                     {
-                        float weights_74_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_74_[i_] = (scores1_69[((i_ & 127))] * weights[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_77[i_] = (weights_74_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69[(((2 * i_) & 127))], scores1_69[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_77[2 * i_], weights_77[2 * i_ + 1]);
                     }
                     // cycle 1894, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                     {
@@ -2877,7 +2929,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_78[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
                     }
@@ -2901,7 +2953,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_0_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_95_1_);
@@ -2910,7 +2963,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_1_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_95_2_);
@@ -2919,7 +2973,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_2_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_95_3_);
@@ -2928,7 +2983,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_3_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_95_4_);
@@ -2937,7 +2993,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_4_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_95_5_);
@@ -2946,7 +3003,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_5_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_95_6_);
@@ -2955,14 +3013,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_6_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_95_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_95_7_[i_] * shrink_80[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -3102,11 +3162,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                 {
-                    float weights_82_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                 }
                 // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                 {
@@ -3146,7 +3203,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                 }
@@ -3199,7 +3256,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_103_1_);
@@ -3208,7 +3266,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_103_2_);
@@ -3217,7 +3276,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_103_3_);
@@ -3226,7 +3286,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_103_4_);
@@ -3235,7 +3296,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_103_5_);
@@ -3244,7 +3306,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_103_6_);
@@ -3253,14 +3316,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_103_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -3317,11 +3382,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 __syncwarp();
                 // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                 {
-                    float weights_82_[128];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                 }
                 // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                 {
@@ -3363,7 +3425,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                     }
@@ -3422,7 +3484,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_103_1_);
@@ -3431,7 +3494,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_103_2_);
@@ -3440,7 +3504,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_103_3_);
@@ -3449,7 +3514,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_103_4_);
@@ -3458,7 +3524,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_103_5_);
@@ -3467,7 +3534,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_103_6_);
@@ -3476,14 +3544,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_103_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
@@ -3540,11 +3610,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     __syncwarp();
                     // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                     {
-                        float weights_82_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                     }
                     // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                     {
@@ -3567,7 +3634,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                 }
@@ -3608,7 +3675,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_103_1_);
@@ -3617,7 +3685,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_103_2_);
@@ -3626,7 +3695,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_103_3_);
@@ -3635,7 +3705,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_103_4_);
@@ -3644,7 +3715,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_103_5_);
@@ -3653,7 +3725,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_103_6_);
@@ -3662,14 +3735,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_103_7_);
                     {
                         float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                         tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
@@ -3769,11 +3844,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 1815, stage 0: ffma.weights_85 (examples/ttgir/fa_fwd_causal.sm100.ttgir:223:21)
                     {
-                        float weights_82_[128];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_82_[i_] = (scores1_69_v180[((i_ & 127))] * weights_32[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_85[i_] = (weights_82_[((i_ & 127))] - highest1[0]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_69_v180[(((2 * i_) & 127))], scores1_69_v180[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_85[2 * i_], weights_85[2 * i_ + 1]);
                     }
                     // cycle 1845, stage 0: exp2.weights_86 (examples/ttgir/fa_fwd_causal.sm100.ttgir:224:21)
                     {
@@ -3788,7 +3860,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = (chains_[i_ % 4] + weights_86[((i_ & 127))]);
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                     }
@@ -3824,7 +3896,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_0_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_103_1_);
@@ -3833,7 +3906,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_1_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_103_2_);
@@ -3842,7 +3916,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_2_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_103_3_);
@@ -3851,7 +3926,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_3_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_103_4_);
@@ -3860,7 +3936,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_4_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_103_5_);
@@ -3869,7 +3946,8 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_5_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_103_6_);
@@ -3878,14 +3956,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_6_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_103_7_);
                         {
                             float words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = (acc1_103_7_[i_] * shrink_88[0]);
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();

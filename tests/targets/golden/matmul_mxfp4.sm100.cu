@@ -16,10 +16,10 @@ __global__ void __launch_bounds__(384, 1)
 matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_3, const __grid_constant__ CUtensorMap map_x_desc_11, const __grid_constant__ CUtensorMap map_y_desc_16, int8_t* a, int8_t* b, float* c, int8_t* a_scales, int8_t* b_scales, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<8, 18432> channel_x_25_y_left_27_right_28{memory, memory + 212992};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 213128;
     if (threadIdx.x == 0) {
+        const Channel<8, 18432> channel_x_25_y_left_27_right_28{memory, memory + 212992};
+        const uint32_t drain_1 = memory + 213128;
         channel_x_25_y_left_27_right_28.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -104,6 +104,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __g
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<8, 18432> channel_x_25_y_left_27_right_28{memory, memory + 212992};
             uint32_t count_x_25_y_left_27_right_28 = 0;
             int32_t trips_0 = 0;
             int32_t blocks_4;
@@ -174,6 +175,8 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __g
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<8, 18432> channel_x_25_y_left_27_right_28{memory, memory + 212992};
+            const uint32_t drain_1 = memory + 213128;
             uint32_t drained = 0;
             uint32_t count_x_25_y_left_27_right_28 = 0;
             int32_t trips_0 = 0;

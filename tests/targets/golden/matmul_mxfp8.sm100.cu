@@ -16,10 +16,10 @@ __global__ void __launch_bounds__(384, 1)
 matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_2, const __grid_constant__ CUtensorMap map_x_desc_10, const __grid_constant__ CUtensorMap map_y_desc_15, __nv_fp8_e4m3* a, __nv_fp8_e5m2* b, float* c, int8_t* a_scales, int8_t* b_scales, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<3, 51200> channel_x_24_y_left_26_right_27{memory, memory + 219136};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 219192;
     if (threadIdx.x == 0) {
+        const Channel<3, 51200> channel_x_24_y_left_26_right_27{memory, memory + 219136};
+        const uint32_t drain_1 = memory + 219192;
         channel_x_24_y_left_26_right_27.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -117,6 +117,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __g
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<3, 51200> channel_x_24_y_left_26_right_27{memory, memory + 219136};
             uint32_t count_x_24_y_left_26_right_27 = 0;
             int32_t trips_0 = 0;
             int32_t blocks_3;
@@ -187,6 +188,8 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __g
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<3, 51200> channel_x_24_y_left_26_right_27{memory, memory + 219136};
+            const uint32_t drain_1 = memory + 219192;
             uint32_t drained = 0;
             uint32_t count_x_24_y_left_26_right_27 = 0;
             int32_t trips_0 = 0;

@@ -16,10 +16,10 @@ __global__ void __launch_bounds__(384, 1)
 matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_4, const __grid_constant__ CUtensorMap map_x_desc_13, const __grid_constant__ CUtensorMap map_y_desc_18, int8_t* a, int8_t* b, float* c, __nv_fp8_e4m3* a_scales, __nv_fp8_e4m3* b_scales, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<3, 55296> channel_x_27_y_left_30_right_31{memory, memory + 198656};
     enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
-    const uint32_t drain_1 = memory + 198712;
     if (threadIdx.x == 0) {
+        const Channel<3, 55296> channel_x_27_y_left_30_right_31{memory, memory + 198656};
+        const uint32_t drain_1 = memory + 198712;
         channel_x_27_y_left_30_right_31.init(1, 0, 1);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
@@ -135,6 +135,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
         if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
+            const Channel<3, 55296> channel_x_27_y_left_30_right_31{memory, memory + 198656};
             uint32_t count_x_27_y_left_30_right_31 = 0;
             int32_t trips_0 = 0;
             int32_t divsi_5;
@@ -209,6 +210,8 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
         if (warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
+            const Channel<3, 55296> channel_x_27_y_left_30_right_31{memory, memory + 198656};
+            const uint32_t drain_1 = memory + 198712;
             uint32_t drained = 0;
             uint32_t count_x_27_y_left_30_right_31 = 0;
             int32_t trips_0 = 0;

@@ -629,7 +629,7 @@ class Emitter:
         lines += [f"if (n >= {least}) {{", *indented(whole)] if least else whole
         count = f"n + {least}" if it.predicated else "n"
         if short:  # rows of tensor memory have many columns in a thread: their indices are not kept
-            short = [*(rematerialize if self.program.tensor_memory else []), *short]
+            short = [*(self._rematerialized(short) if self.program.tensor_memory else []), *short]
             loop = [f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"]
             lines += ["} else {", *indented(loop)]
         lines += ["}"] if least else []
@@ -642,12 +642,16 @@ class Emitter:
         self.positions = kept(self.program, it.steady, self.least)
         self._settle(it.steady)
         steady = self.all(it.steady)
-        wide = self.group.warps >= 4 and not self.group.only_moves
-        wide = wide and any(member in line for line in steady for member in REMATERIALIZED)
-        body = [*(["thread.rematerialize();"] if wide else []), *steady, *self.positions.advance()]
+        body = [*self._rematerialized(steady), *steady, *self.positions.advance()]
         head = [*self.positions.start(self.least), f"for (int32_t i = {self.least}; i < n; ++i) {{"]
         self.positions = NOTHING_KEPT
         return [*head, *indented(body), "}"] if steady else []
+
+    def _rematerialized(self, body: Sequence[str]) -> list[str]:
+        """At the beginning of a loop's body: the thread's coordinates, where it uses them."""
+        wide = self.group.warps >= 4 and not self.group.only_moves
+        used = any(member in line for line in body for member in REMATERIALIZED)
+        return ["thread.rematerialize();"] if wide and used else []
 
     def _predicated(self, it: Pipelined) -> list[str]:
         """The steady state, each statement only for iterations that there are."""
