@@ -17,12 +17,8 @@ from twill.warp.dataflow import EFFECTS, NOTHING, Code, read
 
 MEANING: Mapping[str, tuple[str, str]] = {
     "scf.while": ("a while loop", "write a for loop over a range that is known when it begins"),
-    "tt.scan": ("tl.cumsum, tl.associative_scan", "compute it in a kernel of its own"),
-    "tt.histogram": ("tl.histogram", "compute it in a kernel of its own"),
-    "tt.gather": ("tl.gather", "load the elements through pointers"),
     "tt.join": ("tl.join, tl.interleave", "store the parts apart, or as two dots"),
     "tt.split": ("tl.split", "load the parts apart"),
-    "tt.cat": ("tl.cat", "store the parts apart"),
     "tt.print": ("tl.device_print", "remove it"),
     "tt.assert": ("tl.device_assert", "compile without debug=True"),
     "tt.elementwise_inline_asm": ("PTX from outside", "write it with Triton's operations"),

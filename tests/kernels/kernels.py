@@ -545,6 +545,35 @@ def quarters(
 
 
 @triton.jit
+def _later(scale, shift, other_scale, other_shift):
+    """Two maps x * scale + shift, one after the other."""
+    return scale * other_scale, shift * other_scale + other_shift
+
+
+@triton.jit
+def ranked(
+    a, b, v, c, last, bins, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Running sums, in the loop too, maxima from the end, recurrences, histograms, gathers and concatenations of a @ b."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc, rates = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        rates += tl.cumsum(tl.load(v + i + n), 0)
+        acc = tl.dot(x, y, acc)
+    down = tl.cumsum(acc, 0, reverse=True) + rates[None, :]
+    scale, shift = tl.associative_scan((tl.sigmoid(acc), acc), 1, _later)
+    order = (tl.abs(down) * 8.0).to(tl.int32) % BLOCK_N  # pyright: ignore
+    moved = tl.gather(shift, order, 1) + scale
+    tl.store(c + m[:, None] * N + n[None, :], (down + moved).to(tl.float16))
+    both = tl.cat(rates, rates * 2.0, can_reorder=True)
+    tl.store(last + tl.arange(0, 2 * BLOCK_N), both)
+    tl.store(bins + tl.program_id(0) * BLOCK_N + n, tl.histogram((rates * 4.0).to(tl.int32), BLOCK_N))  # pyright: ignore
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -886,6 +915,10 @@ TWILL = {
         **dict.fromkeys(["a", "b", "left", "right"], "*u8:16"), "c": "*fp16:16", **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4,
     },
+    "ranked": {
+        **HALF, "v": "*fp32:16", "last": "*fp32:16", "bins": "*i32:16", **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -978,6 +1011,7 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "ranked": ("ranked", {}),
     "quarters": ("quarters", {}),
     "listed": ("listed", {}),
     "nearest": ("nearest", {}),

@@ -111,7 +111,9 @@ VIEWS = (
         meaning=_halved,
         syntax=Syntax(operands=1, results=lambda listed: (listed[-1], listed[-1])),
     ),
-    view("tt.cat", meaning=of_op(lambda op, operands: np.concatenate(operands, 0)), operands=2),
+    view(
+        "tt.cat", "concatenate", meaning=of_op(lambda op, operands: np.concatenate(operands, 0)), operands=2
+    ),
 )
 
 BUFFERS = (
@@ -304,7 +306,15 @@ EXCHANGES = (
         rule=rules.unchanged,
         meaning=of_op(first),
     ),
-    Row(name="tt.gather", kind="convert", word="gather", syntax=Syntax(operands=2), meaning=of_op(_gather)),
+    Row(
+        name="tt.gather",
+        kind="convert",
+        word="gather",
+        role="gather",
+        repeatable=True,
+        syntax=Syntax(operands=2),
+        meaning=of_op(_gather),
+    ),
     Row(
         name="tt.reduce",
         kind="reduce",
@@ -316,11 +326,21 @@ EXCHANGES = (
         rule=rules.reduce,
         meaning=_reduce,
     ),
-    Row(name="tt.scan", kind="scan", word="scan", syntax=Syntax(operands=1), meaning=_scan),
+    Row(
+        name="tt.scan",
+        kind="scan",
+        word="scan",
+        role="scan",
+        repeatable=True,
+        syntax=Syntax(operands=1),
+        meaning=_scan,
+    ),
     Row(
         name="tt.histogram",
         kind="convert",
         word="histogram",
+        role="histogram",
+        repeatable=True,
         syntax=Syntax(operands=1),
         meaning=of_op(_histogram),
     ),

@@ -15,10 +15,25 @@ from dataclasses import dataclass
 from math import prod
 
 from twill.ir.distribution import powers
-from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Op, Slice, Tensor, Type
+from twill.ir.loop import (
+    Bases,
+    Blocked,
+    DotOperand,
+    Encoding,
+    Linear,
+    NvidiaMma,
+    Op,
+    Slice,
+    Tensor,
+    Type,
+    Value,
+)
 from twill.ops.table import role
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
-from twill.warp.channels import bits
+from twill.warp.channels import bits, tile_bytes
+
+ALIGNED = 16
+"""Bytes to which each of several tiles in a scratch buffer is aligned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +208,25 @@ def together(op: Op) -> bool:
 def scratch(op: Op) -> int:
     """Bytes of shared memory that a group needs while it executes an operation; of a reduction, words of 8
     bytes, whatever they hold."""
+    match role(op):
+        case "scan":
+            return sum(map(tile_room, op.operands))
+        case "gather":
+            return tile_room(op.operands[0])
+        case "histogram" | "concatenate":
+            return tile_room(op.result)
+        case _:
+            return _exchanged(op)
+
+
+def tile_room(value: Value) -> int:
+    """Bytes of a tile that lies row by row in shared memory, with what aligns the next one."""
+    kind = value.type
+    return -(-tile_bytes(kind.shape, kind.dtype) // ALIGNED) * ALIGNED if isinstance(kind, Tensor) else 0
+
+
+def _exchanged(op: Op) -> int:
+    """Of a reduction or a change of layout."""
     source = op.operands[0].type if op.operands else None
     if not isinstance(source, Tensor) or role(op) not in ("reduce", "layout"):
         return 0

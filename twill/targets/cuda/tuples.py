@@ -45,7 +45,7 @@ def lines(
         UNROLL,
         f"for (int i_ = 0; i_ < {form.registers}; ++i_) {{",
         f"    if ({first}) {{ {' '.join(begin)} }} else {{",
-        *(f"        {line}" for line in _combined(op, own, _read(op, own), values)),
+        *(f"        {line}" for line in combined(op, own, _read(op, own), values)),
         "    }",
         "}",
     ]
@@ -66,7 +66,7 @@ def _between_lanes(op: Op, own: Sequence[str], apart: int, count: int) -> list[s
         inside.append(f"const {kind} theirs{k} = __shfl_xor_sync(~0u, mine{k}, {apart});")
         low.append(f"(thread.lane & {apart} ? theirs{k} : mine{k})")
         high.append(f"(thread.lane & {apart} ? mine{k} : theirs{k})")
-    inside += _combined(op, own, low, high)
+    inside += combined(op, own, low, high)
     return [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", *(f"    {line}" for line in inside), "}"]
 
 
@@ -105,13 +105,13 @@ def _between_warps(
         f"for (int i_ = 0; i_ < {count}; ++i_) {{",
         f"    {first}",
         f"    for (int warp = 1; warp < {total}; ++warp) {{",
-        *(f"        {line}" for line in _combined(op, own, _read(op, own), other)),
+        *(f"        {line}" for line in combined(op, own, _read(op, own), other)),
         "    }",
         "}",
     ]
 
 
-def _combined(op: Op, into: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
+def combined(op: Op, into: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
     """The region of the reduction on two tuples of C expressions. Raises ValueError for an operation that has
     no expression."""
     block = op.regions[0].blocks[0]
