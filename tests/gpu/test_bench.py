@@ -1,6 +1,7 @@
 """`twill bench` on a Hopper GPU."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,19 @@ def test_a_kernel_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row["ms"]["median"] > 0 for row in shape["contenders"])
     (loop,) = report["loops"]
     assert loop["measured"] > 0.9 * loop["scheduled"]
+
+
+@pytest.mark.skipif(shutil.which("ncu") is None, reason="ncu is not installed")
+def test_stalls_are_shown_by_operation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["examples/kernels.py:gemm", "--arch", "sm90", "--built", str(kernel("gemm").folder)]
+    arguments += ["--shape", "M=2048,N=2048,K=4096", "--rounds", "2", "--no-cycles", "--no-triton"]
+    assert run(["bench", *arguments, "--profile", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "stalls.json").read_text())
+    names = {one["statement"]["name"] for one in found["statements"] if one["statement"]["part"] == "steady"}
+    assert any(name.startswith("dot.acc") for name in names)
+    assert sum(one["samples"] for one in found["statements"]) > 0.9 * found["samples"] > 100
+    assert ">measured<" in (tmp_path / "stalls.gemm.for.0.svg").read_text()
+    assert "what the warps of gemm_kernel wait for" in capsys.readouterr().out
 
 
 def test_triton_judges_where_no_reference_is_named(

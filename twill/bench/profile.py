@@ -8,8 +8,10 @@ import csv
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from twill.bench.profile_target import MARK, Request
 from twill.diagnostics import TwillError
@@ -64,6 +66,26 @@ def counted(request: Request) -> Iterator[Counted]:
     for row in csv.DictReader(rows):
         kernels.setdefault(row["ID"], {"name": row["Kernel Name"]})[row["Metric Name"]] = row["Metric Value"]
     return _sections(list(kernels.values()))
+
+
+def source_page(request: Request, kernel: str) -> str:
+    """The CSV of ncu's source page, SASS with samples of every warp's next instruction, of one launch of the
+    kernel called so. Raises TwillError where ncu can not take samples."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = str(Path(folder) / "samples")
+        options = ["--profile-from-start", "off", "--target-processes", "all", "--section", "SourceCounters"]
+        options += ["--kernel-name", f"regex:^{kernel}(_tma)?_kernel$", "--launch-count", "1", "-o", report]
+        run = [sys.executable, "-m", "twill.bench.profile_target", request.text()]
+        done = subprocess.run(["ncu", *options, *run], capture_output=True, text=True, check=False)
+        show = ["ncu", "-i", f"{report}.ncu-rep", "--page", "source", "--csv", "--print-source", "sass"]
+        if done.returncode == 0:
+            done = subprocess.run(show, capture_output=True, text=True, check=False)
+    if done.returncode or not done.stdout:
+        raise TwillError(
+            f"ncu cannot take samples: {(done.stderr or done.stdout).strip()[-400:]}",
+            help="leave --profile out",
+        )
+    return done.stdout
 
 
 def _sections(kernels: Sequence[dict[str, str]]) -> Iterator[Counted]:

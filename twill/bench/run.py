@@ -18,6 +18,8 @@ from twill.bench.case import Case, Shape, Tensor, Values
 from twill.bench.contenders import TRITON, TWILL, WAVE, Field, field, one_wave
 from twill.bench.measure import Spread, cycles, times
 from twill.bench.profile_target import Request, Runs
+from twill.bench.stalls import Profile
+from twill.bench.stalls import profile as attributed
 from twill.diagnostics import TwillError
 from twill.extract.dependence.loops import loops
 from twill.extract.frontend.arguments import from_text
@@ -26,6 +28,8 @@ from twill.extract.reader.ttgir import read
 from twill.inputs import Inputs
 from twill.ir.loop import Function, Loop, Module
 from twill.launch.arrays import of_torch
+from twill.launch.build import LIBRARY, SOURCE
+from twill.launch.disassembly import disassembled
 from twill.launch.load import expanded, load
 from twill.launch.manifest import Manifest
 from twill.simulate.compare import TOLERANCE
@@ -120,6 +124,20 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
         waves = tuple(cycles(lineup.all(lineup.case(shape), {})[WAVE], CYCLE_ROUNDS) for shape in ends)
     steady = _steady(kernel.manifest, counts, waves)
     return Report(lineup.bench.kernel, tuple(timed), steady, kernel.warnings)
+
+
+def stalls(inputs: Inputs, folder: Path, shape: Shape) -> tuple[Manifest, Profile]:
+    """What the warps of a kernel built in a folder wait for. Raises TwillError where ncu, the disassembler or
+    line information is missing."""
+    arch, settings, kernel = inputs.arch or "sm90", from_text(dict(inputs.settings)), load(folder)
+    if not profile.available():
+        raise TwillError("ncu is not on the PATH", help="install Nsight Compute, or leave --profile out")
+    listing = disassembled(folder / LIBRARY)
+    if listing is None:
+        raise TwillError("cuobjdump and nvdisasm are missing", help="install the CUDA toolkit, or Triton")
+    request = Request(inputs.spec, arch, settings, str(kernel.folder), (Runs(shape, (TWILL,), {}),))
+    page = profile.source_page(request, kernel.manifest.name)
+    return kernel.manifest, attributed(page, listing, (folder / SOURCE).read_text())
 
 
 # --- values and time --------------------------------------------------------------------------------------

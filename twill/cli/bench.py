@@ -1,13 +1,15 @@
 """`twill bench`: measure a generated kernel on the local GPU."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from twill.cli import worker
 from twill.cli.options import (
     Command,
+    Folder,
     Option,
     Pair,
     generate_options,
@@ -16,6 +18,11 @@ from twill.cli.options import (
     program_options,
     what_if_options,
 )
+
+if TYPE_CHECKING:
+    from twill.bench.case import Shape
+    from twill.bench.run import Steady
+    from twill.inputs import Inputs
 
 
 class _Shape(click.ParamType[dict[str, int]]):
@@ -55,6 +62,12 @@ class _Shape(click.ParamType[dict[str, int]]):
 @click.option("--triton/--no-triton", default=True, help="Also measure the kernel as Triton compiles it.")
 @click.option("--cycles/--no-cycles", default=True, help="Count SM cycles with ncu, where it is installed.")
 @click.option(
+    "--profile",
+    type=Folder(),
+    metavar="DIR",
+    help="Also sample with ncu what the warps wait for, by operation of the schedule, and write it to DIR.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document (twill.bench/1) instead of tables."
 )
 def bench(
@@ -64,6 +77,7 @@ def bench(
     rounds: int,
     triton: bool,
     cycles: bool,
+    profile: Path | None,
     as_json: bool,
     **options: Option,
 ) -> None:
@@ -72,7 +86,9 @@ def bench(
 
     First compares the outputs, which are filled with NaN before the launch, with a reference. Then compares
     time with the peers in the file's BENCH table and with the kernel as Triton compiles it, and predicted
-    with measured cycles per iteration.
+    with measured cycles per iteration. `--profile DIR` prints, for each warp group, how many cycles of an
+    iteration each operation and each wait takes on the GPU and why warps stall there, and writes stalls.json
+    and a drawing of each loop beside its prediction.
 
     Needs PyTorch, Triton and a Hopper GPU.
 
@@ -92,3 +108,30 @@ def bench(
     )
     report = measured(requested, folder, Wanted(shapes, rounds, triton, cycles))
     click.echo(document(report) if as_json else text(report))
+    if profile is not None:
+        shape = shapes[-1] if shapes else report.shapes[-1].shape
+        said, paths = _profiled(requested, folder, shape, {one.path: one for one in report.loops}, profile)
+        click.echo(said, err=as_json)
+        for path in paths:
+            click.echo(f"wrote {path}", err=True)
+
+
+def _profiled(
+    requested: "Inputs", folder: Path, shape: "Shape", loops: "Mapping[str, Steady]", out: Path
+) -> tuple[str, tuple[Path, ...]]:
+    """The table of stalls of one shape, and the files that were written."""
+    from functools import partial
+
+    from twill.bench import stall_page
+    from twill.bench.run import stalls
+    from twill.cli.output import write_all
+    from twill.report.scene import svg
+
+    kernel, found = stalls(requested, folder, shape)
+    trace = (folder / "trace.json").read_text()
+    contents = {"stalls.json": partial(stall_page.document, found, loops)}
+    for loop in kernel.loops:
+        cycles = loops[loop.path].measured if loop.path in loops else loop.simulated
+        scene = stall_page.drawing(found, loop.path, cycles, trace)
+        contents[f"stalls.{loop.path.replace('/', '.')}.svg"] = partial(svg, scene)
+    return stall_page.text(found, loops), write_all(out, contents)
