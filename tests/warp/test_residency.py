@@ -7,8 +7,10 @@ import pytest
 
 from tests.kernels.programs import changed, loops, program
 from twill.costs.machine import load
-from twill.ir.loop import Tensor
+from twill.ir.loop import Scalar, Tensor
+from twill.ir.program import SlotTensor
 from twill.ops.table import role
+from twill.warp.channels import ChannelPlan, deepen
 from twill.warp.lower import Options
 from twill.warp.residency import BESIDE_MMAS, shared_bytes
 from twill.warp.validate import validate
@@ -48,7 +50,17 @@ def test_what_mmas_keep_in_registers_fits_the_registers_at_entry(kernel: str) ->
     tiles = [op.result.type for op in made.function.walk() if role(op) == "wgmma"]
     accumulators = sum(prod(tile.shape) // threads for tile in tiles if isinstance(tile, Tensor))
     assert accumulators
-    assert made.launch.entry_registers >= accumulators + BESIDE_MMAS
+    assert made.launch.entry_registers >= accumulators
+    assert max(group.registers for group in made.groups) >= accumulators + BESIDE_MMAS
+
+
+@pytest.mark.parametrize(("fills", "slots"), [(None, 8), (8, 8), (3, 3), (1, 2)])
+def test_a_channel_has_no_more_slots_than_it_is_filled(fills: int | None, slots: int) -> None:
+    """But as many as the schedule has in flight."""
+    one = SlotTensor("x", (64, 64), Scalar("bf16"), None, 0, 8192)
+    plan = ChannelPlan("x", 0, (1,), (one,), "tma", 3, ((),), spare=1, fills=fills)
+    (made,) = deepen((plan,), 1 << 17, {}, 8)
+    assert made.depth == slots
 
 
 def test_a_machine_without_residency_has_one_block_at_a_time() -> None:

@@ -68,6 +68,8 @@ class ChannelPlan:
     """Groups whose threads do; None: all consumers release slots by threads."""
     spare: int = 0
     """Slots that only let the loads run further ahead than the schedule has them."""
+    fills: int | None = None
+    """How often a thread block fills a slot of it, where that is constant: more slots are of no use."""
     alternating: tuple[tuple[int, ...], ...] = ()
     """As `ir.program.Channel.alternating`."""
 
@@ -214,7 +216,25 @@ def _transposed(code: Code, value: Value) -> bool:
 def of_loop(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> tuple[ChannelPlan, ...]:
     """Channels for everything in a loop that another group reads, in the order of the text. Raises TwillError
     for a carried value."""
-    return (*_load_channels(code, scheduled, tasks), *_tile_channels(code, scheduled, tasks))
+    fills = _trips(code, scheduled)
+    made = (*_load_channels(code, scheduled, tasks), *_tile_channels(code, scheduled, tasks))
+    return tuple(replace(channel, fills=fills) for channel in made)
+
+
+def _trips(code: Code, scheduled: Scheduled) -> int | None:
+    """How often a thread block executes the body of a loop; None where that is not constant."""
+    loop = scheduled.loop
+    bounds = [_constant(code, value) for value in (loop.lower, loop.upper, loop.step) if value is not None]
+    if loop.depth or len(bounds) < 3 or None in bounds:
+        return None
+    begin, end, step = (bound or 0 for bound in bounds)
+    return max(1, -(-(end - begin) // step)) if step > 0 else None
+
+
+def _constant(code: Code, value: Value) -> int | None:
+    maker = code.maker(value)
+    found = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
+    return found if isinstance(found, int) else None
 
 
 def _readers(tasks: tuple[Task, ...], value: Value) -> list[tuple[Task, Leaf]]:
@@ -359,7 +379,10 @@ def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
                 free.remove(match)
                 other = found[match]
                 found[match] = replace(
-                    other, depth=max(other.depth, channel.depth), sources=(*other.sources, *channel.sources)
+                    other,
+                    depth=max(other.depth, channel.depth),
+                    sources=(*other.sources, *channel.sources),
+                    fills=other.fills and channel.fills and other.fills + channel.fills,
                 )
     return tuple(found)
 
@@ -387,13 +410,18 @@ def _kind(channel: ChannelPlan) -> tuple[object, ...]:
     )
 
 
+def _used(channel: ChannelPlan) -> int:
+    """The slots that a schedule gives, less those that only let loads run ahead of the last iteration."""
+    return max(channel.depth - channel.spare, min(channel.depth, channel.fills or channel.depth))
+
+
 def deepen(
     channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int
 ) -> tuple[ChannelPlan, ...]:
     """Slots, with their barriers, for every channel used in a loop: two for each, then three, and so on while
     `available` bytes last, up to `most`; or as many as given. Channels of small slots (vectors) have no more
     than those that the loads run ahead in, and local ones at most two: the second spares a barrier before
-    each fill.
+    each fill. None has more than it is filled in all iterations, where that is constant.
 
     Where the slots that the schedule gives do not fit, those go first in which loads only run ahead. Raises
     TwillError where not even the slots that the schedule needs fit.
@@ -406,7 +434,7 @@ def deepen(
             )
     depths = _fitting(channels, available, given)
     limits = {
-        channel.id: LOCAL if channel.local else most
+        channel.id: min(LOCAL if channel.local else most, channel.fills or most)
         for channel in channels
         if channel.id not in given and not channel.once and (channel.local or channel.filled_by in LOADED)
     }
@@ -421,10 +449,15 @@ def _bytes(channel: ChannelPlan) -> int:
 
 def _fitting(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int]) -> dict[str, int]:
     """The slots that the schedule gives, less those in which loads only run ahead where they do not fit."""
-    depths = {channel.id: given.get(channel.id, channel.depth) for channel in channels}
+    depths = {channel.id: given.get(channel.id, _used(channel)) for channel in channels}
     strides = {channel.id: _bytes(channel) for channel in channels}
     used = sum(depths[name] * strides[name] for name in depths)
-    spare = [channel.id for channel in channels if channel.id not in given for _ in range(channel.spare)]
+    spare = [
+        channel.id
+        for channel in channels
+        if channel.id not in given
+        for _ in range(channel.spare - channel.depth + depths[channel.id])
+    ]
     while used > available and spare:
         name = max(spare, key=lambda name: (strides[name], depths[name], name))
         spare.remove(name)

@@ -7,22 +7,26 @@ launched with one block for each SM and gets one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from twill.ir.loop import NvidiaMma, Op, Tensor
+from twill.ir.loop import NvidiaMma, Op, Tensor, Type
 from twill.ir.machine import Machine
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
 from twill.warp.channels import LOADED, ChannelPlan, bits
 from twill.warp.dataflow import Code
+from twill.warp.non_loop_code import home
 from twill.warp.store_warp import WARPGROUP
 from twill.warp.tasks import Scheduled, Task
 
-BESIDE_MMAS = 26
-"""Registers that ptxas wants at a kernel's entry beside accumulators and operands of MMAs of a warpgroup.
-With less it refuses the kernel (C7602) or executes MMAs one by one (C7512; found by building some)."""
+BESIDE_MMA = 26
+"""Registers that ptxas wants at a kernel's entry beside accumulator and operand of one instruction of a
+warpgroup. With less it refuses the kernel (C7602; found by building some)."""
+BESIDE_MMAS = 48
+"""Registers that ptxas wants beside accumulators and operands of all MMAs of a loop. With less it spills, and
+executes MMAs one by one (C7512; found by building some)."""
 USED = 0.9
 """Of the registers that schedules count, what ptxas takes at most where it has to (0.6 to 1.0 in kernels of
 other projects; what is left over is granted too)."""
@@ -36,33 +40,47 @@ def candidates(
     """Numbers of blocks whose registers and threads an SM has, the largest first; 1 at last."""
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
+    mmas = _mmas(code)
+    entry = max(mmas.together, mmas.single + BESIDE_MMA) if mmas.single else 0
     if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops]):
         for blocks in range(min(most, residency.blocks), 1, -1):
             launch = thread_block.launch(granted, one, blocks)
             enough = _registers(code, granted, loops) <= launch.entry_registers * launch.threads
-            entered = launch.entry_registers >= max(limits.narrow_registers, _at_entry(code))
+            entered = launch.entry_registers >= max(limits.narrow_registers, entry)
             if launch.threads * blocks <= residency.threads and enough and entered:
                 yield blocks
     yield 1
 
 
-def _at_entry(code: Code) -> int:
-    """Registers that a thread needs for what MMAs of a warpgroup keep in registers."""
-    kept = sum(
-        prod(tile.type.shape) * bits(tile.type.dtype) // 32 // _threads(op)
-        for op in code.ops.values()
-        if role(op) == "wgmma"
-        for tile in (*op.operands[:1], op.result)
-        if isinstance(tile.type, Tensor)
-    )
-    return kept + BESIDE_MMAS if kept else 0
+@dataclass(frozen=True, slots=True)
+class _Mmas:
+    """Registers of a thread that MMAs of a warpgroup take."""
+
+    together: int = 0
+    """All of a loop, or outside of loops."""
+    single: int = 0
+    """One instruction."""
 
 
-def _threads(mma: Op) -> int:
-    """That hold the accumulator."""
-    kind = mma.result.type
-    encoding = kind.encoding if isinstance(kind, Tensor) else None
-    return 32 * (prod(encoding.warps_per_cta) if isinstance(encoding, NvidiaMma) else WARPGROUP)
+def _mmas(code: Code) -> _Mmas:
+    homes, together, single = home(code), dict[int | None, int](), 0
+    for op in (one for one in code.ops.values() if role(one) == "wgmma"):
+        tiles = [tile.type for tile in (*op.operands[:1], op.result)]
+        loop = homes[op.index]
+        together[loop] = together.get(loop, 0) + sum(_kept(tile, op, False) for tile in tiles)
+        single = max(single, sum(_kept(tile, op, True) for tile in tiles))
+    return _Mmas(max(together.values(), default=0), single)
+
+
+def _kept(tile: Type, mma: Op, instruction: bool) -> int:
+    """Registers of a thread for a tile of an MMA, or of one of its instructions: 64 rows."""
+    if not isinstance(tile, Tensor):
+        return 0
+    accumulator = mma.result.type
+    encoding = accumulator.encoding if isinstance(accumulator, Tensor) else None
+    warps = prod(encoding.warps_per_cta) if isinstance(encoding, NvidiaMma) else WARPGROUP
+    words = prod(tile.shape) * bits(tile.dtype) // 32 // (32 * warps)
+    return words // max(1, tile.shape[0] // (16 * warps)) if instruction else words
 
 
 def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
@@ -85,7 +103,9 @@ def _registers(
     moving = max(
         limits.narrow_registers, thread_block.copying(code, [task for _, tasks in loops for task in tasks])
     )
-    computing = sum(32 * group.warps * _used(group, step) for group in wide)
+    mmas = _mmas(code)
+    least = mmas.together + BESIDE_MMAS if mmas.single else 0
+    computing = sum(32 * group.warps * max(_used(group, step), -(-least // step) * step) for group in wide)
     return 128 * narrow * -(-moving // step) * step + computing
 
 

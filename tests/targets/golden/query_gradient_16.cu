@@ -11,7 +11,7 @@ TWILL_WGMMA_16(16, f16)
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(256, 2)
 query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -108,7 +108,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
         count_p_44 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<248>();
+        registers_increase<216>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_keys_38 = 0;
@@ -342,7 +342,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
     }
 }
 
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(256, 2)
 query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -450,7 +450,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
         count_p_44 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<248>();
+        registers_increase<216>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_keys_38 = 0;
