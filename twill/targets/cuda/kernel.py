@@ -237,7 +237,7 @@ def _tensor_memory(program: Program) -> list[str]:
     """One warp allocates; all learn the address."""
     word = plus("memory", _tensor_memory_word(program))
     return [
-        "if (warp_index() == 0) {",
+        "if (read_warp_index() == 0) {",
         f"    tensor_memory_allocate<{_tensor_memory_columns(program)}>({word});",
         "    tensor_memory_relinquish();",
         "}",
@@ -251,7 +251,7 @@ def _tensor_memory(program: Program) -> list[str]:
 def _tensor_memory_freed(program: Program) -> list[str]:
     """Once no group uses it."""
     free = f"tensor_memory_free<{_tensor_memory_columns(program)}>(tensor_memory);"
-    return ["tcgen05_fence_before();", "__syncthreads();", f"if (warp_index() == 0) {free}"]
+    return ["tcgen05_fence_before();", "__syncthreads();", f"if (read_warp_index() == 0) {free}"]
 
 
 def _named_barriers(program: Program, roles: str) -> list[str]:
@@ -285,18 +285,19 @@ def _warpgroup(form: TiledForm, tensor_core: TensorCore, warp: int) -> list[str]
     last = max(warp + 4, groups[-1].first_warp + groups[-1].warps)
     registers = max(group.registers for group in groups)
     change = "registers_increase" if registers > program.launch.entry_registers else "registers_decrease"
-    lines = [f"if ({_among(warp, last - warp)}) {{", f"    {change}<{registers}>();"]
+    own = "read_warp_index()" if program.tensor_memory else "warp_index()"
+    lines = [f"if ({_among(own, warp, last - warp)}) {{", f"    {change}<{registers}>();"]
     for group in groups:
         whole = group.first_warp == warp and group.warps == last - warp
         body = _role(form, tensor_core, group)
-        inside = [f"if ({_among(group.first_warp, group.warps)}) {{", *indented(body), "}"]
+        inside = [f"if ({_among(own, group.first_warp, group.warps)}) {{", *indented(body), "}"]
         lines += indented(body if whole else inside)
     return [*lines, "}"]
 
 
-def _among(first: int, warps: int) -> str:
-    """Whether a warp is one of these."""
-    return f"warp_index() - {first} < {warps}" if first else f"warp_index() < {warps}"
+def _among(own: str, first: int, warps: int) -> str:
+    """Whether a warp, whose index is `own`, is one of these."""
+    return f"{own} - {first} < {warps}" if first else f"{own} < {warps}"
 
 
 def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[str]:

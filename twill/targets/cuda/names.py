@@ -73,11 +73,11 @@ divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx fence_async_
 load_elements load_matrices load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive
 mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait min_nan min_nanf
 named_barrier_arrive named_barrier_sync neighbours opaque_false ordered_not_equal pack_bf16 pack_e4m3
-pack_e5m2 pack_f16 part registers_decrease registers_fence registers_increase resident_blocks saturate
-scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 store_elements store_pair
-store_shared store_words swizzle tensor_map tile_elements tma_add tma_commit tma_load tma_prefetch tma_store
-tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 warp_index
-warp_mma wgmma_commit wgmma_fence wgmma_wait
+pack_e5m2 pack_f16 part read_warp_index registers_decrease registers_fence registers_increase
+resident_blocks saturate scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4
+store_elements store_pair store_shared store_words swizzle tensor_map tile_elements tma_add tma_commit
+tma_load tma_prefetch tma_store tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3
+unpack_e5m2 unpack_f16 warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

@@ -80,6 +80,13 @@ __device__ __forceinline__ void fence_async_shared() {
 /// The warp's index in its CTA, uniform across the warp so that role branches stay uniform.
 __device__ __forceinline__ uint32_t warp_index() { return __shfl_sync(~0u, threadIdx.x / 32, 0); }
 
+/// The same, read again: the compiler keeps no thread number in a register, or spills it, from one role to the next.
+__device__ __forceinline__ uint32_t read_warp_index() {
+    uint32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return __shfl_sync(~0u, thread / 32, 0);
+}
+
 /// True in exactly one lane of the converged warp (elect.sync).
 __device__ __forceinline__ bool elect_one() {
     uint32_t elected;
