@@ -39,16 +39,14 @@ pictures: example  ## renew the pictures of the README
 	cp $(OUT)/timeline.svg docs/images/fa_fwd_subtiled.sm90.timeline.svg
 	cp $(OUT)/graph.svg docs/images/fa_fwd_subtiled.sm90.graph.svg
 
-docs:  ## build the documentation as a site, in site/
-	test -x .venv-docs/bin/mkdocs || $(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/pip install --quiet --requirement docs/requirements.txt
-	.venv-docs/bin/mkdocs build --quiet
+docs: $(READY)  ## build the documentation as a site, in site/
+	$(BIN)/python -m mkdocs build --quiet --strict
 
 wheel: $(READY)  ## build dist/*.whl
 	$(BIN)/uv build --wheel --no-build-isolation --python $(BIN)/python
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-docs site out dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site out dist .pytest_cache .ruff_cache .hypothesis
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Twill needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'

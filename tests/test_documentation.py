@@ -1,12 +1,41 @@
 """The site that `make docs` builds: every page is in its navigation, and the reference names what exists."""
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import twill
 
 DOCS = Path("docs")
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    made = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--quiet",
+            "--strict",
+            "--site-dir",
+            str(tmp_path / "site"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    pages = {path.name for path in (tmp_path / "site").glob("*.html")}
+    assert {"which-command.html", "kernel-to-cuda.html", "python-interface.html"} <= pages
+    assert (
+        "The schedule of smallest interval, verified."
+        in (tmp_path / "site" / "python-interface.html").read_text()
+    )
 
 
 def test_every_page_is_in_the_navigation() -> None:
