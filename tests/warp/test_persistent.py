@@ -1,7 +1,6 @@
 """Kernels made to walk over their grids: the same results from any number of blocks, and the loader running
 on."""
 
-from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from twill.simulate.compare import arguments, compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.interpret import interpret
 from twill.targets.hopper import TARGET, source
-from twill.warp.lower import lower
+from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
 NUMBERS = {
@@ -30,8 +29,7 @@ NUMBERS = {
 EXTENTS = {"twill_grid_x": 2, "twill_grid_y": 2, "twill_grid_z": 2}
 
 
-@cache
-def made(kernel: str) -> Program:
+def made(kernel: str, options: Options | None = None) -> Program:
     """The example made persistent, with the schedule that it has anyway."""
     found = cases(Inputs(f"examples/ttgir/{kernel}.sm90.ttgir", arch="sm90", persistent=True))
     _, scheduled = loops(kernel)
@@ -40,7 +38,7 @@ def made(kernel: str) -> Program:
         for case, one in zip(found, scheduled, strict=True)
     ]
     assert found[0].module
-    return lower(found[0].module, new, TARGET)
+    return lower(found[0].module, new, TARGET, options)
 
 
 def run(function: Function, numbers: dict[str, float], places: list[dict[str, int]]) -> dict[str, bytes]:
@@ -85,6 +83,15 @@ def test_the_loader_runs_on_into_the_next_program() -> None:
     assert any(isinstance(statement, Pipelined) for statement in tiles.body)
     assert {type(s).__name__ for s in walk(tiles.body)} == {"Pipelined", "ProducerLoad", "Advance", "Compute"}
     assert any(isinstance(s, ProducerLoad) for s in walk(tiles.body))
+
+
+def test_the_next_queries_are_loaded_while_a_tile_is_computed() -> None:
+    """Into a slot of their own, so results are not staged there."""
+    one = made("fa_fwd_subtiled")
+    assert {channel.id: channel.depth for channel in one.channels} == {"x0": 2, "x1": 2, "y_10": 2, "z": 2}
+    assert all(buffer.overlays is None for buffer in one.buffers)
+    given = made("fa_fwd_subtiled", Options(depths={"x0": 2, "x1": 1, "y_10": 3, "z": 2}))
+    assert [buffer.id for buffer in given.buffers if buffer.overlays] == ["x1.staging"]
 
 
 def test_lines_stay_where_they_are() -> None:

@@ -94,7 +94,9 @@ class Demand:
     """Slots of the other channels at most."""
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """Of each group that works on one of several tiles in flight: itself, and the groups that work on the
-    others. Each stages in buffers of its own: no slot is dead for all of them when one stores."""
+    others. Each stages in buffers of its own."""
+    dead_slots: bool = True
+    """Whether slots are dead when a group stores: not where the next tile is loaded meanwhile."""
 
 
 def layout(demand: Demand) -> SharedMemoryPlan:
@@ -168,7 +170,7 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
     looped = op.index in demand.stores
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
     plain = _StagingRequest(op, group, demand.tiles.across(_held(demand, op)), looped)
-    if demand.copies:
+    if not demand.dead_slots:
         return plain
     for plan in demand.plans if looped else ():
         if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand.code, plan, group):
@@ -180,6 +182,7 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
             plan.consumers == (group,)
             and plan.filled_by == "tma"
             and (reason := _dead(demand.code, plan, op))
+            and (home(demand.code)[op.index] is None or demand.depths.get(plan.id, 1) == 1)
         ):
             request = replace(plain, plan=plan, reason=reason)
             if plan.stride * plan.depth * _split(request, 8) >= request.bytes:

@@ -190,6 +190,19 @@ def channels(code: Code, plans: Sequence[ChannelPlan], tiles: TilesInFlight) -> 
     return tuple(found)
 
 
+def loaded_ahead(code: Code, plans: Sequence[ChannelPlan], loop: int) -> tuple[ChannelPlan, ...] | None:
+    """The channels of a kernel with one tile in flight, those of loads once a tile with a slot for the next
+    one; None where there are none."""
+    inside = {inner.index for inner in code.ops[loop].inner()}
+    once = {
+        plan.id
+        for plan in plans
+        if plan.once and all(value.producer in inside for use in plan.sources for value in use)
+    }
+    found = tuple(replace(plan, depth=max(plan.depth, 2)) if plan.id in once else plan for plan in plans)
+    return found if once else None
+
+
 def private(name: str, index: int) -> str:
     """The channel or ordering barrier of copy `index`."""
     return f"{name}_tile{index}" if index else name
