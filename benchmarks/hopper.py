@@ -35,6 +35,7 @@ from twill.generate import files, generate
 from twill.inputs import Inputs
 from twill.launch import build
 
+LIBRARIES = ("cublas", "cublas_rows", "cudnn", "fa3")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, REPORT, PLOT = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images" / "h200.svg"
 
@@ -255,14 +256,13 @@ def _page(document: Mapping[str, Any]) -> str:
 
 
 def _rows(reports: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any], dict[str, Any]]]:
-    """Kernel, size, shape, and contenders by name; the vendor's library is called `peer`."""
+    """Kernel, size, shape, and contenders by name; the fastest library is called `peer`."""
     found = list[Any]()
     for name, one in reports.items():
         for shape in one["shapes"]:
-            by_name = {
-                ("peer" if row["name"] in ("cublas", "cudnn") else row["name"]): row
-                for row in shape["contenders"]
-            }
+            by_name = {row["name"]: row for row in shape["contenders"]}
+            libraries = [by_name.pop(peer) for peer in LIBRARIES if peer in by_name]
+            by_name["peer"] = min(libraries, key=lambda row: row["ms"]["median"])
             size = next(f"{key} = {shape['shape'][key]}" for key in ("K", "length") if key in shape["shape"])
             found.append((name, size, shape, by_name))
     return found
@@ -299,7 +299,7 @@ def _counted(reports: Mapping[str, Any]) -> list[list[object]]:
     for name, size, _, rows in _rows(reports):
         counts = [rows.get(one, {}).get("counted") for one in ("twill", "peer", "triton")]
         if any(counts):
-            cells = ((_shown(c["cycles"] / 1e6, 3), f"{c['tensor']:.1f}%") if c else ("", "") for c in counts)
+            cells = ((_shown(_main(c) / 1e6, 3), f"{c['tensor']:.1f}%") if c else ("", "") for c in counts)
             found.append([name, size, *(cell for pair in cells for cell in pair)])
     return found
 
@@ -353,7 +353,12 @@ def plot(reports: Mapping[str, Any], path: Path) -> None:
 
 def _cycles(rows: Mapping[str, Any]) -> float | None:
     own, peer = rows["twill"].get("counted"), rows.get("peer", {}).get("counted")
-    return peer["cycles"] / own["cycles"] if own and peer else None
+    return _main(peer) / _main(own) if own and peer else None
+
+
+def _main(counted: Mapping[str, Any]) -> float:
+    """Cycles of the longest kernel: zeroing and rounding are beside it on both sides."""
+    return counted.get("main") or counted["cycles"]
 
 
 if __name__ == "__main__":

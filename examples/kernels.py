@@ -393,6 +393,15 @@ def matmul(x, y, dtype):
     return torch._scaled_mm(x, y.T, scale_a=one, scale_b=one, out_dtype=dtype, use_fast_accum=True)
 
 
+def by_rows(x, y):
+    """cuBLAS with a scale for each row of fp8 operands, which it computes faster than with one scale."""
+    import torch
+
+    scales = (torch.ones(shape, device="cuda") for shape in ((x.shape[0], 1), (1, y.shape[0])))
+    a, b = scales
+    return lambda: torch._scaled_mm(x, y.T, scale_a=a, scale_b=b, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+
 def product_case(settings, M=8192, N=8192, K=4096):
     """One matrix product, beside cuBLAS."""
     a, b, c = normal(settings["a"], M, K), normal(settings["b"], N, K), empty(settings["c"], M, N)
@@ -402,7 +411,7 @@ def product_case(settings, M=8192, N=8192, K=4096):
         "outputs": ["c"],
         "flops": 2 * M * N * K,
         "reference": lambda: {"c": (c, a.float() @ b.float().T)},
-        "peers": {"cublas": lambda: matmul(a, b, settings["c"])},
+        "peers": {"cublas": lambda: matmul(a, b, settings["c"]), **({"cublas_rows": by_rows(a, b)} if a.element_size() == 1 else {})},
         "tolerance": FP8_ERROR if a.element_size() == 1 else None,
     }
 
@@ -447,6 +456,20 @@ def dual_case(settings, M=8192, N=4096, K=4096):
     }
 
 
+def flash_attention(*tensors, causal=False):
+    """FlashAttention-3 on one batch, where it is installed: its output for tensors of (heads, length, width)."""
+    try:
+        from flash_attn_interface import flash_attn_func
+    except ImportError:
+        return None
+
+    def forward():
+        found = flash_attn_func(*(x.transpose(-3, -2) for x in tensors), causal=causal)
+        return found[0] if isinstance(found, tuple) else found
+
+    return forward
+
+
 def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
     """Beside cuDNN, which sees one batch; as many heads are compared as are quickly computed in float64."""
     import torch
@@ -472,13 +495,14 @@ def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
 
+    peers, flash = {"cudnn": cudnn}, flash_attention(q[None], k[None], v[None], causal=causal)
     return {
         "arguments": {"q": q, "k": k, "v": v, "o": o, "lse": lse, "scale": width**-0.5, "heads": heads, "length": length},
         "grid": (length // (tiles * settings["BLOCK_M"]), heads),
         "outputs": ["o", "lse"],
         "flops": 4 * heads * length**2 * width / (2 if causal else 1),
         "reference": reference,
-        "peers": {"cudnn": cudnn},
+        "peers": peers if flash is None else {**peers, "fa3": flash},
     }
 
 
@@ -495,7 +519,7 @@ def causal_case(settings, heads=128, length=8192):
 
 
 def backward_case(settings, heads=128, length=8192):
-    """Beside cuDNN's whole backward pass; the kernel's is without delta = sum(o * do), which is quick."""
+    """Beside cuDNN's whole backward pass. As there, zeroing dq and rounding it count; delta = sum(o * do) does not."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -520,6 +544,12 @@ def backward_case(settings, heads=128, length=8192):
         found = (dq[rows] * scale, dk[rows], dv[rows])
         return dict(zip(("dq", "dk", "dv"), zip(found, expected, strict=True), strict=True))
 
+    rounded, peers = empty(dtype, heads, length, width), {"cudnn": lambda: torch.autograd.grad(o, leaves, do[None], retain_graph=True)}
+    flash = flash_attention(*leaves)
+    if flash is not None:
+        out = flash()
+        slope = do[None].transpose(-3, -2)
+        peers["fa3"] = lambda: torch.autograd.grad(out, leaves, slope, retain_graph=True)
     tensors = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv, "lse": lse, "delta": delta}
     return {
         "arguments": {**tensors, "scale": scale, "heads": heads, "length": length},
@@ -528,7 +558,9 @@ def backward_case(settings, heads=128, length=8192):
         "zeroed": ["dq"],
         "flops": 10 * heads * length**2 * width,
         "reference": reference,
-        "peers": {"cudnn": lambda: torch.autograd.grad(o, leaves, do[None], retain_graph=True)},
+        "before": dq.zero_,
+        "after": lambda: torch.mul(dq, scale, out=rounded),
+        "peers": peers,
         "tolerance": BACKWARD_ERROR,
     }
 

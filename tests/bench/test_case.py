@@ -76,3 +76,12 @@ def test_a_request_is_read_as_it_was_written() -> None:
         "f.py:k", "sm90", {"BLOCK": 64}, "build", (Runs({"n": 1}, ("twill",), {"num_warps": 8}),)
     )
     assert read(request.text()).text() == request.text()
+
+
+def test_work_around_a_kernel_counts_as_its_time() -> None:
+    ran = list[str]()
+    case = entry(before=lambda: ran.append("before"), after=lambda: ran.append("after")).case(INSTANCE, {})
+    case.whole(lambda: ran.append("kernel"))()
+    assert ran == ["before", "kernel", "after"]
+    entry().case(INSTANCE, {}).whole(lambda: ran.append("alone"))()
+    assert ran[3:] == ["alone"]

@@ -26,7 +26,7 @@ def test_kernels_between_marks_are_added_up() -> None:
     )
     one, two, last = _sections([mark, alone, mark, head, body, mark, mark, unknown, mark])
     assert one == Counted(1000, 80.0, 1000)
-    assert two == Counted(400, 75.0, 2000)
+    assert two == Counted(400, 75.0, 2000, main=300)
     assert isnan(last.tensor)
 
 

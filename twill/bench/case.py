@@ -18,9 +18,10 @@ The function makes one case: `settings` are the kernel's constants by name, and 
 pointer; the other parameters are the shape, with a default each. Outputs are filled with NaN before a kernel
 runs. `reference` gives pairs of what was found and what is right (in float32 or float64); without it, what
 Triton's own compilation of the kernel computes is right. `zeroed` names outputs that the kernel adds to, and
-so need zeros instead of NaN; `tolerance` is the relative error that is right, where the types of the outputs
-do not say enough. All but `arguments`, `grid` and `outputs` may be left out; `shapes` too: then there is one,
-the defaults.
+so need zeros instead of NaN; `before` and `after` are functions that run around the kernel and count as its
+time, where a peer does such work too (zeroing what is added to, rounding a result); `tolerance` is the
+relative error that is right, where the types of the outputs do not say enough. All but `arguments`, `grid`
+and `outputs` may be left out; `shapes` too: then there is one, the defaults.
 
 Takes the loaded file; gives `Case`s. Raises TwillError for a table that is not as described.
 """
@@ -68,6 +69,10 @@ class Case:
     peers: Mapping[str, Run] = field(default_factory=dict[str, Run])
     zeroed: Sequence[str] = ()
     """Outputs that the kernel adds to: zero before it runs."""
+    before: Run | None = None
+    """Runs before the kernel, in its time."""
+    after: Run | None = None
+    """Runs after it, in its time."""
     tolerance: float | None = None
     """Relative error that is right; None for what the types of the outputs allow."""
 
@@ -75,6 +80,11 @@ class Case:
         """The array of an argument; of a descriptor, what it describes."""
         value = self.arguments[name]
         return value.base if hasattr(value, "block_shape") else value
+
+    def whole(self, kernel: Run) -> Run:
+        """A launch of the kernel with what counts as its time."""
+        parts = [part for part in (self.before, kernel, self.after) if part is not None]
+        return lambda: [part() for part in parts]
 
     def poison(self) -> None:
         """Fill the outputs with NaN, integers with a number nobody expects; with zeros where the kernel

@@ -48,9 +48,9 @@ class Field:
 
         by_triton = partial(launch, self.triton, case.grid, case.arguments, self.instance, triton)
         return {
-            TWILL: self.own(case),
+            TWILL: case.whole(self.own(case)),
             **case.peers,
-            TRITON: by_triton,
+            TRITON: case.whole(by_triton),
             WAVE: self.own(case, one_wave(case.grid)),
         }
 

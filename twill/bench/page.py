@@ -36,11 +36,9 @@ def named(shape: Mapping[str, int]) -> str:
 def _row(row: Timed, one: Measured) -> str:
     parts = [f"{row.ms.median:.4f} ms ({row.ms.low:.4f} to {row.ms.high:.4f})"]
     parts += [f"{row.tflops:.0f} TFLOP/s"] if row.tflops else []
-    parts += (
-        [f"{row.counted.cycles / 1e6:.3f} M cycles, tensor core {row.counted.tensor:.1f}%"]
-        if row.counted
-        else []
-    )
+    if row.counted:
+        main = f" ({row.counted.main / 1e6:.3f} in its longest kernel)" if row.counted.main else ""
+        parts += [f"{row.counted.cycles / 1e6:.3f} M cycles{main}, tensor core {row.counted.tensor:.1f}%"]
     parts += [] if row.name == TWILL else [f"twill is {one.ratio(row.name):.3f} times as fast"]
     parts += [f"with {named(one.triton)}"] if row.name == "triton" and one.triton else []
     return "  ".join(parts)

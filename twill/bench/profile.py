@@ -30,6 +30,8 @@ class Counted:
     """Percent of them in which the tensor core worked."""
     instructions: int
     """Of warps, on all SMs."""
+    main: int | None = None
+    """Cycles of the longest kernel, where there are several."""
 
 
 def available() -> bool:
@@ -104,9 +106,9 @@ def _sum(kernels: Sequence[dict[str, str]]) -> Counted:
     busy = sum(
         part * _number(kernel[TENSOR_ACTIVE]) for part, kernel in zip(cycles, kernels, strict=True)
     ) / sum(cycles)
-    return Counted(
-        round(sum(cycles)), round(busy, 1), round(sum(_number(kernel[INSTRUCTIONS]) for kernel in kernels))
-    )
+    instructions = round(sum(_number(kernel[INSTRUCTIONS]) for kernel in kernels))
+    main = round(max(cycles)) if len(cycles) > 1 else None
+    return Counted(round(sum(cycles)), round(busy, 1), instructions, main)
 
 
 def _number(text: str) -> float:

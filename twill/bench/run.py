@@ -110,11 +110,9 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
     lineup = field(inputs.spec, arch, settings, kernel)
     shapes = wanted.shapes or lineup.bench.shapes
     timed = list[Measured]()
-    options: Values | None = None
-    for i, shape in enumerate(shapes):
+    for shape in shapes:
         case = lineup.case(shape)
-        if i == 0 and wanted.triton:
-            options = lineup.tuned(case)
+        options = lineup.tuned(case) if wanted.triton else None
         timed.append(_timed(lineup, case, {**lineup.bench.defaults, **shape}, options, wanted.rounds))
     ends = lineup.bench.shapes[0], lineup.bench.shapes[-1]
     counts = tuple(_counts(lineup, module, shape) for shape in ends)
