@@ -36,7 +36,6 @@ from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, number, point
 from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
 from twill.targets.cuda.tensor_memory import Stream
-from twill.warp.channels import LOADED
 from twill.warp.dataflow import captured
 
 Form = str | Shared | Elements
@@ -113,8 +112,7 @@ class Scope:
         """Whether all that uses a tile in shared memory changes its layout, to one that it can be read in."""
         users = [op for op in ops if any(value.id == read.value for value in captured(op))]
         one = self.program.channel(slot.channel)
-        by_rows = one.tensors[slot.tensor].encoding is None and not self.alike(one)
-        read_there = by_rows or one.filled_by in LOADED
+        read_there = one.tensors[slot.tensor].encoding is not None or not self.alike(one)
         return read_there and bool(users) and all(role(op) == "layout" for op in users) and not self.narrow
 
     def converted(self, value: Value, result: Tensor) -> Form:
