@@ -1,14 +1,18 @@
 """Grids of configurations: expansion, pruning, ranking, and files that an autotuner takes."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from twill import sweep
+from twill.bench.measure import Spread
+from twill.bench.ranking import Ranking, table, text
 from twill.cli import run
 from twill.diagnostics import TwillError
+from twill.generate import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.search import Options
 from twill.pipeline import solve
@@ -125,3 +129,81 @@ def test_a_kernel_is_swept_and_resumed(tmp_path: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert run(command) == 0
     assert (tmp_path / "sweep.jsonl").read_text() == before
+
+
+def milliseconds(**of: float) -> dict[str, Spread]:
+    return {f"sm90 BLOCK_N={name[1:]}": Spread(one, one, one) for name, one in of.items()}
+
+
+def test_how_a_ranking_held() -> None:
+    found = milliseconds(n1=1.0, n2=0.8, n3=1.2, n4=1.5)
+    held = Ranking({"M": 64}, tuple(found.items()))
+    assert held.order == (2, 1, 3, 4)
+    assert held.correlation == pytest.approx(0.8)
+    assert held.loss == pytest.approx(0.25)
+    assert "rank correlation 0.80; the best predicted one is 25.0% slower than the fastest" in text(held)
+    assert table(held).splitlines()[1] == "sm90 BLOCK_N=1,1,2,1.00000,1.00000,1.00000"
+    alone = Ranking({}, tuple(milliseconds(n1=1.0).items()))
+    assert (alone.order, alone.correlation, alone.loss) == ((1,), None, 0.0)
+
+
+def test_the_best_are_measured_and_the_fastest_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All but the launches: of four configurations three are built, one of them can not be generated."""
+    pytest.importorskip("triton")
+    compared = list[str]()
+
+    def built(inputs: Inputs, options: GenerateOptions, report: object) -> Path:
+        if dict(inputs.settings)["BLOCK_N"] == "256":
+            raise TwillError("not this one")
+        return tmp_path / dict(inputs.settings)["BLOCK_N"]
+
+    def times(runs: Mapping[str, object], rounds: int) -> dict[str, Spread]:
+        assert list(runs) == ["sm90 BLOCK_N=128", "sm90 BLOCK_N=64"]
+        return milliseconds(n128=2.0, n64=1.0)
+
+    monkeypatch.setattr("twill.bench.measure.ready", lambda: None)
+    monkeypatch.setattr("twill.generate.built", built)
+    monkeypatch.setattr("twill.cli.worker.watched", lambda work: work(lambda name, event: None))  # pyright: ignore
+    monkeypatch.setattr("twill.bench.ranking.load", lambda folder: folder)  # pyright: ignore
+
+    def field(spec: str, arch: str, settings: object, kernel: Path) -> SimpleNamespace:
+        def case(shape: Mapping[str, int]) -> SimpleNamespace:
+            return SimpleNamespace(kernel=kernel, shape=shape)
+
+        return SimpleNamespace(case=case, own=case)
+
+    monkeypatch.setattr("twill.bench.ranking.field", field)
+    monkeypatch.setattr(
+        "twill.bench.ranking.values",
+        lambda lineup, case: compared.append(f"{case.kernel.name} {case.shape['K']}"),  # pyright: ignore
+    )
+    monkeypatch.setattr("twill.bench.ranking.times", times)
+    command = ["sweep", "examples/kernels.py:gemm", "--arch", "sm90", "--set", "BLOCK_N=64,128,256,32"]
+    command += ["--shape", "M=4096", "--shape", "N=4096", "--shape", "K=4096", "--bench", "2"]
+    command += ["--grid", "cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)", "--out", str(tmp_path / "out")]
+    assert run(command) == 0
+    assert compared == ["128 4096", "64 4096"]
+    printed = capsys.readouterr()
+    assert "not measured: sm90 BLOCK_N=256: not this one" in printed.err
+    assert "rank correlation -1.00; the best predicted one is 100.0% slower than the fastest" in printed.out
+    rows = list(csv.DictReader((tmp_path / "out" / "measured.csv").read_text().splitlines()))
+    assert [(row["configuration"], row["measured"]) for row in rows] == [
+        ("sm90 BLOCK_N=128", "2"),
+        ("sm90 BLOCK_N=64", "1"),
+    ]
+    configs = (tmp_path / "out" / "configs.py").read_text()
+    assert configs.index("'BLOCK_N': 64") < configs.index("'BLOCK_N': 128") < configs.index("'BLOCK_N': 256")
+
+
+def test_nothing_is_solved_where_nothing_can_be_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sweep, "grid", lambda *_: pytest.fail("a sweep has begun"))  # pyright: ignore
+    command = ["sweep", "examples/kernels.py:gemm", "--bench", "2", "--out", str(tmp_path), "--arch"]
+    assert run([*command, "sm100"]) == 2
+    assert "--arch names none" in capsys.readouterr().err
+    monkeypatch.setattr("twill.bench.measure.find_spec", lambda name: None)  # pyright: ignore
+    assert run([*command, "sm90"]) == 2
+    assert "measuring needs PyTorch" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """`twill bench` on a Hopper GPU."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -42,6 +43,19 @@ def test_stalls_are_shown_by_operation(tmp_path: Path, capsys: pytest.CaptureFix
     assert sum(one["samples"] for one in found["statements"]) > 0.9 * found["samples"] > 100
     assert ">measured<" in (tmp_path / "stalls.gemm.for.0.svg").read_text()
     assert "what the warps of gemm_kernel wait for" in capsys.readouterr().out
+
+
+def test_the_best_of_a_sweep_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two GEMMs, one of which has a quarter of the other's tile."""
+    arguments = ["examples/kernels.py:gemm", "--arch", "sm90", "--set", "BLOCK_N=64,256"]
+    arguments += [f"--shape={name}=4096" for name in "MNK"]
+    arguments += ["--grid", "cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)", "--bench", "2", "--out", str(tmp_path)]
+    assert run(["sweep", *arguments]) == 0
+    rows = list(csv.DictReader((tmp_path / "measured.csv").read_text().splitlines()))
+    assert [row["configuration"] for row in rows] == ["sm90 BLOCK_N=256", "sm90 BLOCK_N=64"]
+    assert [row["measured"] for row in rows] == ["1", "2"]
+    assert float(rows[0]["ms"]) < float(rows[1]["ms"])
+    assert "rank correlation 1.00; the best is first" in capsys.readouterr().out
 
 
 def test_triton_judges_where_no_reference_is_named(

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,16 @@ from twill.cli import worker
 from twill.cli.options import Command, CommandOptions, Folder, Option, Pair, Seconds, what_if_options
 
 if TYPE_CHECKING:
+    from twill.bench.ranking import Built, Ranking
     from twill.grid_time import Launch
     from twill.sweep import Configuration, Outcome
 
 LOG = "sweep.jsonl"
+
+MEASURED = "sm90"
+"""The architecture that `twill bench` measures."""
+ROUNDS = 15
+"""Measurements of each configuration."""
 
 
 @click.command(cls=Command, short_help="Schedule and rank a grid of configurations.")
@@ -52,6 +60,13 @@ LOG = "sweep.jsonl"
     "--keep", type=click.IntRange(min=1), default=8, show_default=True, help="Best configurations per arch."
 )
 @click.option(
+    "--bench",
+    "most",
+    type=click.IntRange(min=2),
+    metavar="K",
+    help="Measure the best K for sm90 on the local GPU, and show how the ranking held.",
+)
+@click.option(
     "--time-limit",
     type=Seconds(),
     default=20.0,
@@ -70,7 +85,9 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     steady state. Ties go to the lower load of the second busiest unit. A configuration whose lower bound
     excludes it from the best ones is not solved. Writes sweep.csv, configs.py (a list of triton.Config per
     architecture, for an autotuner), frontier.ARCH.svg (speed over shared memory) and sweep.jsonl, from which
-    an interrupted sweep resumes.
+    an interrupted sweep resumes. With --bench K, builds the best K for Hopper, compares their values and
+    measures them on the case in the file's BENCH table (with the sizes of --shape); writes measured.csv, and
+    puts those that were measured first in configs.py, the fastest first.
 
     \b
     twill sweep kernels.py:gemm --arch sm90 --set BLOCK_M=64,128 --set BLOCK_N=64,128,256
@@ -82,6 +99,7 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     if bool(options["numbers"]) != bool(options["grid"]):
         raise click.UsageError("--shape and --grid belong together")
     archs = arch.split(",")
+    _measurable(archs, options["most"])
     points = grid(archs, settings)
     found: dict[str, Outcome] = {}
     click.echo(f"{len(points)} configurations", err=True)
@@ -94,17 +112,73 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
             _append(log, outcome)
         click.echo(f"{len(found)}/{len(points)}  {_line(outcome)}", err=True)
     best = ranked(found.values())
-    for name, text in (
-        ("sweep.csv", _csv(best)),
-        ("configs.py", triton_configs(best, archs, options["keep"])),
-    ):
-        write(out / name, text)
-        click.echo(f"wrote {out / name}", err=True)
-    for name, text in _drawings(best, archs):
-        write(out / name, text)
-        click.echo(f"wrote {out / name}", err=True)
+    contents = {"sweep.csv": _csv(best), **dict(_drawings(best, archs))}
     for outcome in best[: options["keep"] * len(archs)]:
         click.echo(_line(outcome))
+    if options["most"]:
+        from twill.bench.ranking import table, text
+
+        ranking = _measured(spec, best, points, options)
+        click.echo(text(ranking))
+        contents["measured.csv"] = table(ranking)
+        best = _fastest_first(best, ranking)
+    contents["configs.py"] = triton_configs(best, archs, options["keep"])
+    for name, content in contents.items():
+        write(out / name, content)
+        click.echo(f"wrote {out / name}", err=True)
+
+
+def _measurable(archs: Sequence[str], most: int | None) -> None:
+    """Raises an error, before anything is solved, where nothing could be measured."""
+    if most is None:
+        return
+    from twill.bench.measure import ready
+
+    if MEASURED not in archs:
+        raise click.UsageError(f"--bench measures configurations for {MEASURED}; --arch names none")
+    ready()
+
+
+def _measured(
+    spec: str, best: Sequence["Outcome"], points: Sequence["Configuration"], options: CommandOptions
+) -> "Ranking":
+    """The best configurations that can be generated, built one after the other and then measured."""
+    from twill.bench.ranking import measured
+    from twill.diagnostics import TwillError
+
+    wanted = [one.key for one in best if one.interval and one.key.split(" ")[0] == MEASURED]
+    found = list(islice(_builds(spec, wanted, points, options), options["most"]))
+    if not found:
+        raise TwillError("none of the configurations can be generated", help="see the messages above")
+    return measured(found, dict(options["numbers"]), ROUNDS)
+
+
+def _builds(
+    spec: str, keys: Sequence[str], points: Sequence["Configuration"], options: CommandOptions
+) -> Iterator["Built"]:
+    """Configurations by their keys; those that can not be generated are left out, with a message."""
+    from twill.bench.ranking import Built
+    from twill.cli.options import inputs
+    from twill.diagnostics import TwillError
+    from twill.generate import GenerateOptions, built
+
+    settings, given = {one.key: one.settings for one in points}, inputs(spec, options)
+    limit = GenerateOptions(time_limit=options["time_limit"])
+    for key in keys:
+        click.echo(f"building {key}", err=True)
+        mine = replace(given, arch=MEASURED, settings=settings[key])
+        try:
+            folder = worker.watched(partial(built, mine, limit))
+        except TwillError as problem:
+            click.echo(f"not measured: {key}: {problem.message}", err=True)
+        else:
+            yield Built(key, mine, folder)
+
+
+def _fastest_first(best: Sequence["Outcome"], ranking: "Ranking") -> Sequence["Outcome"]:
+    """Those that were measured, then the others in their order."""
+    rank = {key: at for at, (key, _) in zip(ranking.order, ranking.times, strict=True)}
+    return sorted(best, key=lambda one: rank.get(one.key, len(best) + 1))
 
 
 def _outcomes(
