@@ -78,7 +78,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         tma_prefetch(&map_dk_desc);
         tma_prefetch(&map_dv_desc);
     }
-    if (read_warp_index() == 0) {
+    if (warp_index() == 0) {
         tensor_memory_allocate<512>(memory + 200928);
         tensor_memory_relinquish();
     }
@@ -87,7 +87,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 200928);
 
-    if (read_warp_index() < 8) {
+    if (warp_index() < 8) {
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
@@ -205,7 +205,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float read_0[64];
                     const uint32_t read_0_at = channel_weights_35.slot(count_weights_35);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
+                    for (int i_ = 0; i_ < 16; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
                 }
@@ -278,7 +279,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         float read_0[64];
                         const uint32_t read_0_at = channel_slopes_43.slot(count_slopes_43 + i - 1);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                     }
@@ -355,7 +357,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         float read_0[64];
                         const uint32_t read_0_at = channel_weights_35.slot(count_weights_35 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
                     }
@@ -463,7 +466,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float read_0[64];
                     const uint32_t read_0_at = channel_slopes_43.slot(count_slopes_43 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 63) + ((thread.warp >> 2) & 1) * 64) * sizeof(float));
+                    for (int i_ = 0; i_ < 16; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                 }
@@ -659,9 +663,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (read_warp_index() - 8 < 4) {
+    if (warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (read_warp_index() - 8 < 1) {
+        if (warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<1, 32768> channel_y{memory, memory + 200704};
@@ -798,7 +802,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

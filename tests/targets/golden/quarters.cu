@@ -143,7 +143,8 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     int8_t read_0[4];
                     const uint32_t read_0_at = channel_q_49.slot(count_q_49);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) read_0[i_] = shared_at<int8_t>(read_0_at + ((i_ & 3) + (thread.lane & 31) * 4 + (thread.warp & 1) * 128) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 31) * 4 + (thread.warp & 1) * 128) * 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_53[i_] = int8_t(read_0[((i_ & 3))] + 126);
                 }
@@ -268,7 +269,8 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         int8_t read_0[4];
                         const uint32_t read_0_at = channel_q_49.slot(count_q_49 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) read_0[i_] = shared_at<int8_t>(read_0_at + ((i_ & 3) + (thread.lane & 31) * 4 + (thread.warp & 1) * 128) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 31) * 4 + (thread.warp & 1) * 128) * 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_53[i_] = int8_t(read_0[((i_ & 3))] + 126);
                     }

@@ -157,7 +157,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = pack_f16((unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_f16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_f16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                 }
                 // cycle 30, stage 0: cmp.most_46 (tests/kernels/ttgir/reread.sm90.ttgir:61:18)
                 {
@@ -262,7 +262,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = pack_f16((unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_f16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_f16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                     }
                     // cycle 30, stage 0: cmp.most_46 (tests/kernels/ttgir/reread.sm90.ttgir:61:18)
                     {
@@ -710,7 +710,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = pack_f16((unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_f16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_f16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                 }
                 // cycle 30, stage 0: cmp.most_46 (tests/kernels/ttgir/reread.sm90.ttgir:61:18)
                 {
@@ -816,7 +816,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = pack_f16((unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_f16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_f16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                     }
                     // cycle 30, stage 0: cmp.most_46 (tests/kernels/ttgir/reread.sm90.ttgir:61:18)
                     {

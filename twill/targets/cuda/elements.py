@@ -11,6 +11,7 @@ from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, pairs
 from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.float_pairs import Paired, pair
 from twill.targets.cuda.fragments import Fragment, holding
+from twill.targets.cuda.half_pairs import word
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.register_tiles import (
@@ -75,12 +76,15 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
         ]
     if pack and isinstance(form, Spread):
         same = isinstance(elements, Held) and elements.pack == pack and elements.layout == form
-        low, high = (elements(form.point(f"({plus('2 * i_', half)})")) for half in (0, 1))
-        words = f"{elements.name}[i_]" if same and isinstance(elements, Held) else f"{pack}({low}, {high})"
+        low, high = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
+        words = (
+            f"{elements.name}[i_]" if same and isinstance(elements, Held) else word(elements, low, high, pack)
+        )
         return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_] = {words};"]
     if pack:
-        low, high = (elements(point(form, plus("2 * i_", half))) for half in (0, 1))
-        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});"]
+        first, second = (point(form, plus("2 * i_", half)) for half in (0, 1))
+        made = word(elements, first, second, pack)
+        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {made};"]
     if isinstance(elements, Paired) and isinstance(form, Spread) and pairs(form.registers, span):
         low, high = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
         value = pair(elements, low, high)
@@ -101,6 +105,24 @@ def plain(type: Tensor, address: str, one: AnyPoint) -> str:
     )
     index = f"({row} * {type.shape[-1]} + {column})" if along == (0, 1) else column
     return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
+
+
+def read_together(type: Tensor, name: str) -> list[str] | None:
+    """Read a tile that lies row by row from `name`_at on, several neighbours in one access; None where a
+    thread's registers have none."""
+    form, size = holding(type), bits(type.dtype) // 8
+    if not isinstance(form, Spread) or size == 0 or 1 << (size.bit_length() - 1) != size:
+        return None
+    many = form.neighbours(len(type.shape) - 1, 16 // size)
+    count = many // 2 if packed(type) else many
+    if count * (2 if packed(type) else 1) < 2:
+        return None
+    address = f"{name}_at + {form.point(f'(i_ * {many})').flat()} * {size}"
+    return [
+        UNROLL,
+        f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)",
+        f"    load_elements<{count}>({name}, i_ * {count}, {address});",
+    ]
 
 
 def by_thread(type: Tensor, address: str) -> Elements | None:

@@ -20,6 +20,7 @@ from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, sha
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.float_pairs import paired
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
+from twill.targets.cuda.half_pairs import halved
 from twill.targets.cuda.linear_tiles import Spread, literal
 from twill.targets.cuda.register_tiles import (
     BITS,
@@ -122,6 +123,7 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
     if 1 in type.shape or scope.narrow:
         return lambda point: number(type, cast(type, elements(point)))
     found = paired(op, operands, elements, scope.fused) if scope.float_pairs else elements
+    found = halved(op, operands, found)
     return found if result.id in scope.fused else scope.kept(result, found)
 
 

@@ -23,6 +23,7 @@ from twill.targets.cuda.elements import (
     constant_type,
     iteration,
     plain,
+    read_together,
     refuse,
     variable,
     written,
@@ -134,7 +135,7 @@ class Scope:
         """A tile where it is in shared memory."""
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         try:
-            return shared(self._address(slot), one.part, one.dtype, one.encoding)
+            return shared(self._address(slot), one.shape, one.dtype, one.encoding)
         except ValueError as problem:
             value = self.program.value(read.value)
             op = (
@@ -180,7 +181,8 @@ class Scope:
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None
         self.read_from |= {} if kept else {read.value: f"{name}_at"}
-        self.lines += written(
+        together = None if kept or self.narrow else read_together(tile, name)
+        self.lines += together or written(
             tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
         )
         return held(name, tile)

@@ -79,6 +79,24 @@ __device__ __forceinline__ float unpack_f16(uint32_t packed, int half) {
     return __half2float(__ushort_as_half(static_cast<uint16_t>(packed >> 16 * half)));
 }
 
+/// The low (0) or high (1) half of a word, as it is.
+__device__ __forceinline__ uint32_t half_of(uint32_t packed, int half) { return packed >> 16 * half & 0xffff; }
+
+/// A word of two halves.
+__device__ __forceinline__ uint32_t halves(uint32_t low, uint32_t high) { return low | high << 16; }
+
+#define TWILL_HALF_PAIR(NAME, INSTRUCTION)                                         \
+    __device__ __forceinline__ uint32_t NAME(uint32_t a, uint32_t b) {            \
+        uint32_t d;                                                                \
+        asm(INSTRUCTION ".f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));          \
+        return d;                                                                  \
+    }
+
+TWILL_HALF_PAIR(add_f16x2, "add.rn")
+TWILL_HALF_PAIR(subtract_f16x2, "sub.rn")
+TWILL_HALF_PAIR(multiply_f16x2, "mul.rn")
+#undef TWILL_HALF_PAIR
+
 __device__ __forceinline__ float unpack_bf16(uint32_t packed, int half) {
     return __uint_as_float(half ? packed & 0xffff0000 : packed << 16);
 }

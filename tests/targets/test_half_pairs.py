@@ -1,0 +1,48 @@
+"""Arithmetic on the two f16 elements of a word."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.programs import cuda
+from twill.targets.cuda.half_pairs import Halves, word
+from twill.targets.cuda.register_tiles import AnyPoint
+
+
+@pytest.mark.parametrize("compute", [operator.add, operator.sub, operator.mul], ids=lambda one: one.__name__)
+def test_rounding_to_float32_first_changes_no_result(compute: Callable[..., Any]) -> None:
+    """Every exponent and sign of f16, with random fractions, subnormal numbers too."""
+    random = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        a, b = random.integers(0, 1 << 16, (2, 1 << 20)).astype(np.uint16).view(np.float16)
+        exact = compute(a.astype(np.float64), b.astype(np.float64)).astype(np.float16)
+        twice = compute(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+    assert np.array_equal(exact, twice, equal_nan=True)
+
+
+def test_words_that_are_packed_already_are_taken_as_they_are() -> None:
+    def held(point: AnyPoint) -> str:
+        return f"unpack_f16(x[{point} / 2], {point} % 2)"
+
+    def number(point: AnyPoint) -> str:
+        return f"f({point})"
+
+    product = Halves("multiply_f16x2", (held, number), lambda point: "unused")
+    made = word(product, "0", "1", "pack_f16")  # pyright: ignore[reportArgumentType]
+    assert made == (
+        "multiply_f16x2(halves(half_of(x[0 / 2], 0 % 2), half_of(x[1 / 2], 1 % 2)), pack_f16(f(0), f(1)))"
+    )
+
+
+def test_two_factors_are_not_taken_for_one_element() -> None:
+    def two(point: AnyPoint) -> str:
+        return f"unpack_f16(x, 0) * unpack_f16(y, {point})"
+
+    assert word(two, "0", "1", "pack_f16").startswith("pack_f16(")  # pyright: ignore[reportArgumentType]
+
+
+def test_scales_are_multiplied_by_words() -> None:
+    assert "multiply_f16x2(" in cuda("dequantized")
