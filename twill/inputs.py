@@ -150,6 +150,7 @@ def _default_name(arch: str | None) -> str | None:
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.emit.ttgir import bare
     from twill.extract.reader.ttgir import read
+    from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_return import structured
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.literal_layouts import literal_layouts
@@ -175,7 +176,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     plain = without_tensor_copies(
         from_iteration(in_loops(predicated(structured(widened(by_dimensions(module))))))
     )
-    exact = literal_layouts(plain, everywhere=machine.arch in inputs.exact_layouts)
+    exact = literal_layouts(on_the_device(plain), everywhere=machine.arch in inputs.exact_layouts)
     module = replace(exact, constants=constants)
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():

@@ -11,7 +11,7 @@ import pytest
 import twill
 from tests.gpu.kernels import SCHEDULES
 from tests.kernels.programs import FORMS, loops
-from twill.simulate.compare import TOLERANCE, arguments, error
+from twill.simulate.compare import TOLERANCE, arguments, error, useful
 from twill.simulate.interpret import interpret
 
 pytestmark = pytest.mark.gpu("sm_90")
@@ -35,19 +35,30 @@ def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
     function = scheduled[0].loop.function
     names = {value.name.lstrip("%") for value in function.args}
     numbers: dict[str, Any] = {key: value for key, value in NUMBERS.items() if key in names}
-    values, memory = arguments(function, numbers)
+    contents = useful(function, numbers, place_of((0, 0, 0)))
+    values, memory = arguments(function, numbers, 0, contents)
     for place in product(*map(range, GRID)):
         interpret(function, values, memory, place_of(place))
-    _, fresh = arguments(function, numbers)
-    passed = dict(numbers)
-    for argument in memory.types:
-        array = fresh.array(argument, len(memory.arrays.get(argument, [0])))
+    _, fresh = arguments(function, numbers, 0, contents)
+    fresh.types |= memory.types
+    passed, pointed = dict(numbers), dict[int, Any]()
+    for argument in sorted(memory.types, key=lambda one: not one.startswith("*")):
+        array = fresh.array(argument, len(memory.arrays.get(argument, [0]))).copy()
+        if argument in memory.addresses:
+            named = [place for place, number in enumerate(array.tolist()) if number in pointed]
+            array[named] = [pointed[number].data_ptr() for number in array[named].tolist()]
         kind = TORCH.get(memory.types[argument])
-        passed[argument] = torch.from_numpy(array.copy()).cuda().to(getattr(torch, kind) if kind else None)
+        passed[argument] = torch.from_numpy(array).cuda().to(getattr(torch, kind) if kind else None)
+        if argument.startswith("*"):
+            pointed[int(argument[1:])] = passed[argument]
     folder = Path("tests/kernels/ttgir")
     schedules = sorted(str(path) for path in SCHEDULES.glob(f"{name}.for.*.json"))
-    twill.compile(folder / f"{name}.sm90.ttgir", schedules=schedules)[GRID](**passed)
+    twill.compile(folder / f"{name}.sm90.ttgir", schedules=schedules)[GRID](
+        **{name: one for name, one in passed.items() if not name.startswith("*")}
+    )
     for argument, expected in memory.arrays.items():
+        if argument in memory.addresses:
+            continue
         found = passed[argument].float() if memory.types[argument] in TORCH else passed[argument]
         allowed = max(TENSOR_CORE, TOLERANCE[kind]) if (kind := memory.types[argument]) in TOLERANCE else 0
         assert error(expected.astype(np.float64), found.cpu().numpy().astype(np.float64)) <= allowed

@@ -574,6 +574,24 @@ def ranked(
 
 
 @triton.jit
+def mapped(
+    starts, sizes, b, c, groups, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c[g] = a[g] @ b.T for a list of matrices, through descriptors of what is loaded, of a program and of an iteration."""
+    column = tl.program_id(0) * BLOCK_N
+    b_desc = tl.make_tensor_descriptor(b + column * K, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    for g in range(groups):
+        a = tl.load(starts + g).to(tl.pointer_type(tl.float16))
+        rows, pitch = tl.load(sizes + 2 * g), tl.load(sizes + 2 * g + 1)
+        a_desc = tl.make_tensor_descriptor(a, [rows, K], [pitch, 1], [BLOCK_M, BLOCK_K])
+        c_desc = tl.make_tensor_descriptor(c + g * BLOCK_M * N, [rows, N], [N, 1], [BLOCK_M, BLOCK_N])
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(a_desc.load([0, k]), b_desc.load([0, k]).T, acc)
+        c_desc.store([0, column], acc.to(tl.float16))
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -919,6 +937,10 @@ TWILL = {
         **HALF, "v": "*fp32:16", "last": "*fp32:16", "bins": "*i32:16", **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "mapped": {
+        "starts": "*i64:16", "sizes": "*i32:16", "b": "*fp16:16", "c": "*fp16:16", "groups": "i32",
+        "N": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -1011,6 +1033,7 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "mapped": ("mapped", {}),
     "ranked": ("ranked", {}),
     "quarters": ("quarters", {}),
     "listed": ("listed", {}),

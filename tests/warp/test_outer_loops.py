@@ -6,7 +6,9 @@ from tests.kernels.programs import loops, program
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read as parsed
+from twill.extract.rewrite.device_maps import on_the_device
 from twill.ir.program import For, If, InitializeCarried, Pipelined, StoreTile, While, walk
+from twill.ops.table import role
 from twill.simulate.compare import compare
 from twill.warp.dataflow import read
 from twill.warp.non_loop_code import refusals
@@ -90,13 +92,20 @@ def test_an_accumulator_of_two_nested_loops_is_one_variable() -> None:
     assert not any(isinstance(one, InitializeCarried) for one in outer.body)
 
 
-def test_descriptors_that_differ_between_iterations_are_refused() -> None:
-    """The host makes them once, from the arguments."""
+@pytest.mark.parametrize(("line", "own"), [("%count = tt.addptr", True), ("%x_20 = ", False)])
+def test_descriptors_that_differ_between_iterations(line: str, own: bool) -> None:
+    """Made by the thread block in a loop around the MMAs, refused in the loop of the MMAs."""
     text = loops("grouped")[0].text
-    made = next(line for line in text.splitlines() if "make_tensor_descriptor %c," in line)
+    made = next(one for one in text.splitlines() if "make_tensor_descriptor %c," in one)
     other = made.replace(made.split("=")[0].strip(), "%later", 1).replace(" %c,", " %moved,", 1)
-    inner = next(line for line in text.splitlines() if "%count = tt.addptr" in line)
+    inner = next(one for one in text.splitlines() if line in one)
     moved = "      %moved = tt.addptr %c, %g : !tt.ptr<f16>, i32\n"
     assert reasons(text) == []
-    (reason,) = reasons(text.replace(inner, f"{moved}{other}\n{inner}"))
-    assert "arguments alone" in reason
+    changed = on_the_device(parsed(text.replace(inner, f"{moved}{other}\n{inner}"), "kernel.ttgir"))
+    makers = [
+        role(op) for op in changed.functions[0].walk() if any(value.name == "%later" for value in op.results)
+    ]
+    assert makers == ["tensor_map" if own else "descriptor"]
+    assert reasons(changed.text) == (
+        [] if own else ["a descriptor that is made in a loop with MMAs can not be generated"]
+    )

@@ -35,6 +35,8 @@ from twill.simulate.index_arrays import Fills
 from twill.simulate.interpret import interpret
 
 TTGIR = "kernel.ttgir"
+ALLOCATED = 1 << 20
+"""Bytes that a launcher may allocate on the device: tensor maps of 128 bytes for each thread block."""
 Triple = tuple[int, int, int]
 
 
@@ -217,8 +219,12 @@ def execute(
             value = numbers[argument.name]
             passed.append(_C[argument.type](value if argument.type.startswith("f") else int(value)))
     sizes = [ctypes.c_int(extent) for extent in request.grid]
+    memory = device.register(np.zeros(ALLOCATED, np.uint8), "memory that the launcher allocates", poison=True)
     for one in build.host.call(
-        f"{build.manifest.name}_launch", [*passed, *sizes, ctypes.c_void_p(0)], request.processors
+        f"{build.manifest.name}_launch",
+        [*passed, *sizes, ctypes.c_void_p(0)],
+        request.processors,
+        (memory, ALLOCATED),
     ):
         _launch(build, one, request, device, meter)
 

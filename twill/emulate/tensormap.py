@@ -155,9 +155,12 @@ class Raw:
     def _listed(self, field: str, index: int, value: int) -> "Raw":
         name, amount = _LISTS[field]
         held = getattr(self, name)
-        return replace(self, **{name: (*held[:index], value - amount, *held[index + 1 :])})
+        kept = (value - amount) % (1 << 32) if amount else value
+        return replace(self, **{name: (*held[:index], kept, *held[index + 1 :])})
 
 
+NOTHING = 1 << 32
+"""What a size of 0 means in a tensor map, which holds sizes less 1 in 32 bits."""
 _LISTS: Mapping[str, tuple[str, int]] = {
     "global_dim": ("shape", 1),
     "global_stride": ("strides", 0),
@@ -194,6 +197,8 @@ def validate(map: TensorMap) -> None:
         raise Fault(f"a tensor map's address {map.address:#x} is not a multiple of 16")
     if wrong := [stride for stride in map.strides if stride % 16 or not 0 <= stride < 1 << 40]:
         raise Fault(f"a tensor map's stride of {wrong[0]} bytes is not a multiple of 16 below 2^40")
+    if NOTHING in map.shape:
+        raise Fault("a tensor map has no elements along a dimension, and the hardware takes 2^32 for that")
     if wrong := [extent for extent in map.box if not 1 <= extent <= 256]:
         raise Fault(f"a tensor map's box has {wrong[0]} elements along a dimension: 1 to 256 are allowed")
     if inner % 16 or (map.swizzle and inner > map.swizzle):

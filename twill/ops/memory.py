@@ -216,6 +216,16 @@ GLOBAL = (
         rule=rules.descriptor,
     ),
     _row(
+        "twill.tensor_map",
+        "scalar",
+        "tensor_map",
+        "none",
+        of_op(_descriptor),
+        role="tensor_map",
+        counts=(3, 16, 1),
+        rule=rules.descriptor,
+    ),
+    _row(
         "tt.load",
         "load",
         "load",

@@ -59,6 +59,7 @@ Role = Literal[
     "address",
     "reduce",
     "descriptor",
+    "tensor_map",
     "pointer_load",
     "pointer_store",
     "atomic",

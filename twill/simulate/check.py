@@ -106,17 +106,21 @@ def _refuse(found: Sequence[Compared], shown: str) -> None:
 
 def trials(program: Program) -> tuple[Trial, ...]:
     """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with
-    that count, and the smallest size with which one follows from memory."""
+    that count. Of a loop that runs oftener, or as often as memory says, the smallest size."""
     tried = {size: trial for size in _sizes(program) if (trial := _trial(program, size, EXTENTS[0], 0))}
     candidates = list(tried.values())
-    unknown = [trial for size, trial in tried.items() if size and None in trial.trips][:1]
+    more = [
+        next((trial for size, trial in tried.items() if size and trial.trips[loop] != 0), None)
+        for loop in range(len(_loops(program)))
+        if all(trial.trips[loop] not in COUNTS[1:] for trial in candidates)
+    ]
     found = dict[tuple[int, int], list[Trial]]()
     for trial in candidates:
         for loop, count in enumerate(trial.trips):
             if count in COUNTS:
                 found.setdefault((loop, count), []).append(trial)
     chosen = [same_count[0 if count % 2 else -1] for (_, count), same_count in sorted(found.items())]
-    chosen = [*chosen, *unknown] if chosen else candidates[-1:]
+    chosen = [*chosen, *filter(None, more)] if chosen else candidates[-1:]
     bounds = _names(program, bounding(program.function))
     size = max(
         (int(value) for name, value in (chosen[-1].numbers.items() if chosen else ()) if name in bounds),

@@ -14,10 +14,11 @@ from typing import TypeAlias
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Function, Op, Pointer, Value
+from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
+from twill.ops.axis_info import element_bytes
 from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
-from twill.ops.values import Array, Operand, Pointers, element
+from twill.ops.values import Array, Descriptor, Operand, element
 from twill.simulate.global_memory import Fill, Memory
 from twill.simulate.interpret import Scope, block
 
@@ -32,11 +33,15 @@ ENOUGH, MANY = 3, 8
 """Iterations of a loop: more than the first are no better, more than the second are worse."""
 LONGEST = 4000
 """Operations that are executed at most."""
+PITCH = 16
+"""Bytes of which the strides of a tensor map are multiples."""
 ROUNDS = 3
 """Passes over the arrays at most."""
 
 _MASKED: tuple[Role, ...] = ("pointer_store", "atomic")
 """Operations whose third operand is a mask."""
+_ADDING: tuple[Role, ...] = ("atomic", "atomic_exchange", "tma_reduce")
+"""Stores that may have one element several times."""
 
 Fills: TypeAlias = Mapping[str, Fill]
 Score: TypeAlias = tuple[int, int, int, int, int]
@@ -115,7 +120,7 @@ def _roots(op: Op) -> Sequence[Value]:
 def _whole(value: Value) -> bool:
     """An integer, a pointer or a descriptor."""
     name = element(value.type)
-    return name == "ptr" or name == "index" or name[:1] == "i" or not hasattr(value.type, "encoding")
+    return name in ("ptr", "index") or name[:1] == "i" or isinstance(value.type, TensorDesc)
 
 
 def _sources(function: Function) -> Mapping[int, Sequence[Value]]:
@@ -213,25 +218,45 @@ class _Partial(Scope):
         memory = row is not None and (row.writes_global or (row.reads_global and not _whole(op.results[0])))
         if unknown or memory or not needed:
             return (_Unknown(),) * len(op.results)
-        return super().evaluated(op, operands)
+        results = super().evaluated(op, operands)
+        for result in results:
+            if isinstance(result, Descriptor):
+                _check(op, result)
+        return results
 
     def _store(self, op: Op, operands: Sequence[Operand]) -> None:
-        pointers = operands[0]
-        mask = operands[2] if len(operands) > 2 and role(op) in _MASKED else None
-        if not isinstance(pointers, Pointers) or isinstance(mask, _Unknown):
+        found = _written(op, operands)
+        if found is None:
             self.seen.written.add(op.index)
-            return
-        flat = np.asarray(pointers.offset, np.int64)
-        offsets: Array = flat[np.broadcast_to(True if mask is None else mask, flat.shape)]
-        if offsets.size:
-            self.memory.reaching(pointers.argument, offsets)
+        elif found[1].size:
+            self.memory.reaching(*found)
             self.seen.written.add(op.index)
-            self.seen.elements += offsets.size
-            self.seen.twice += role(op) == "pointer_store" and len(np.unique(offsets)) < offsets.size
+            self.seen.elements += found[1].size
+            self.seen.twice += role(op) not in _ADDING and len(np.unique(found[1])) < found[1].size
 
     def iterations(self, op: Op, bounds: range) -> range:
         self.seen.trips[op.index] = max(len(bounds), self.seen.trips.get(op.index, 0))
         return bounds[:ITERATIONS]
+
+
+def _written(op: Op, operands: Sequence[Operand]) -> tuple[str, Array] | None:
+    """The array that a store writes to, and the offsets; None where they are not known."""
+    target, _, *rest = operands
+    if isinstance(target, _Unknown) or any(isinstance(one, _Unknown) for one in rest):
+        return None
+    if isinstance(target, Descriptor):
+        offsets, inside = target.offsets(tuple(int(index) for index in rest))
+        return target.pointers.argument, offsets[inside]
+    offsets = np.asarray(target.offset, np.int64)
+    inside = rest[0] if rest and role(op) in _MASKED else True
+    return target.argument, offsets[np.broadcast_to(inside, offsets.shape)]
+
+
+def _check(op: Op, found: Descriptor) -> None:
+    """Raises TwillError for a descriptor that is no tensor map (CUDA driver API, cuTensorMapEncodeTiled)."""
+    size = element_bytes(op.operands[0].type)
+    if any(stride * size % PITCH or stride <= 0 for stride in found.strides[:-1]) or min(found.shape) < 1:
+        raise TwillError("no tensor map has these strides and sizes", op.location)
 
 
 def _score(

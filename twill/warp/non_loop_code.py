@@ -73,9 +73,7 @@ def plan_non_loop_code(
     loads = [op for op in plain if op.name == LOAD]
     channels = tuple(channel for op in loads for channel in _channel(code, op, loader, needs))
     feeding = {op.index for op in loads}
-    addresses = closed(
-        code, (value for op in loads if op.index in feeding for value in op.operands[1:]), holders
-    )
+    addresses = closed(code, (value for op in loads if op.index in feeding for value in op.operands), holders)
     leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
     channels = (*channels, *resident.channels(code, leaves))
     return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders, leaves)
@@ -106,7 +104,7 @@ def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Ite
             *NOTHING,
             *TENSOR_MEMORY,
         }
-        if not (structure or pure(op)):
+        if not (structure or pure(op) or role(op) == "tensor_map"):
             yield code.refuse(f"{op.name} can not be generated", op)
         if role(op) == "atomic" and any(result.id in code.users for result in op.results):
             yield code.refuse("an atomic operation whose result is used can not be generated", op)
@@ -127,9 +125,9 @@ def _late_descriptors(code: Code) -> Iterator[TwillError]:
             for value in one.operands
         ):
             yield code.refuse(
-                "a descriptor must follow from the kernel's arguments alone",
+                "a descriptor that is made in a loop with MMAs can not be generated",
                 op,
-                "make it of arguments, before loops, or load through pointers",
+                "make it outside of the innermost loop, or load through pointers",
             )
 
 

@@ -42,9 +42,15 @@ class Host:
     module: Module
     library: ctypes.CDLL
 
-    def call(self, function: str, arguments: Sequence[Any], processors: int = 1) -> list[Launched]:
+    def call(
+        self,
+        function: str,
+        arguments: Sequence[Any],
+        processors: int = 1,
+        memory: tuple[int, int] = (0, 0),
+    ) -> list[Launched]:
         """Calls a C function that gives 0 where all is well; what it launched. `processors` is the number of
-        multiprocessors it finds."""
+        multiprocessors it finds, `memory` the address and the bytes that it may allocate on the device."""
         library, found = self.library, list[Launched]()
 
         def launched(*launch: Any) -> None:
@@ -52,6 +58,7 @@ class Host:
 
         callback = _CALLBACK(launched)
         library.twill_emulate(callback, processors)
+        library.twill_emulate_memory(ctypes.c_void_p(memory[0]), ctypes.c_size_t(memory[1]))
         status = library[function](*arguments)
         if status:
             raise TwillError(f"{function} gives the error {status}")

@@ -36,6 +36,8 @@ Function* find(const void* host) {
 }
 
 Configuration next;
+char* free_memory = nullptr;  // of the device that launches are executed on
+size_t free_bytes = 0;
 
 cudaError_t launch(const void* host, dim3 grid, dim3 block, dim3 cluster, void** arguments, size_t shared) {
     const Function* function = find(host);
@@ -127,6 +129,11 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
     return launch(kernel, grid, block, dim3(1, 1, 1), arguments, shared);
 }
 
+void twill_emulate_memory(char* address, size_t bytes) {
+    free_memory = address;
+    free_bytes = bytes;
+}
+
 // ---- what a launcher calls -----------------------------------------------------------------------------------------
 
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
@@ -147,6 +154,15 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) found->most_shared = size_t(value);
     return cudaSuccess;
 }
+cudaError_t cudaMallocAsync(void** to, size_t bytes, cudaStream_t) {
+    bytes = (bytes + 255) / 256 * 256;
+    if (bytes > free_bytes) return cudaErrorMemoryAllocation;
+    *to = free_memory;
+    free_memory += bytes;
+    free_bytes -= bytes;
+    return cudaSuccess;
+}
+cudaError_t cudaFreeAsync(void*, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the emulated runtime"; }

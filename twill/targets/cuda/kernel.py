@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from re import findall
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import GRID, NvmmaShared, Scalar, Tensor, TensorDesc, Value
+from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
 from twill.ir.program import (
     DRAINS,
@@ -28,8 +28,9 @@ from twill.ir.program import (
     walk,
 )
 from twill.ops.c import c_type
+from twill.targets.cuda import device_maps
 from twill.targets.cuda.elements import barrier_name, variable
-from twill.targets.cuda.expressions import bare, literal, plus, times
+from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute
@@ -126,8 +127,14 @@ def _arguments(program: Program) -> list[str]:
 
 
 def _parameters(form: TiledForm) -> str:
-    maps = [f"const __grid_constant__ CUtensorMap {one}" for one in _maps(form)]
-    return ", ".join([*maps, *_arguments(form.program)])
+    maps = [f"const __grid_constant__ CUtensorMap {one}" for one in (*_maps(form), *_templates(form.program))]
+    memory = [f"CUtensorMap* {device_maps.MEMORY}"] if device_maps.made(form.program) else []
+    return ", ".join([*maps, *_arguments(form.program), *memory])
+
+
+def _templates(program: Program) -> list[str]:
+    """Of the descriptors that thread blocks make."""
+    return [_map(program, op) for op in device_maps.templates(program)]
 
 
 def _maps(form: TiledForm) -> list[str]:
@@ -153,6 +160,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     lines = [
         "extern __shared__ uint8_t dynamic_shared[];",
         "const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;",
+        *device_maps.own(program),
     ]
     declared = _declarations(program)
     roles = [
@@ -383,6 +391,11 @@ def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -
             "unsigned blocks = 0;",
             *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
         ]
+    if count := len(device_maps.made(program)):
+        blocks = "int64_t(blocks)" if extents else "int64_t(grid_x) * grid_y * grid_z"
+        lines += ["TensorMapMemory made(stream);", *_checked(f"made.allocate({blocks} * {count})")]
+        lines.append(f"CUtensorMap* const {device_maps.MEMORY} = made.maps;")
+        lines += [line for op in device_maps.templates(program) for line in _template(program, op)]
     grid = "dim3(blocks)" if extents else "dim3(grid_x, grid_y, grid_z)"
     calls = list[str]()
     if form:
@@ -407,7 +420,8 @@ def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -
 def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
     """The launch of one kernel."""
     program = form.program
-    passed = [*_maps(form), *(_argument(program, arg) for arg in program.function.args)]
+    passed = [*_maps(form), *_templates(program), *(_argument(program, a) for a in program.function.args)]
+    passed += [device_maps.MEMORY] if device_maps.made(program) else []
     launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
 
@@ -423,6 +437,22 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     for index in ops[:-1]:
         execute(scope, program.op(index))
     op = program.op(ops[-1])
+    rank = len(getattr(op.result.type, "shape", ()))
+    data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
+    return _encoded(program, op, scope.lines, data, numbers[:rank], numbers[rank:])
+
+
+def _template(program: Program, index: int) -> list[str]:
+    """A tensor map for one block, whose address, sizes and strides thread blocks replace."""
+    op = program.op(index)
+    assert isinstance(op.result.type, TensorDesc)
+    return _encoded(program, op, [], device_maps.MEMORY, *device_maps.template_numbers(op.result.type))
+
+
+def _encoded(
+    program: Program, op: Op, lines: list[str], data: str, sizes: list[str], strides: list[str]
+) -> list[str]:
+    """The call that encodes a tensor map, behind the lines that compute what it takes."""
     kind = op.result.type
     assert isinstance(kind, TensorDesc)
     assert isinstance(kind.dtype, Scalar)
@@ -433,23 +463,18 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     if max(kind.shape[:-1]) > MOST_ROWS:
         raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
     rank, size = len(kind.shape), bits(kind.dtype) // 8
-    data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
-    sizes, strides = reversed(numbers[:rank]), reversed(numbers[rank:-1])
-    extents = ", ".join(one if literal(one) is not None else f"uint64_t({bare(one)})" for one in sizes)
-    pitches = ", ".join(
-        times(one if literal(one) is not None else f"uint64_t({bare(one)})", size) for one in strides
-    )
     box = ", ".join(map(str, [line // size, *reversed(kind.shape[:-1])]))
     plain = isinstance(kind.encoding, NvmmaShared) and kind.encoding.swizzle_bytes == 0
     swizzle = "NONE" if plain else f"{line}B"
     name, form = (
-        _map(program, ops[-1]),
+        _map(program, op.index),
         f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
     )
+    extents, pitches = device_maps.extents(sizes), device_maps.pitches(strides, size)
     call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
     return [
         f"CUtensorMap {name};",
         "{",
-        *indented([*scope.lines, f"if (const int status = {call}) return status;"]),
+        *indented([*lines, f"if (const int status = {call}) return status;"]),
         "}",
     ]

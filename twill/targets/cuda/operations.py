@@ -11,9 +11,9 @@ from math import prod
 from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
 from twill.ir.program import SLICES, Channel, Program, SlotTensor
 from twill.ops.c import c_type
-from twill.ops.table import names, role
+from twill.ops.table import named, names, role
 from twill.ops.values import element
-from twill.targets.cuda import linear_tiles, tensor_memory, through_scratch, tuples, warp_mma
+from twill.targets.cuda import device_maps, linear_tiles, tensor_memory, through_scratch, tuples, warp_mma
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
 from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
@@ -510,6 +510,7 @@ _STATEMENTS = {
     "tt.atomic_rmw": _atomic,
     "scf.if": _if,
     **dict.fromkeys(names("scan", "gather", "histogram", "concatenate"), through_scratch.execute),
+    named("tensor_map"): device_maps.execute,
     "ttng.tmem_load": _tensor_load,
     "ttng.tmem_store": _tensor_store,
     "ttng.tmem_alloc": _tensor_alloc,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
-from twill.ir.loop import Scalar, Tensor, Type
+from twill.ir.loop import Scalar, Tensor, TensorDesc, Type
 from twill.ops.c import c_type
 from twill.targets.cuda.expressions import atom
 from twill.targets.cuda.fragments import Fragment, axes, holding, registers
@@ -117,6 +117,8 @@ def packed(type: Type) -> str | None:
 
 def declaration(type: Type, name: str) -> str:
     """Of a variable; without initial value."""
+    if isinstance(type, TensorDesc):
+        return f"const CUtensorMap* {name};"
     if not isinstance(type, Tensor):
         return f"{c_type(type)} {name};"
     if packed(type) and literal(type):

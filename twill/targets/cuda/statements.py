@@ -315,7 +315,7 @@ class Emitter:
         if role(op) == "pointer_load" and own is None:
             return self._bulk(it, scope, op, tensor)
         corner = self._corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
-        name = tensor_map(self.program.name(op.result.id)) if own else map_name(self.program, op)
+        name = f"&{tensor_map(self.program.name(op.result.id))}" if own else map_pointer(scope, op)
         try:
             address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
             tile = boxed(address, tensor.shape, tensor.dtype, tensor.encoding)
@@ -324,7 +324,7 @@ class Emitter:
         for box in range(tile.boxes):
             at = _coordinates(corner, box * tile.width * 8 // tile.bits)
             into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
-            scope.lines.append(f"tma_load({into}, &{name}, {full}, {at});")
+            scope.lines.append(f"tma_load({into}, {name}, {full}, {at});")
         return ["{", *indented(scope.lines), "}"]
 
     def _bulk(self, it: ProducerLoad, scope: Scope, op: Op, tensor: SlotTensor) -> list[str]:
@@ -540,7 +540,7 @@ class Emitter:
         corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, Tensor)]
         for part in range(it.parts):
             scope.lines += self._staging_free(buffer, waits=it.waits or part > 0)
-            scope.lines += self._leave(op, words, it.parts, buffer.offset, part, corner)
+            scope.lines += self._leave(scope, op, words, it.parts, buffer.offset, part, corner)
         return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 
     def _store_from_slot(self, it: StoreTile) -> list[str]:
@@ -552,11 +552,16 @@ class Emitter:
             execute(scope, self.program.op(index))
         corner = [scope.scalar(value) for value in op.operands[1:] if value.id != read.value]
         assert isinstance(read.location, Slot)
-        scope.lines += self._boxes(op, scope.operand(read, read.location), corner)
+        scope.lines += self._boxes(scope, op, scope.operand(read, read.location), corner)
         return [self.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 
     def _boxes(
-        self, op: Op, tile: Shared, corner: list[str], column: Callable[[int], int] = lambda column: column
+        self,
+        scope: Scope,
+        op: Op,
+        tile: Shared,
+        corner: list[str],
+        column: Callable[[int], int] = lambda column: column,
     ) -> list[str]:
         """Stores of the boxes of a tile in shared memory; `column` is where a column of it goes."""
         word = REDUCTIONS.get(str(op.attributes.get("kind")))
@@ -565,9 +570,7 @@ class Emitter:
         boxes = list[str]()
         for box in range(tile.boxes):
             at = _coordinates(corner, column(box * tile.width * 8 // tile.bits))
-            boxes.append(
-                f"    {word}(&{map_name(self.program, op)}, {plus(tile.address, box * tile.box)}, {at});"
-            )
+            boxes.append(f"    {word}({map_pointer(scope, op)}, {plus(tile.address, box * tile.box)}, {at});")
         return ["if (thread.leader) {", *boxes, "    tma_commit();", "}"]
 
     def _staging_free(self, buffer: Buffer, *, waits: bool) -> list[str]:
@@ -576,7 +579,16 @@ class Emitter:
         wait = [STORES_READ] if waits else []
         return [*wait, self.scope().group_barrier()] if waits or buffer.overlays else []
 
-    def _leave(self, op: Op, words: Held, parts: int, offset: int, part: int, corner: list[str]) -> list[str]:
+    def _leave(
+        self,
+        scope: Scope,
+        op: Op,
+        words: Held,
+        parts: int,
+        offset: int,
+        part: int,
+        corner: list[str],
+    ) -> list[str]:
         """One part of a tile: registers to shared memory, then to global memory."""
         kind = op.operands[0].type
         assert isinstance(kind, TensorDesc)
@@ -595,7 +607,7 @@ class Emitter:
             group, rest = divmod(inside, piece)
             return (group * parts + part) * piece + rest
 
-        start = self._boxes(op, tile, corner, column)
+        start = self._boxes(scope, op, tile, corner, column)
         return [*filled, "fence_async_shared();", self.scope().group_barrier(), *start]
 
     # --- structure -----------------------------------------------------------------------------------------
@@ -729,9 +741,12 @@ def _span(lower: str, upper: str, step: str) -> str:
     return f"({rounding}) / {atom(step)}"
 
 
-def map_name(program: Program, op: Op) -> str:
-    """The tensor map that a descriptor operation works on."""
-    return f"map_{program.name(op.operands[0].id)}"
+def map_pointer(scope: Scope, op: Op) -> str:
+    """The address of the tensor map that a descriptor operation works on."""
+    descriptor = op.operands[0]
+    if descriptor.id in scope.values:
+        return scope.scalar(descriptor)
+    return f"&{tensor_map(scope.program.name(descriptor.id))}"
 
 
 def line_bytes(type: TensorDesc) -> int:

@@ -83,6 +83,21 @@ inline cudaError_t allow_shared_memory(int bytes) {
     return cudaSuccess;
 }
 
+/// Global memory for the tensor maps that a kernel makes. It is freed behind the kernel, in the order of the stream.
+struct TensorMapMemory {
+    cudaStream_t stream;
+    CUtensorMap* maps = nullptr;
+
+    explicit TensorMapMemory(cudaStream_t stream) : stream(stream) {}
+    TensorMapMemory(const TensorMapMemory&) = delete;
+    ~TensorMapMemory() {
+        if (maps) cudaFreeAsync(maps, stream);
+    }
+    cudaError_t allocate(int64_t count) {
+        return cudaMallocAsync(reinterpret_cast<void**>(&maps), count * sizeof(CUtensorMap), stream);
+    }
+};
+
 /// How many thread blocks share `programs`, one on each multiprocessor of the current device.
 inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
     int device = 0, multiprocessors = 1;

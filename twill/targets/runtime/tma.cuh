@@ -79,4 +79,44 @@ __device__ __forceinline__ void tma_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
 
+/// Waits until at most `Pending` of this thread's bulk groups are not complete.
+template <int Pending>
+__device__ __forceinline__ void tma_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// ---- tensor maps made on the device ---------------------------------------------------------------------------------
+
+template <int Axis>
+__device__ __forceinline__ void tensor_map_size(CUtensorMap* map, uint64_t size) {
+    asm volatile("tensormap.replace.tile.global_dim.global.b1024.b32 [%0], %1, %2;" ::"l"(map), "n"(Axis),
+                 "r"(uint32_t(size)) : "memory");
+}
+
+template <int Axis>
+__device__ __forceinline__ void tensor_map_pitch(CUtensorMap* map, uint64_t bytes) {
+    asm volatile("tensormap.replace.tile.global_stride.global.b1024.b64 [%0], %1, %2;" ::"l"(map), "n"(Axis), "l"(bytes)
+                 : "memory");
+}
+
+/// Makes `to`, in global memory, a map like `like` of another tensor, for TMA operations that this thread issues. Its
+/// earlier ones by `to` are complete. Sizes innermost first; pitches in bytes, without that of the elements. (PTX ISA,
+/// tensormap.replace and fence.proxy.tensormap; the stride is in bytes from CUDA 12.5 on.)
+template <int Rank>
+__device__ __forceinline__ void tensor_map_replace(CUtensorMap* to, const CUtensorMap* like, const void* data,
+                                                   const uint64_t (&sizes)[Rank], const uint64_t (&pitches)[Rank - 1]) {
+    static_assert(__CUDACC_VER_MAJOR__ > 12 || __CUDACC_VER_MINOR__ >= 5, "tensor maps on the device need CUDA 12.5");
+#pragma unroll 1  // few registers: the group that loads has 24 for each thread
+    for (int i = 0; i < int(sizeof(CUtensorMap) / sizeof(uint4)); ++i)
+        reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(like)[i];
+    asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(to), "l"(data) : "memory");
+    tensor_map_size<0>(to, sizes[0]);
+    if constexpr (Rank > 1) tensor_map_size<1>(to, sizes[1]), tensor_map_pitch<0>(to, pitches[0]);
+    if constexpr (Rank > 2) tensor_map_size<2>(to, sizes[2]), tensor_map_pitch<1>(to, pitches[1]);
+    if constexpr (Rank > 3) tensor_map_size<3>(to, sizes[3]), tensor_map_pitch<2>(to, pitches[2]);
+    if constexpr (Rank > 4) tensor_map_size<4>(to, sizes[4]), tensor_map_pitch<3>(to, pitches[3]);
+    asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(to) : "memory");
+}
+
 }  // namespace twill
