@@ -56,13 +56,13 @@ EXAMPLES = (
 )
 BLACKWELL_EXAMPLES = (
     *("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"),
-    *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd"),
+    *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd", "fa_bwd_subtiled"),
 )
 BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4")
 """Kernels with block-scaled MMAs, which Hopper does not have."""
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
-    *("continued", "continued_scaled"),
+    *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *BLOCK_SCALED,
 )
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *BLACKWELL_FORMS))

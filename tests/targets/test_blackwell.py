@@ -130,7 +130,8 @@ def test_waits_and_arrivals_of_the_same_barriers() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("blockM = 128", "blockM = 64", "another number of rows than 128"),
+        ("blockM = 128", "blockM = 32", "another number of rows than 64 or 128"),
+        ("blockM = 128", "blockM = 64", "into 128x"),
         ("%acc_11, %true : !ttg.memdesc", "%acc_11, %acc_11 : !ttg.memdesc", "executed under a condition"),
         ("%acc_11 = %acc,", "%acc_11 = %true,", "adds to its accumulator now and then"),
     ],

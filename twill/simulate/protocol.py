@@ -5,7 +5,7 @@ a parity. What a slot really holds and who has still to read it is kept beside t
 passes when it should not is found out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
@@ -178,7 +178,7 @@ class Protocol:
         full, arrived, empty, readers = slots[slot]
         reading = min((*readers, *(max(one, ~one) for one in arrived)), default=channel.consumers[0])
         late = _arrivals(channel, reading) - arrived if held >= 0 and empty * channel.depth <= held else ()
-        unread = {max(one, ~one) for one in late}
+        unread = _groups(late)
         if unread or readers:
             who = ", ".join(map(str, sorted({*unread, *readers})))
             raise HazardError(
@@ -206,7 +206,7 @@ class Protocol:
             raise HazardError(
                 f"group {group} acquires tile {number} of {name} twice, or is no consumer of it"
             )
-        if not readers | arrived <= _arrivals(channel, group):
+        if not readers | _groups(arrived) <= _groups(_arrivals(channel, group)):
             raise HazardError(f"group {group} acquires tile {number} of {name}, which is of another tile's")
         return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
 
@@ -248,6 +248,11 @@ class Protocol:
     def _signal(self, state: State, name: str, value: bool) -> State:
         position = self.orders[name][0]
         return replace(state, signals=(*state.signals[:position], value, *state.signals[position + 1 :]))
+
+
+def _groups(arrivals: Iterable[int]) -> frozenset[int]:
+    """Whose arrivals some are, by threads or MMAs."""
+    return frozenset(max(one, ~one) for one in arrivals)
 
 
 def _arrivals(channel: Channel, group: int) -> frozenset[int]:

@@ -5,7 +5,7 @@ memory, B in shared memory. One thread issues, and commits to the barriers that 
 ISA, "TensorCore 5th Generation Family Instructions").
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, NvmmaShared, Op, Scalar, Tensor, TensorMemory, Value
@@ -34,8 +34,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "f8E5M2": ("f8f6f4", "E5M2"),
 }
 """Kind of instruction and code of its operands, by element type."""
-ROWS = 128
-"""M of an MMA of one thread block."""
+ROWS = (64, 128)
+"""M of an MMA of one thread block; of a block-scaled one, the last."""
 WIDEST = 256
 """N of one at most."""
 
@@ -48,8 +48,9 @@ def unsupported(op: Op) -> str | None:
     assert isinstance(left, MemDesc)
     assert isinstance(right, MemDesc)
     assert isinstance(result, MemDesc)
-    reason = _unsupported_scales(op) if len(inputs(op)) > 2 else _unsupported_types(left, right, result)
-    return reason or _unsupported_shape(result)
+    scaled = len(inputs(op)) > 2
+    reason = _unsupported_scales(op) if scaled else _unsupported_types(left, right, result)
+    return reason or _unsupported_shape(result, ROWS[-1:] if scaled else ROWS)
 
 
 def _unsupported_types(left: MemDesc, right: MemDesc, result: MemDesc) -> str | None:
@@ -84,12 +85,13 @@ def _padded(value: Value) -> bool:
     return isinstance(encoding, NvmmaShared) and encoding.fp4_padded
 
 
-def _unsupported_shape(result: MemDesc) -> str | None:
+def _unsupported_shape(result: MemDesc, possible: Collection[int]) -> str | None:
     encoding = result.encoding
-    if not isinstance(encoding, TensorMemory) or encoding.two_ctas or encoding.block_m != ROWS:
-        return "of another number of rows than 128 in a thread block can not be generated"
+    if not isinstance(encoding, TensorMemory) or encoding.two_ctas or encoding.block_m not in possible:
+        known = " or ".join(map(str, possible))
+        return f"of another number of rows than {known} in a thread block can not be generated"
     rows, columns = result.shape[-2:]
-    if len(result.shape) != 2 or rows != ROWS or columns > WIDEST or columns % 16:
+    if len(result.shape) != 2 or rows != encoding.block_m or columns > WIDEST or columns % 16:
         return f"into {'x'.join(map(str, result.shape))} can not be generated"
     return None
 

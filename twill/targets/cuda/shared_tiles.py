@@ -271,13 +271,20 @@ def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[s
     if tile.transposed or own % many:
         raise ValueError("is cut inside a line of the swizzle pattern")
     row = form.point().coordinate(0)
-    column = f"(i_ * {many})" if groups == 1 else f"(i_ * {many} + thread.warp / 4 * {own})"
+    column = f"(i_ * {many})" if groups == 1 else f"(i_ * {many} + {_column_group(form)} * {own})"
     address = f"{tile.address} + {_element(tile, row, column)}"
     words = many // 2 if source.pack else many
     begin = first * words // many
     index = f"{begin} + i_ * {words}" if first else f"i_ * {words}"
     write = f"store_elements<{words}>({address}, {source.name}, {index});"
     return [UNROLL, f"for (int i_ = 0; i_ < {own // many}; ++i_) {write}"]
+
+
+def _column_group(form: Spread) -> str:
+    """Which of the groups among which a row's columns are divided a thread belongs to: by its warpgroup, and
+    by its half of the warp where a warp has 16 rows."""
+    halves = any(vector[1] for vector in form.lane)
+    return "(thread.warp / 4 * 2 + thread.lane / 16)" if halves else "thread.warp / 4"
 
 
 def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:

@@ -1,8 +1,10 @@
-"""Tiles between registers and tensor memory, in the shape 32x32b: a row of the tile lies in one thread.
+"""Tiles between registers and tensor memory: each thread has columns of one row of the tile.
 
 Takes the address of a buffer and tiles in linear layouts; gives C. Tensor memory has 128 lanes, and warp w
-reaches the 32 from 32 * (w % 4) on (PTX ISA, tcgen05.ld). So a tile of 128 rows is held with row l in lane l,
-its columns in consecutive registers, and the columns divided among the warpgroups.
+reaches the 32 from 32 * (w % 4) on (PTX ISA, tcgen05.ld). So a tile of 128 rows is held with row l in lane l
+(shape 32x32b), its columns in consecutive registers, and the columns divided among the warpgroups. A tile of
+64 rows has 16 in the first lanes of each warp's 32 (PTX ISA, "Layout F"): threads 0 to 15 of a warp hold the
+first half of a row's columns, threads 16 to 31 the second (shape 16x32bx2).
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,8 @@ from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements
 from twill.targets.cuda.shared_tiles import UNROLL
 
-LANES = 128
+ROWS = (64, 128)
+"""Of a tile; the last is the number of lanes of tensor memory."""
 CHUNK = 32
 """Registers of one load or store."""
 STREAMED = 16
@@ -28,15 +31,18 @@ STREAMED = 16
 
 
 def row_groups(form: object) -> int | None:
-    """Among how many warpgroups a tile's columns are divided, each thread with a row of them; None for
-    another layout."""
-    if not isinstance(form, Spread) or len(form.shape) != 2 or form.shape[0] != LANES:
+    """Among how many groups of threads a tile's columns are divided, each thread with columns of one row;
+    None for another layout."""
+    if not isinstance(form, Spread) or len(form.shape) != 2 or form.shape[0] not in ROWS:
         return None
+    height, width = form.shape
     own = form.registers
-    rows = tuple((r, 0) for r in powers(1, LANES))
-    columns = tuple((0, c) for c in powers(1, form.shape[1]))
-    placed = columns == (*form.register, *form.warp[2:]) and rows == (*form.lane, *form.warp[:2])
-    return form.shape[1] // own if placed else None
+    rows = tuple((r, 0) for r in powers(1, height))
+    columns = tuple((0, c) for c in powers(1, width))
+    lanes = 5 if height == ROWS[-1] else 4
+    placed = rows == (*form.lane[:lanes], *form.warp[:2])
+    placed = placed and columns == (*form.register, *form.lane[lanes:], *form.warp[2:])
+    return width // own if placed else None
 
 
 def leaves(tile: Tensor) -> bool:
@@ -45,26 +51,43 @@ def leaves(tile: Tensor) -> bool:
     return isinstance(form, Fragment) or row_groups(form) is not None
 
 
-def _place(buffer: Type, tile: Tensor) -> tuple[int, int]:
-    """Bits of an element in tensor memory, and columns between warpgroups. Raises ValueError for a tile that
-    is not as described above."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How a tile lies in tensor memory."""
+
+    bits: int
+    """Of an element."""
+    apart: int
+    """Columns between warpgroups; 0 where there is one."""
+    half: int
+    """Columns between the two halves of a warp's threads; 0 where each has a lane of its own."""
+
+    @property
+    def halves(self) -> str:
+        """The template argument of loads and stores."""
+        return f"<{self.half}>" if self.half else ""
+
+
+def _place(buffer: Type, tile: Tensor) -> _Place:
+    """Raises ValueError for a tile that is not as described above."""
     assert isinstance(buffer, MemDesc)
     form = holding(tile)
     groups = row_groups(form)
     encoding, dtype = buffer.encoding, buffer.dtype
     plain = (
         isinstance(encoding, TensorMemory)
-        and encoding.block_m == LANES
+        and encoding.block_m == tile.shape[0]
         and encoding.col_stride == 1
         and not encoding.two_ctas
         and isinstance(dtype, Scalar)
         and dtype.name in BITS
     )
-    if groups is None or not plain or prod(buffer.shape[:-1]) != LANES:
+    if groups is None or not plain or prod(buffer.shape[:-1]) != tile.shape[0]:
         raise ValueError(f"a tile of {tile.shape} in tensor memory, or its layout, can not be generated")
     assert isinstance(dtype, Scalar)
-    bits = BITS[dtype.name]
-    return bits, tile.shape[1] // groups * bits // 32 if groups > 1 else 0
+    bits, halves = BITS[dtype.name], 1 if tile.shape[0] == ROWS[-1] else 2
+    own = tile.shape[1] // groups * bits // 32
+    return _Place(bits, own * halves if groups > halves else 0, own if halves > 1 else 0)
 
 
 def _own(address: str, apart: int) -> str:
@@ -75,10 +98,10 @@ def _own(address: str, apart: int) -> str:
 
 def load(buffer: Type, tile: Tensor, address: str, name: str) -> list[str]:
     """Into the variable `name`; complete when done. Raises ValueError as `_place`."""
-    bits, apart = _place(buffer, tile)
-    if bits != 32:
+    place = _place(buffer, tile)
+    if place.bits != 32:
         raise ValueError("a tile of less than 32 bits can not be loaded from tensor memory")
-    return [f"tensor_memory_load_tile({name}, {_own(address, apart)});"]
+    return [f"tensor_memory_load_tile{place.halves}({name}, {_own(address, place.apart)});"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +111,7 @@ class Stream:
     name: str
     form: Spread
     address: str
+    halves: str
 
     def __call__(self, point: AnyPoint) -> str:
         """An element of the chunk that is stored. Raises ValueError for one of another chunk."""
@@ -102,18 +126,18 @@ class Stream:
         part = f"{self.name}{chunk}_"
         return [
             f"float {part}[{STREAMED}];",
-            f"tensor_memory_load({part}, {plus(self.address, STREAMED * chunk)});",
+            f"tensor_memory_load{self.halves}({part}, {plus(self.address, STREAMED * chunk)});",
         ]
 
 
 def streamed(buffer: Type, tile: Tensor, address: str, name: str) -> Stream:
     """Raises ValueError as `_place`."""
-    bits, apart = _place(buffer, tile)
+    place = _place(buffer, tile)
     form = holding(tile)
     assert isinstance(form, Spread)
-    if bits != 32 or form.registers % STREAMED:
+    if place.bits != 32 or form.registers % STREAMED:
         raise ValueError(f"a tile of {tile.shape} can not be loaded from tensor memory in chunks")
-    return Stream(name, form, _own(address, apart))
+    return Stream(name, form, _own(address, place.apart), place.halves)
 
 
 def store(
@@ -121,35 +145,33 @@ def store(
 ) -> list[str]:
     """Elements of 16 bits two to a column; complete when done. While a chunk of `streams` is loaded, the one
     before is computed and stored. Raises ValueError as `_place`."""
-    bits, apart = _place(buffer, tile)
+    place = _place(buffer, tile)
     form = holding(tile)
     assert isinstance(form, Spread)
     assert isinstance(tile.dtype, Scalar)
-    if bits not in (16, 32):
+    if place.bits not in (16, 32):
         raise ValueError("a tile of 8 bits in tensor memory can not be generated")
-    per = 32 // bits
+    per = 32 // place.bits
     words = form.registers // per
     count = min(STREAMED if streams or per > 1 else CHUNK, words)
     if words % count or count not in (8, 16, 32):
         raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
-    own, chunks = _own(address, apart), words // count
+    own, chunks, store = _own(address, place.apart), words // count, f"tensor_memory_store{place.halves}"
     if not streams:
         loop = f"for (int j_ = 0; j_ < {chunks}; ++j_) {{"
-        chunk = _chunk(tile, form, elements, count, "j_", f"{own} + {count} * j_")
+        chunk = _chunk(tile, form, elements, count, "j_", f"{store}({own} + {count} * j_")
         return [UNROLL, loop, *(f"    {line}" for line in chunk), "}", "tensor_memory_wait_store();"]
     lines = [line for stream in streams for line in stream.begun(0)]
     for j in range(chunks):
         lines += [f"tensor_memory_wait_load({stream.name}{j}_);" for stream in streams]
         lines += [line for stream in streams for line in stream.begun(j + 1)] if j + 1 < chunks else []
-        chunk = _chunk(tile, form, elements, count, str(j), plus(own, count * j))
+        chunk = _chunk(tile, form, elements, count, str(j), f"{store}({plus(own, count * j)}")
         lines += ["{", *(f"    {line}" for line in chunk), "}"]
     return [*lines, "tensor_memory_wait_store();"]
 
 
-def _chunk(
-    tile: Tensor, form: Spread, elements: Elements, count: int, number: str, address: str
-) -> list[str]:
-    """Compute and store the words of one chunk."""
+def _chunk(tile: Tensor, form: Spread, elements: Elements, count: int, number: str, store: str) -> list[str]:
+    """Compute and store the words of one chunk; `store` is the call up to the address."""
     assert isinstance(tile.dtype, Scalar)
     per = 32 // BITS[tile.dtype.name]
     index = f"({count} * {number} + i_)"
@@ -160,7 +182,7 @@ def _chunk(
             UNROLL,
             f"for (int i_ = 0; i_ < {count // 2}; ++i_)",
             f"    unpair({pair(elements, low, high)}, words_[2 * i_], words_[2 * i_ + 1]);",
-            f"tensor_memory_store({address}, words_);",
+            f"{store}, words_);",
         ]
     if per == 1:
         text, kind = elements(form.point(index)), c_type(tile)
@@ -171,5 +193,5 @@ def _chunk(
         f"{kind} words_[{count}];",
         UNROLL,
         f"for (int i_ = 0; i_ < {count}; ++i_) words_[i_] = {text};",
-        f"tensor_memory_store({address}, words_);",
+        f"{store}, words_);",
     ]

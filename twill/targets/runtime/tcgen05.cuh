@@ -180,6 +180,7 @@ __device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
 // ---- loads and stores --------------------------------------------------------------------------------------------
 // Shape 32x32b: register r of lane l is lane l, column r of the warp's quarter, so a row lies in one thread and a row
 // reduction needs no shuffle. `address` is that of the first column, lane 32 * (warp % 4); 8, 16, 32 or 64 columns.
+// With `Half`, shape 16x32bx2: register r of lanes l and 16 + l is lane l (below 16), columns r and Half + r.
 
 #define TWILL_TM_REGISTERS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define TWILL_TM_REGISTERS_16 TWILL_TM_REGISTERS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -189,27 +190,32 @@ __device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
 #define TWILL_TM_BIND_16(C, v, b) TWILL_TM_BIND_8(C, v, b), TWILL_TM_BIND_8(C, v, b + 8)
 #define TWILL_TM_BIND_32(C, v, b) TWILL_TM_BIND_16(C, v, b), TWILL_TM_BIND_16(C, v, b + 16)
 
-#define TWILL_TENSOR_MEMORY(COUNT)                                                                                     \
-    __device__ __forceinline__ void tensor_memory_load(uint32_t (&value)[COUNT], uint32_t address) {                   \
-        asm volatile("tcgen05.ld.sync.aligned.32x32b.x" #COUNT ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "];" \
-                     : TWILL_TM_BIND_##COUNT("=r", value, 0) : "r"(address));                                          \
+#define TWILL_TENSOR_MEMORY_OF(COUNT, NEXT, TYPE, C)                                                                   \
+    template <int Half = 0>                                                                                            \
+    __device__ __forceinline__ void tensor_memory_load(TYPE (&value)[COUNT], uint32_t address) {                       \
+        if constexpr (Half == 0)                                                                                       \
+            asm volatile("tcgen05.ld.sync.aligned.32x32b.x" #COUNT ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "];"\
+                         : TWILL_TM_BIND_##COUNT("=" C, value, 0) : "r"(address));                                     \
+        else                                                                                                           \
+            asm volatile("tcgen05.ld.sync.aligned.16x32bx2.x" #COUNT ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "], %" #NEXT ";"\
+                         : TWILL_TM_BIND_##COUNT("=" C, value, 0) : "r"(address), "n"(Half));                          \
     }                                                                                                                  \
-    __device__ __forceinline__ void tensor_memory_load(float (&value)[COUNT], uint32_t address) {                      \
-        asm volatile("tcgen05.ld.sync.aligned.32x32b.x" #COUNT ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "];" \
-                     : TWILL_TM_BIND_##COUNT("=f", value, 0) : "r"(address));                                          \
-    }                                                                                                                  \
-    __device__ __forceinline__ void tensor_memory_store(uint32_t address, const uint32_t (&value)[COUNT]) {            \
-        asm volatile("tcgen05.st.sync.aligned.32x32b.x" #COUNT ".b32 [%" #COUNT "], {" TWILL_TM_REGISTERS_##COUNT "};" \
-                     ::TWILL_TM_BIND_##COUNT("r", value, 0), "r"(address) : "memory");                                 \
-    }                                                                                                                  \
-    __device__ __forceinline__ void tensor_memory_store(uint32_t address, const float (&value)[COUNT]) {               \
-        asm volatile("tcgen05.st.sync.aligned.32x32b.x" #COUNT ".b32 [%" #COUNT "], {" TWILL_TM_REGISTERS_##COUNT "};" \
-                     ::TWILL_TM_BIND_##COUNT("f", value, 0), "r"(address) : "memory");                                 \
+    template <int Half = 0>                                                                                            \
+    __device__ __forceinline__ void tensor_memory_store(uint32_t address, const TYPE (&value)[COUNT]) {                \
+        if constexpr (Half == 0)                                                                                       \
+            asm volatile("tcgen05.st.sync.aligned.32x32b.x" #COUNT ".b32 [%" #COUNT "], {" TWILL_TM_REGISTERS_##COUNT "};"\
+                         ::TWILL_TM_BIND_##COUNT(C, value, 0), "r"(address) : "memory");                               \
+        else                                                                                                           \
+            asm volatile("tcgen05.st.sync.aligned.16x32bx2.x" #COUNT ".b32 [%" #COUNT "], %" #NEXT ", {" TWILL_TM_REGISTERS_##COUNT "};"\
+                         ::TWILL_TM_BIND_##COUNT(C, value, 0), "r"(address), "n"(Half) : "memory");                    \
     }
 
-TWILL_TENSOR_MEMORY(8)
-TWILL_TENSOR_MEMORY(16)
-TWILL_TENSOR_MEMORY(32)
+#define TWILL_TENSOR_MEMORY(COUNT, NEXT)                                                                               \
+    TWILL_TENSOR_MEMORY_OF(COUNT, NEXT, uint32_t, "r")                                                                 \
+    TWILL_TENSOR_MEMORY_OF(COUNT, NEXT, float, "f")
+TWILL_TENSOR_MEMORY(8, 9)
+TWILL_TENSOR_MEMORY(16, 17)
+TWILL_TENSOR_MEMORY(32, 33)
 
 /// Waits for this thread's tensor-memory loads (tcgen05.wait::ld). What they loaded must be named: its readers are
 /// ordered behind the wait by it.
@@ -233,14 +239,14 @@ __device__ __forceinline__ Value (&tile_elements(Value (&tile)[Size]))[Count] {
 }
 
 /// Loads columns from `address` on, 8 or more, a power of two, and waits for them.
-template <class Value, int Size>
+template <int Half = 0, class Value, int Size>
 __device__ __forceinline__ void tensor_memory_load_tile(Value (&value)[Size], uint32_t address) {
     constexpr int chunk = Size < 32 ? Size : 32;
-    tensor_memory_load(tile_elements<0, chunk>(value), address);
-    if constexpr (Size > 32) tensor_memory_load(tile_elements<32, chunk>(value), address + 32);
+    tensor_memory_load<Half>(tile_elements<0, chunk>(value), address);
+    if constexpr (Size > 32) tensor_memory_load<Half>(tile_elements<32, chunk>(value), address + 32);
     if constexpr (Size > 64) {
-        tensor_memory_load(tile_elements<64, chunk>(value), address + 64);
-        tensor_memory_load(tile_elements<96, chunk>(value), address + 96);
+        tensor_memory_load<Half>(tile_elements<64, chunk>(value), address + 64);
+        tensor_memory_load<Half>(tile_elements<96, chunk>(value), address + 96);
     }
     static_assert(Size <= 128 && Size >= 8 && (Size & (Size - 1)) == 0, "8 to 128 columns");
     tensor_memory_wait_load(value);
