@@ -13,6 +13,7 @@ from tests.kernels.programs import (
     EXAMPLES,
     FORMS,
     INVARIANT,
+    PAIRED,
     architecture,
     joined,
     loops,
@@ -38,7 +39,7 @@ def numbers(kernel: str) -> dict[str, float]:
 @cache
 def host(arch: str) -> Host:
     """All kernels of an architecture."""
-    kernels = BLACKWELL if arch == "sm100" else (*EXAMPLES, *OTHERS)
+    kernels = (*BLACKWELL, *PAIRED) if arch == "sm100" else (*EXAMPLES, *OTHERS)
     with TemporaryDirectory() as folder:
         (Path(folder) / "all.cu").write_text(joined(kernels))
         return compiled(Path(folder) / "all.cu", Path(folder), [RUNTIME], f"{arch.removeprefix('sm')}a")

@@ -65,6 +65,11 @@ BLACKWELL_FORMS = (
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *BLOCK_SCALED,
 )
+PAIRED = tuple(
+    f"{kernel}_pairs.sm100"
+    for kernel in ("gemm", "gemm_persistent", "dual_gemm", "fa_fwd", "matmul_bf16", "matmul_mxfp8", "matmul_nvfp4")
+)
+"""Kernels compiled for Blackwell whose MMAs are those of pairs of thread blocks."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
 _HERE = Path(__file__).parent
@@ -74,7 +79,7 @@ _HERE = Path(__file__).parent
 def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
-    name, arch = kernel.removesuffix(".sm100"), architecture(kernel)
+    name, arch = kernel.removesuffix(".sm100").removesuffix("_pairs"), architecture(kernel)
     folder = "examples/ttgir" if name in EXAMPLES else "tests/kernels/ttgir"
     found = cases(Inputs(f"{folder}/{name}.{arch}.ttgir", arch=arch, exact_layouts=EXACT_LAYOUTS))
     scheduled = list[Scheduled]()
@@ -98,7 +103,8 @@ def architecture(kernel: str) -> str:
 
 @cache
 def program(kernel: str) -> Program:
-    return lower(*loops(kernel), target(architecture(kernel)))
+    options = Options(pairs=kernel in PAIRED)
+    return lower(*loops(kernel), target(architecture(kernel)), options)
 
 
 def cuda(kernel: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.programs import BLACKWELL, assembled, cuda, program
+from tests.kernels.programs import BLACKWELL, PAIRED, assembled, cuda, program
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
 from twill.generate import GenerateOptions, generate
@@ -33,7 +33,7 @@ GIVEN = {"M": 256, "N": 256, "K": 256, "split": 128, "heads": 1, "length": 640, 
 WITH_BARRIERS = [kernel for kernel in BLACKWELL if program(kernel).dependences]
 
 
-@pytest.mark.parametrize("kernel", BLACKWELL)
+@pytest.mark.parametrize("kernel", [*BLACKWELL, *PAIRED])
 def test_the_cuda_of_a_kernel(kernel: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{kernel}.cu", cuda(kernel))
 
@@ -58,7 +58,7 @@ def test_no_interleaving_goes_wrong(kernel: str, trips: int) -> None:
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 def test_they_build_without_warnings(tmp_path: Path) -> None:
-    said = assembled(BLACKWELL, tmp_path, 3)
+    said = assembled([*BLACKWELL, *PAIRED], tmp_path, 3)
     assert "warning" not in said
     spilled = [
         line

@@ -195,6 +195,11 @@ program_options = _group(
         help="Generate a persistent kernel: each thread block loops over the grid.",
     ),
     _option(
+        "--pairs",
+        is_flag=True,
+        help="Blackwell: MMAs of two neighbouring thread blocks, each of which loads half of B.",
+    ),
+    _option(
         "--slots",
         "slots",
         multiple=True,
@@ -278,7 +283,7 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
     from twill.warp.lower import Options
 
     depths = dict(options["depths"]) | dict(options["slots"])
-    lowering = Options(depths=depths, tiles=options["tiles"])
+    lowering = Options(depths=depths, tiles=options["tiles"], pairs=options["pairs"])
     return GenerateOptions(
         time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering
     )

@@ -251,7 +251,7 @@ def _launch(build: Build, one: Launched, request: Request, device: Device, meter
         one.grid,
         one.arguments,
         block=one.block,
-        cluster=one.cluster,
+        cluster=None if one.cluster == (1, 1, 1) else one.cluster,  # then what the kernel itself says
         shared=one.shared,
         seed=request.schedule,
         device=device,

@@ -48,17 +48,17 @@ def check(
     report("compiling the kernel to PTX")
     build, runs = _build(program, loops, cuda), list[CheckedRun]()
     for trial in chosen(program):
-        runs.append(_run(build, trial, meter, report))
+        runs.append(_run(build, trial, meter, report, program.pairs))
         if runs[-1].values:
             return runs[-1]
     return runs[0]
 
 
-def _run(build: Build, trial: Trial, meter: Meter, report: Report) -> CheckedRun:
+def _run(build: Build, trial: Trial, meter: Meter, report: Report, pairs: bool) -> CheckedRun:
     shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
     report(f"executing the PTX, {shown}")
     try:
-        found = run(build, _request(build, trial), meter)
+        found = run(build, _request(build, trial, pairs), meter)
     except HazardError as problem:
         raise _refusal(problem) from problem
     except TwillError as problem:  # the budget, an instruction that is not known, or what the reference lacks
@@ -97,12 +97,16 @@ def chosen(program: Program) -> list[Trial]:
     return sorted(trials(program), key=lambda trial: -sum(count or 0 for count in trial.trips))[:TRIALS]
 
 
-def _request(build: Build, trial: Trial) -> Request:
-    """The grid is no larger than the program needs, so that a kernel that walks over tiles walks over all."""
+def _request(build: Build, trial: Trial, pairs: bool) -> Request:
+    """The grid is no larger than the program needs, so that a kernel that walks over tiles walks over all; of
+    `pairs` of thread blocks both are executed."""
     if walks(build.function):
         return Request(trial.numbers, GRID)
     x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
-    return Request(trial.numbers, (x + 1, y + 1, z + 1), ((x, y, z),))
+    if not pairs:
+        return Request(trial.numbers, (x + 1, y + 1, z + 1), ((x, y, z),))
+    first = x // 2 * 2
+    return Request(trial.numbers, (first + 2, y + 1, z + 1), ((first, y, z), (first + 1, y, z)))
 
 
 def _build(program: Program, loops: Sequence[Scheduled], cuda: str) -> Build:

@@ -571,6 +571,14 @@ class SlotTensor:
     offset: int
     """Bytes from the beginning of the slot; a multiple of 1024."""
     bytes: int
+    """That it takes there."""
+    halved: int | None = None
+    """Of a pair of thread blocks each has half of the tile along this axis, the first one the first half."""
+
+    @property
+    def part(self) -> tuple[int, ...]:
+        """The shape of what a thread block has of it."""
+        return tuple(size // (1 + (i == self.halved)) for i, size in enumerate(self.shape))
 
 
 Filling: TypeAlias = Literal["tma", "threads", "cp_async", "mma"]
@@ -787,6 +795,12 @@ class Program:
     launch: Launch
     tensor_memory: tuple[TensorTile, ...] = ()
     """Empty on machines without."""
+    pairs: bool = False
+    """Two neighbouring thread blocks along x are a cluster: the first one issues the MMAs of both, each has
+    its rows of A and of the accumulator and half of B (`SlotTensor.halved`). A channel that MMAs read is
+    full when the tiles of both blocks are there, which the first block waits for."""
+    even: tuple[int, ...] = ()
+    """Of pairs: numbers, by value id, that follow from the arguments and are even in every launch."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
     """Ids of the groups that execute TensorMemorySync."""

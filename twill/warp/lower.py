@@ -26,7 +26,7 @@ from twill.ir.program import (
 )
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
-from twill.warp import pipelined_loops, tensor_memory, thread_block, tiles_in_flight
+from twill.warp import pairs, pipelined_loops, tensor_memory, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
 from twill.warp.channels import LOADED, ChannelPlan, SharedMemoryError, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
@@ -69,6 +69,8 @@ class Options:
     """Thread blocks that an SM holds at the same time, at most."""
     withheld: int = 0
     """Bytes of shared memory that the schedules do without, for what else lies there."""
+    pairs: bool = False
+    """MMAs are those of pairs of thread blocks (`twill.warp.pairs`)."""
     tiles: int | None = None
     """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
 
@@ -94,6 +96,8 @@ class Plan:
     deferred: tuple[DeferredReductions, ...]
     """For each loop."""
     launch: Launch
+    pairs: bool = False
+    """MMAs are those of pairs of thread blocks."""
     synchronized: tuple[int, ...] = ()
     """Groups that use tensor memory."""
     entered: frozenset[int] = frozenset()
@@ -320,6 +324,10 @@ def _planned(design: _Design) -> Plan:
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
     if target.completion == "commit group":
         channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
+    if options.pairs:
+        if target.accumulators != "tensor memory":
+            raise code.refuse(f"{target.name} has no MMAs of pairs of thread blocks", one.loop.op)
+        channels = pairs.halved(code, channels, inside)
     stores = [task for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES]
     stored = {task.ops[-1]: task.group for task in stores}
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
@@ -343,7 +351,18 @@ def _planned(design: _Design) -> Plan:
     granted = sharing(granted, one, blocks)
     launch = thread_block.launch((*granted, *(tiles.added if tiles else ())), one, blocks)
     deferred = deferred_reductions(code, inside)
-    return Plan(code.module, kernel, parts, granted, non_loop, memory, deferred, launch, tiles=tiles)
+    return Plan(
+        code.module,
+        kernel,
+        parts,
+        granted,
+        non_loop,
+        memory,
+        deferred,
+        launch,
+        tiles=tiles,
+        pairs=options.pairs,
+    )
 
 
 def _resident(design: _Design, laid_out: Callable[[int], SharedMemoryPlan]) -> tuple[SharedMemoryPlan, int]:
@@ -568,6 +587,8 @@ def _assembled(draft: Draft) -> Draft:
         shared=_with_barriers(memory.memory, barriers) if plan.kernel.tiles else memory.memory,
         launch=plan.launch,
         tensor_memory=_tensor_tiles(plan),
+        pairs=plan.pairs,
+        even=pairs.assumptions(code) if plan.pairs else (),
         dependences=barriers,
         synchronized=plan.synchronized,
         notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers), *plan.reasons),

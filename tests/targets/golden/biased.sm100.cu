@@ -34,7 +34,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
         tma_prefetch(&map_b_desc);
         tma_prefetch(&map_c_desc_0);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<128>(memory + 98464);
         tensor_memory_relinquish();
     }
@@ -43,7 +43,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 98464);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
@@ -196,9 +196,9 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
         count_dependence1 += trips_0;
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<1, 16384> channel_x{memory, memory + 98304};
@@ -250,7 +250,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<128>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<128>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

@@ -27,7 +27,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         tma_prefetch(&map_up_desc);
         tma_prefetch(&map_c_desc_2);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<256>(memory + 229440);
         tensor_memory_relinquish();
     }
@@ -36,7 +36,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229440);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
@@ -133,9 +133,9 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<4, 49152> channel_x_y_z{memory, memory + 229376};
@@ -199,7 +199,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             }
             count_x_y_z += trips_0;
         }
-        if (warp_index() - 9 < 1) {
+        if (read_warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
             const Channel<4, 49152> channel_x_y_z{memory, memory + 229376};
@@ -275,7 +275,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<256>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<256>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

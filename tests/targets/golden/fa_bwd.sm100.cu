@@ -78,7 +78,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         tma_prefetch(&map_dk_desc);
         tma_prefetch(&map_dv_desc);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<512>(memory + 200928);
         tensor_memory_relinquish();
     }
@@ -87,7 +87,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 200928);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
@@ -663,9 +663,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<1, 32768> channel_y{memory, memory + 200704};
@@ -802,7 +802,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

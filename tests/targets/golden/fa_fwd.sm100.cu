@@ -58,7 +58,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         tma_prefetch(&map_v_desc);
         tma_prefetch(&map_o_desc);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<512>(memory + 230560);
         tensor_memory_relinquish();
     }
@@ -67,7 +67,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 230560);
 
-    if (warp_index() < 4) {
+    if (read_warp_index() < 4) {
         registers_increase<248>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
@@ -1237,7 +1237,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 4 < 4) {
+    if (read_warp_index() - 4 < 4) {
         registers_increase<224>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
@@ -1495,9 +1495,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         count_dependence0 += trips_0;
         count_dependence4 += trips_0;
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<1, 32768> channel_x{memory, memory + 230400};
@@ -1648,7 +1648,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

@@ -95,7 +95,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         tma_prefetch(&map_v_desc);
         tma_prefetch(&map_o_desc);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<512>(memory + 229616);
         tensor_memory_relinquish();
     }
@@ -104,7 +104,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229616);
 
-    if (warp_index() < 4) {
+    if (read_warp_index() < 4) {
         registers_increase<240>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
@@ -2083,7 +2083,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 4 < 4) {
+    if (read_warp_index() - 4 < 4) {
         registers_increase<240>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
@@ -4061,9 +4061,9 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<1, 32768> channel_x0_10{memory, memory + 229376};
@@ -4313,7 +4313,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

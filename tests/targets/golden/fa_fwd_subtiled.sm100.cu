@@ -84,7 +84,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         tma_prefetch(&map_v_desc);
         tma_prefetch(&map_o_desc);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<512>(memory + 198880);
         tensor_memory_relinquish();
     }
@@ -93,7 +93,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 198880);
 
-    if (warp_index() < 4) {
+    if (read_warp_index() < 4) {
         registers_increase<184>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
@@ -510,7 +510,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 4 < 4) {
+    if (read_warp_index() - 4 < 4) {
         registers_increase<216>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
@@ -1088,7 +1088,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<88>();
         // ---- group 3: 4 warps
         ThreadCoordinates thread(8);
@@ -1365,9 +1365,9 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         count_dependence9 += trips_0;
         count_dependence11 += trips_0;
     }
-    if (warp_index() - 12 < 4) {
+    if (read_warp_index() - 12 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 12 < 1) {
+        if (read_warp_index() - 12 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(12);
             const Channel<1, 32768> channel_x0{memory, memory + 198656};
@@ -1464,7 +1464,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

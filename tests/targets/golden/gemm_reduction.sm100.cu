@@ -26,7 +26,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         tma_prefetch(&map_b_desc);
         tma_prefetch(&map_c_desc_2);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<256>(memory + 197696);
         tensor_memory_relinquish();
     }
@@ -35,7 +35,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 197696);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(0);
@@ -235,9 +235,9 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<4, 49152> channel_x_y{memory, memory + 197632};
@@ -298,7 +298,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<256>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<256>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

@@ -25,7 +25,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         tma_prefetch(&map_b_desc);
         tma_prefetch(&map_c_desc_2);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<128>(memory + 213088);
         tensor_memory_relinquish();
     }
@@ -34,7 +34,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 213088);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
@@ -92,9 +92,9 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<6, 32768> channel_acc_11_acc_13{memory, memory + 212992};
@@ -142,7 +142,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             }
             count_acc_11_acc_13 += trips_0;
         }
-        if (warp_index() - 9 < 1) {
+        if (read_warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
             const Channel<6, 32768> channel_acc_11_acc_13{memory, memory + 212992};
@@ -198,7 +198,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<128>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<128>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

@@ -29,7 +29,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
         tma_prefetch(&map_x_desc_13);
         tma_prefetch(&map_y_desc_18);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<512>(memory + 198704);
         tensor_memory_relinquish();
     }
@@ -38,7 +38,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 198704);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
@@ -130,9 +130,9 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
         }
         if (thread.leader) tma_wait_read<0>();
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<3, 55296> channel_x_27_y_left_30_right_31{memory, memory + 198656};
@@ -207,7 +207,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
             }
             count_x_27_y_left_30_right_31 += trips_0;
         }
-        if (warp_index() - 9 < 1) {
+        if (read_warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
             const Channel<3, 55296> channel_x_27_y_left_30_right_31{memory, memory + 198656};
@@ -301,7 +301,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

@@ -30,7 +30,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         mbarrier_init_fence();
         tma_prefetch(&map_y_40);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<64>(memory + 98464);
         tensor_memory_relinquish();
     }
@@ -39,9 +39,9 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 98464);
 
-    if (warp_index() < 4) {
+    if (read_warp_index() < 4) {
         registers_decrease<40>();
-        if (warp_index() < 1) {
+        if (read_warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
             const Channel<8, 8192> channel_y_40{memory + 16384, memory + 98320};
@@ -75,7 +75,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
             count_y_40 += trips_0;
         }
     }
-    if (warp_index() - 4 < 8) {
+    if (read_warp_index() - 4 < 8) {
         registers_increase<232>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
@@ -225,7 +225,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<64>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<64>(tensor_memory);
 }
 
 __global__ void __launch_bounds__(384, 1)
@@ -244,7 +244,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<64>(memory + 98464);
         tensor_memory_relinquish();
     }
@@ -253,7 +253,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 98464);
 
-    if (warp_index() < 4) {
+    if (read_warp_index() < 4) {
         registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
@@ -316,7 +316,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         }
         count_y_40 += trips_0;
     }
-    if (warp_index() - 4 < 8) {
+    if (read_warp_index() - 4 < 8) {
         registers_increase<232>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
@@ -472,7 +472,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<64>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<64>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

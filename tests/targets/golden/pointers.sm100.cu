@@ -24,7 +24,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
         tma_prefetch(&map_x_37);
         tma_prefetch(&map_y_47);
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<128>(memory + 229472);
         tensor_memory_relinquish();
     }
@@ -33,7 +33,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229472);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
@@ -93,9 +93,9 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
                 if ((((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) < M) & ((muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8)) < N))) *((c + ((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * N)) + (muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8))) = __half(unpack_f16(convert_layout_30[((i_ & 63)) / 2], ((i_ & 63)) % 2));
         }
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<6, 32768> channel_x_37_y_47{memory, memory + 229376};
@@ -155,7 +155,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             }
             count_x_37_y_47 += trips_0;
         }
-        if (warp_index() - 9 < 1) {
+        if (read_warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
             const Channel<6, 32768> channel_x_37_y_47{memory, memory + 229376};
@@ -211,7 +211,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<128>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<128>(tensor_memory);
 }
 
 __global__ void __launch_bounds__(384, 1)
@@ -226,7 +226,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
     }
-    if (warp_index() == 0) {
+    if (read_warp_index() == 0) {
         tensor_memory_allocate<128>(memory + 229472);
         tensor_memory_relinquish();
     }
@@ -235,7 +235,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
     tcgen05_fence_after();
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229472);
 
-    if (warp_index() < 8) {
+    if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
@@ -295,9 +295,9 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                 if ((((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) < M) & ((muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8)) < N))) *((c + ((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * N)) + (muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8))) = __half(unpack_f16(convert_layout_30[((i_ & 63)) / 2], ((i_ & 63)) % 2));
         }
     }
-    if (warp_index() - 8 < 4) {
+    if (read_warp_index() - 8 < 4) {
         registers_decrease<24>();
-        if (warp_index() - 8 < 1) {
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
             const Channel<6, 32768, Filling::cp_async> channel_x_37_y_47{memory, memory + 229376};
@@ -361,7 +361,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             }
             count_x_37_y_47 += trips_0;
         }
-        if (warp_index() - 9 < 1) {
+        if (read_warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
             const Channel<6, 32768, Filling::cp_async> channel_x_37_y_47{memory, memory + 229376};
@@ -419,7 +419,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (warp_index() == 0) tensor_memory_free<128>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<128>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.

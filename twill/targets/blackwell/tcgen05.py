@@ -23,7 +23,7 @@ from twill.targets.cuda.positions import Positions
 from twill.targets.cuda.register_tiles import BITS
 from twill.targets.cuda.scope import tensor_address
 from twill.targets.cuda.shared_tiles import Shared
-from twill.targets.cuda.statements import Emitter
+from twill.targets.cuda.statements import FIRST, Emitter
 from twill.warp.dataflow import BUFFER_VIEWS
 
 KINDS: Mapping[str, tuple[str, str]] = {
@@ -127,10 +127,11 @@ class TcgenPrinter:
                 else plus(a, 8 * k // form.step)
             )
             operands = ", ".join([into, left, right, *form.operands(number), add])
-            lines.append(f"tcgen05_mma_{form.kind}({operands});")
-        lines += _commits(emitter.positions, statement)
+            lines.append(f"tcgen05_mma_{form.kind}{'<2>' if program.pairs else ''}({operands});")
+        lines += _commits(program, emitter.positions, statement)
         head = emitter.comment(statement.at, statement.ops, statement.node)
         only = "thread.warp == 0 && " if emitter.group.warps > 1 else ""
+        only = f"{FIRST} && {only}" if program.pairs else only
         return [
             head,
             f"if ({only}elect_one()) {{",
@@ -140,14 +141,20 @@ class TcgenPrinter:
         ]
 
 
-def _commits(positions: Positions, statement: MmaIssue) -> list[str]:
+def _commits(program: Program, positions: Positions, statement: MmaIssue) -> list[str]:
+    """On the barriers of both thread blocks of a pair."""
     assert isinstance(statement.completion, MbarrierArrival)
+    commit, both, completed = (
+        ("tcgen05_commit_pair", ", 3", "completed_pair")
+        if program.pairs
+        else ("tcgen05_commit", "", "completed")
+    )
     slots = (
-        f"tcgen05_commit({channel(slot.channel)}.empty({positions.of(slot.channel, slot.iteration)}));"
+        f"{commit}({channel(slot.channel)}.empty({positions.of(slot.channel, slot.iteration)}){both});"
         for slot in statement.completion.slots
     )
     barriers = (
-        f"{phase.barrier}.completed({sequence(phase.barrier, phase.iteration)});"
+        f"{phase.barrier}.{completed}({sequence(phase.barrier, phase.iteration)});"
         for phase in statement.completion.barriers
     )
     return [*slots, *barriers]
@@ -220,9 +227,10 @@ def _scaled(emitter: Emitter, it: MmaIssue) -> _Form:
         lines.append(f"const uint32_t {name} = {tensor_address(program, tile)};")
         lines.append(f"const uint32_t {name}_at = {scope.dense(slot, dot)};")
         for offset, column in copies(chain[0]):
-            lines.append(f"tcgen05_copy({plus(name, column)}, {plus(f'{name}_at', offset)});")
+            copy = "tcgen05_copy<2>" if program.pairs else "tcgen05_copy"
+            lines.append(f"{copy}({plus(name, column)}, {plus(f'{name}_at', offset)});")
     a, b = codes(dot, kind)
-    m, n = _shape(dot)
+    m, n = _shape(program, dot)
     rows = [_rows(value) for value, _ in copied_scales(dot)]
 
     def operands(number: int) -> list[str]:
@@ -238,11 +246,11 @@ def _rows(scales: Value) -> int:
     return scales.type.shape[-2]
 
 
-def _shape(dot: Op) -> tuple[int, int]:
-    """M and N."""
+def _shape(program: Program, dot: Op) -> tuple[int, int]:
+    """M and N of the instructions: M is that of both thread blocks of a pair."""
     result = dot.operands[2].type
     assert isinstance(result, MemDesc)
-    return result.shape[-2], result.shape[-1]
+    return result.shape[-2] * (1 + program.pairs), result.shape[-1]
 
 
 def _plain(program: Program, dot: Op, a: Shared | str, b: Shared) -> _Form:
@@ -259,7 +267,7 @@ def _plain(program: Program, dot: Op, a: Shared | str, b: Shared) -> _Form:
             program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
         )
     words = ", ".join("true" if one else "false" for one in outer)
-    rows, columns = _shape(dot)
+    rows, columns = _shape(program, dot)
     text = f"instruction_descriptor({one}, {other}, {words}, {rows}, {columns})"
     return _Form(kind, 256 // BITS[left.dtype.name], lambda number: [text])
 

@@ -17,8 +17,8 @@ from twill.ir.program import (
     Channel,
     DependenceBarrier,
     Filling,
-    MmaIssue,
     Pipelined,
+    ProducerLoad,
     Program,
     Register,
     SchedulingFence,
@@ -28,6 +28,7 @@ from twill.ir.program import (
     walk,
 )
 from twill.ops.c import c_type
+from twill.ops.table import role
 from twill.targets.cuda import device_maps
 from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.expressions import plus
@@ -38,12 +39,16 @@ from twill.targets.cuda.register_tiles import declaration
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.statements import (
     DRAIN,
+    PAIR_RANK,
+    READY,
     STORES_READ,
     TENSOR_MEMORY_SYNC,
     Emitter,
     MmaPrinter,
     indented,
+    issues,
     line_bytes,
+    pair_waits,
     trips,
 )
 from twill.targets.cuda.tiled_form import TiledForm, encoded, tiled_form
@@ -113,9 +118,9 @@ def source(program: Program, tensor_core: TensorCore) -> str:
 
 def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
     """One kernel."""
-    launch = form.program.launch
+    launch, cluster = form.program.launch, "__cluster_dims__(2, 1, 1) " if form.program.pairs else ""
     return [
-        f"__global__ void __launch_bounds__({launch.threads}, {launch.blocks})",
+        f"__global__ void {cluster}__launch_bounds__({launch.threads}, {launch.blocks})",
         f"{name}({_parameters(form)}) {{",
         *indented(_kernel(form, tensor_core)),
         "}",
@@ -171,6 +176,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     scoped = bool(program.tensor_memory)
     lines += [] if scoped else declared.values()
     lines += _named_barriers(program, "\n".join(roles))
+    lines += [f"const uint32_t {PAIR_RANK} = cluster_rank();"] if program.pairs else []
     inits = [*_inits(program), *(_init_dependence(program, one) for one in program.dependences)]
     inits += [f"mbarrier_init({name}, 1);" for name in _drains(program)]
     lines += ["if (threadIdx.x == 0) {", *indented([*(_used(declared, inits) if scoped else []), *inits])]
@@ -215,19 +221,18 @@ def _dependence_places(program: Program, first: int) -> Iterator[tuple[Dependenc
 
 def _init_dependence(program: Program, one: DependenceBarrier) -> str:
     warps = {group.id: group.warps for group in program.groups}
-    return f"{one.id}.init({1 if one.by == 'mma' else warps[one.signaller]});"
+    arrivals = 1 if one.by == "mma" else warps[one.signaller]
+    return f"{one.id}.init({2 * arrivals if pair_waits(program, one.id) else arrivals});"
 
 
 def _drains(program: Program) -> dict[str, int]:
-    """The mbarriers on which a group waits for all of its MMAs, with their addresses: behind the word that
-    holds the address of tensor memory."""
-    issuing = [
-        group.id
-        for group in program.groups
-        if program.tensor_memory and any(isinstance(one, MmaIssue) for one in walk(group.body))
-    ]
+    """The mbarriers on which a group waits for all of its MMAs, and of a pair the first block for the second
+    one, with their addresses: behind the word that holds the address of tensor memory."""
+    issuing = [group.id for group in program.groups if program.tensor_memory and issues(group)]
+    names = [f"{DRAIN}{group}" for group in issuing]
+    names += [f"{READY}{group}" for group in issuing] if program.pairs else []
     first = _tensor_memory_word(program) + 8
-    return {f"{DRAIN}{group}": first + 8 * i for i, group in enumerate(issuing)}
+    return {name: first + 8 * i for i, name in enumerate(names)}
 
 
 def _tensor_memory_word(program: Program) -> int:
@@ -243,14 +248,14 @@ def _tensor_memory_columns(program: Program) -> int:
 
 def _tensor_memory(program: Program) -> list[str]:
     """One warp allocates; all learn the address."""
-    word = plus("memory", _tensor_memory_word(program))
+    word, group = plus("memory", _tensor_memory_word(program)), ", 2" if program.pairs else ""
     return [
         "if (read_warp_index() == 0) {",
-        f"    tensor_memory_allocate<{_tensor_memory_columns(program)}>({word});",
-        "    tensor_memory_relinquish();",
+        f"    tensor_memory_allocate<{_tensor_memory_columns(program)}{group}>({word});",
+        f"    tensor_memory_relinquish{'<2>' if group else ''}();",
         "}",
         "tcgen05_fence_before();",
-        "__syncthreads();",
+        _everyone(program),
         "tcgen05_fence_after();",
         f"const uint32_t tensor_memory = shared_at<uint32_t>({word});",
     ]
@@ -258,8 +263,14 @@ def _tensor_memory(program: Program) -> list[str]:
 
 def _tensor_memory_freed(program: Program) -> list[str]:
     """Once no group uses it."""
-    free = f"tensor_memory_free<{_tensor_memory_columns(program)}>(tensor_memory);"
-    return ["tcgen05_fence_before();", "__syncthreads();", f"if (read_warp_index() == 0) {free}"]
+    group = ", 2" if program.pairs else ""
+    free = f"tensor_memory_free<{_tensor_memory_columns(program)}{group}>(tensor_memory);"
+    return ["tcgen05_fence_before();", _everyone(program), f"if (read_warp_index() == 0) {free}"]
+
+
+def _everyone(program: Program) -> str:
+    """All threads of the block, or of the pair, synchronize."""
+    return "cluster_sync();" if program.pairs else "__syncthreads();"
 
 
 def _named_barriers(program: Program, roles: str) -> list[str]:
@@ -383,13 +394,16 @@ def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -
         if (axis := _grid_axis(program, i)) is not None
     ]
     own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
+    odd = ["if (grid_x % 2) return cudaErrorInvalidConfiguration;"] if program.pairs else []
+    odd += [line for value in program.even for line in _even(program, value)]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
-    lines = [f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents]
+    lines = [*odd, *(f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents)]
     lines += maps
     if extents:
         lines += [
             "unsigned blocks = 0;",
             *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
+            *(["blocks = (blocks + 1) / 2 * 2;"] if program.pairs else []),
         ]
     if count := len(device_maps.made(program)):
         blocks = "int64_t(blocks)" if extents else "int64_t(grid_x) * grid_y * grid_z"
@@ -431,6 +445,32 @@ def _checked(call: str) -> list[str]:
     return [f"if (const cudaError_t status = {call}) return status;"]
 
 
+def _even(program: Program, value: int) -> list[str]:
+    """A launch with an odd number is refused."""
+    ops, todo = set[int](), [program.value(value)]
+    while todo:
+        producer = todo.pop().producer
+        if producer is not None and producer not in ops:
+            ops.add(producer)
+            todo += program.op(producer).operands
+    scope = Scope(program, program.groups[0], {})
+    for index in sorted(ops):
+        if role(program.op(index)) != "constant":
+            execute(scope, program.op(index))
+    check = f"if ({scope.scalar(program.value(value))} % 2) return cudaErrorInvalidValue;"
+    return ["{", *indented([*scope.lines, check]), "}"]
+
+
+def _part(program: Program, descriptor: int, kind: TensorDesc) -> tuple[int, ...]:
+    """The shape of the tile that a thread block loads through a descriptor."""
+    fills = (it for group in program.groups for it in walk(group.body) if isinstance(it, ProducerLoad))
+    for fill in fills:
+        for load in fill.loads:
+            if program.op(load.ops[-1]).operands[0].id == descriptor:
+                return program.channel(fill.channel).tensors[load.tensor].part
+    return kind.shape
+
+
 def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     """A tensor map from the kernel's arguments, as the function itself computes them."""
     scope = Scope(program, program.groups[0], {})
@@ -460,10 +500,11 @@ def _encoded(
         line = line_bytes(kind)
     except ValueError as problem:
         raise TwillError(f"a tile {problem}", op.location) from problem
-    if max(kind.shape[:-1]) > MOST_ROWS:
+    shape = _part(program, op.result.id, kind)
+    if max(shape[:-1]) > MOST_ROWS:
         raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
     rank, size = len(kind.shape), bits(kind.dtype) // 8
-    box = ", ".join(map(str, [line // size, *reversed(kind.shape[:-1])]))
+    box = ", ".join(map(str, [line // size, *reversed(shape[:-1])]))
     plain = isinstance(kind.encoding, NvmmaShared) and kind.encoding.swizzle_bytes == 0
     swizzle = "NONE" if plain else f"{line}B"
     name, form = (

@@ -135,7 +135,7 @@ class Scope:
         """A tile where it is in shared memory."""
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         try:
-            return shared(self._address(slot), one.shape, one.dtype, one.encoding)
+            return shared(self._address(slot), one.part, one.dtype, one.encoding)
         except ValueError as problem:
             value = self.program.value(read.value)
             op = (

@@ -78,6 +78,10 @@ from twill.warp.thread_block import COPYING
 
 DRAIN = "drain_"
 """The mbarrier, with the number of its group, on which all MMAs of a group arrive."""
+READY = "ready_"
+"""The mbarrier on which the same group of the second thread block of a pair arrives."""
+PAIR_RANK, FIRST = "pair_rank", "pair_rank == 0"
+"""Which block of a pair it is."""
 ISSUER = "if (thread.warp == 0)"
 """The warp of a group that issues its MMAs."""
 TENSOR_MEMORY_SYNC = "tensor_memory_sync"
@@ -189,7 +193,8 @@ class Emitter:
             case OrderBarrierArrive(order):
                 return [f"named_barrier_arrive({order}, {self.threads(order)});"]
             case BarrierArrive(barrier, at):
-                return [f"{barrier}.arrive({sequence(barrier, at.iteration)});"]
+                arrive = "arrive_at_first" if pair_waits(self.program, barrier) else "arrive"
+                return [f"{barrier}.{arrive}({sequence(barrier, at.iteration)});"]
             case BarrierWait():
                 return self._dependence_wait(statement)
             case TensorMemorySync():
@@ -269,6 +274,8 @@ class Emitter:
         tensors = self.program.channel(it.channel).tensors
         expected = it.bytes or sum(tensors[load.tensor].bytes for load in it.loads)
         expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {expected});"
+        if self._of_pair(it.channel):
+            expect = f"if ({FIRST}) {expect.replace(str(expected), str(2 * expected))}"
         head = self.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
         start = ["if (thread.leader) {", *indented([expect, *lines]), "}"]
         acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
@@ -315,16 +322,22 @@ class Emitter:
         if role(op) == "pointer_load" and own is None:
             return self._bulk(it, scope, op, tensor)
         corner = self._corner(scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
+        if tensor.halved is not None:
+            half = times(PAIR_RANK, tensor.part[tensor.halved])
+            corner[tensor.halved] = f"{atom(corner[tensor.halved])} + {half}"
         name = f"&{tensor_map(self.program.name(op.result.id))}" if own else map_pointer(scope, op)
         try:
             address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
-            tile = boxed(address, tensor.shape, tensor.dtype, tensor.encoding)
+            tile = boxed(address, tensor.part, tensor.dtype, tensor.encoding)
         except ValueError as problem:
             raise refuse(self.program, op, f"{op.result.name} {problem}") from problem
         for box in range(tile.boxes):
             at = _coordinates(corner, box * tile.width * 8 // tile.bits)
             into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
-            scope.lines.append(f"tma_load({into}, {name}, {full}, {at});")
+            load_box = "tma_load"
+            if self._of_pair(it.channel):
+                load_box, full = "tma_load_pair", f"of_first({full})"
+            scope.lines.append(f"{load_box}({into}, {name}, {full}, {at});")
         return ["{", *indented(scope.lines), "}"]
 
     def _bulk(self, it: ProducerLoad, scope: Scope, op: Op, tensor: SlotTensor) -> list[str]:
@@ -459,6 +472,9 @@ class Emitter:
         fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
         wait = f"{channel_name(channel)}.consumer_wait({self.positions.of(channel, at.iteration)});"
         lines = [wait, "fence_async_shared();"] if fenced else [wait]
+        if self._of_pair(channel):
+            only = f"{FIRST} && thread.warp == 0" if self.group.warps > 1 else FIRST
+            return [f"if ({only}) {wait}"]
         if self.group.warps > 1 and one.only_mma(self.group.id):
             return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
         return lines
@@ -482,11 +498,13 @@ class Emitter:
     def _dependence_wait(self, it: BarrierWait) -> list[str]:
         """For an iteration that there is."""
         only = ["thread.warp == 0"] if it.issuer and self.group.warps > 1 else []
+        only += [FIRST] if it.issuer and self.program.pairs else []
         number, conditions = sequence(it.barrier, it.awaited), [*self._exists(it.awaited), *only]
         if self.predicated and it.awaited.offset < it.at.iteration.offset:
             conditions = [f"i >= {it.awaited.offset}"] * (it.awaited.offset > 0) + only
             number = f"{count(it.barrier)} + min({iteration(it.awaited)}, n - 1)"
-        text = f"{it.barrier}.wait({number});"
+        wait = "wait_of_pair" if pair_waits(self.program, it.barrier) else "wait"
+        text = f"{it.barrier}.{wait}({number});"
         return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
 
     def _exists(self, when: Iteration) -> list[str]:
@@ -504,8 +522,10 @@ class Emitter:
     def _tensor_memory_sync(self) -> list[str]:
         """The MMAs of this group are complete, then the groups synchronize."""
         lines = list[str]()
-        if any(isinstance(one, MmaIssue) for one in walk(self.group.body)):
+        if issues(self.group):
             commit = f"if (elect_one()) tcgen05_commit({DRAIN}{self.group.id});"
+            if self.program.pairs:
+                commit = f"if ({FIRST} && elect_one()) tcgen05_commit_pair({DRAIN}{self.group.id}, 3);"
             waited = ["__syncwarp();", f"mbarrier_wait({DRAIN}{self.group.id}, drained % 2);"]
             lines = [commit, *waited, "++drained;", "tcgen05_fence_after();"]
             if self.group.warps > 1:
@@ -514,7 +534,26 @@ class Emitter:
             32 * group.warps for group in self.program.groups if group.id in self.program.synchronized
         )
         sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
-        return [*lines, "tcgen05_fence_before();", sync, "tcgen05_fence_after();"]
+        return [*lines, "tcgen05_fence_before();", sync, "tcgen05_fence_after();", *self._pair_sync()]
+
+    def _pair_sync(self) -> list[str]:
+        """The MMAs of a pair that follow come after what the groups of the second block have done."""
+        if not self.program.pairs or not issues(self.group):
+            return []
+        arrive = [
+            "tcgen05_fence_before();",
+            f"if (elect_one()) mbarrier_arrive_at(of_first({READY}{self.group.id}));",
+        ]
+        wait = [
+            f"mbarrier_wait_cluster({READY}{self.group.id}, (drained - 1) % 2);",
+            "tcgen05_fence_after();",
+        ]
+        lines = [f"if ({FIRST}) {{", *indented(wait), "} else {", *indented([*arrive, "__syncwarp();"]), "}"]
+        return ["if (thread.warp == 0) {", *indented(lines), "}"] if self.group.warps > 1 else lines
+
+    def _of_pair(self, channel: str) -> bool:
+        """Whether a channel is full when both thread blocks of a pair have their tiles."""
+        return self.program.pairs and bool(self.program.channel(channel).by_mma)
 
     # --- results -------------------------------------------------------------------------------------------
 
@@ -717,6 +756,20 @@ class Emitter:
         scope = self.scope([condition] if condition else [])
         lines = [f"if ({scope.scalar(op.operands[0])}) {{", *indented(self.all(then))]
         return [*lines, *(["} else {", *indented(self.all(otherwise))] if otherwise else []), "}"]
+
+
+def issues(group: WarpProgram) -> bool:
+    """Whether a group issues MMAs."""
+    return any(isinstance(one, MmaIssue) for one in walk(group.body))
+
+
+def pair_waits(program: Program, barrier: str) -> bool:
+    """Whether MMAs of a pair wait for a dependence barrier: threads of both blocks arrive on the first
+    one's."""
+    one = next(one for one in program.dependences if one.id == barrier)
+    waiter = next(group for group in program.groups if group.id == one.waiter)
+    waits = (it for it in walk(waiter.body) if isinstance(it, BarrierWait) and it.barrier == barrier)
+    return program.pairs and one.by == "threads" and any(it.issuer for it in waits)
 
 
 def indented(lines: Iterable[str]) -> list[str]:

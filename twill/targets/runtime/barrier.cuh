@@ -55,6 +55,44 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity)
     }
 }
 
+// ---- clusters -------------------------------------------------------------------------------------------------
+
+/// The rank of this CTA in its cluster (%cluster_ctarank).
+__device__ __forceinline__ uint32_t cluster_rank() {
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/// All threads of the cluster wait for each other (barrier.cluster).
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// The address of the same place in shared memory of the cluster's first CTA (mapa).
+__device__ __forceinline__ uint32_t of_first(uint32_t address) {
+    uint32_t found;
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(found) : "r"(address));
+    return found;
+}
+
+/// One arrival on a barrier of any CTA of the cluster (mbarrier.arrive, release).
+__device__ __forceinline__ void mbarrier_arrive_at(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/// `mbarrier_wait` for arrivals of other CTAs of the cluster too.
+__device__ __forceinline__ void mbarrier_wait_cluster(uint32_t barrier, uint32_t parity) {
+    uint32_t done;
+    do {
+        asm volatile(
+            "{\n.reg .pred done;\n"
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
+            "selp.u32 %0, 1, 0, done;\n}"
+            : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done);
+}
+
 // ---- named barriers (barrier.cta) ------------------------------------------------------------------------------
 
 /// Waits until `threads` threads (a multiple of 32) have arrived on or synced at named barrier `id` (1 to 15;

@@ -284,6 +284,22 @@ struct DependenceBarrier {
         mbarrier_wait(at(n), n / Depth % 2);
         tcgen05_fence_after();
     }
+
+    /// Of a pair of CTAs, by all threads of a warp of either: `arrive` on the barrier of the first CTA.
+    __device__ __forceinline__ void arrive_at_first(uint32_t n) const {
+        tcgen05_fence_before();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive_at(of_first(at(n)));
+    }
+
+    /// `wait` in the first CTA of a pair, for the threads of both.
+    __device__ __forceinline__ void wait_of_pair(uint32_t n) const {
+        mbarrier_wait_cluster(at(n), n / Depth % 2);
+        tcgen05_fence_after();
+    }
+
+    /// `completed` on the barriers of both CTAs of a pair.
+    __device__ __forceinline__ void completed_pair(uint32_t n) const { tcgen05_commit_pair(at(n), 3); }
 };
 
 }  // namespace twill

@@ -41,6 +41,7 @@ __device__ __forceinline__ void bulk_load(uint32_t to, const void* from, uint32_
 #define TWILL_PARAMETERS_5d TWILL_PARAMETERS_4d, int32_t c4
 
 // Defines, for one rank:
+//   tma_load_pair  like tma_load, in a CTA of a pair: `barrier` is an address of the cluster's shared memory, in either CTA.
 //   tma_load       the box at the coordinates arrives at `to`; its bytes count on `barrier`.
 //   tma_store      the box at `from` is written to the coordinates; completes with the bulk group.
 //   tma_add        like tma_store, but adds to what is there, in the map's element type (cp.reduce, relaxed).
@@ -49,6 +50,13 @@ __device__ __forceinline__ void bulk_load(uint32_t to, const void* from, uint32_
     __device__ __forceinline__ void tma_load(                                                                          \
         uint32_t to, const CUtensorMap* map, uint32_t barrier, TWILL_PARAMETERS_##RANK) {                              \
         asm volatile("cp.async.bulk.tensor." #RANK ".shared::cluster.global.mbarrier::complete_tx::bytes"              \
+                     " [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2];" ::"r"(to), "l"(map), "r"(barrier),             \
+                     TWILL_VALUES_##RANK : "memory");                                                                  \
+    }                                                                                                                  \
+    __device__ __forceinline__ void tma_load_pair(                                                                     \
+        uint32_t to, const CUtensorMap* map, uint32_t barrier, TWILL_PARAMETERS_##RANK) {                              \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                     \
+                     ".shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::2"                               \
                      " [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2];" ::"r"(to), "l"(map), "r"(barrier),             \
                      TWILL_VALUES_##RANK : "memory");                                                                  \
     }                                                                                                                  \
