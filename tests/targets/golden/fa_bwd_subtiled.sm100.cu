@@ -325,7 +325,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     float read_0[32];
                     const uint32_t read_0_at = channel_weights_45.slot(count_weights_45);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                 }
@@ -358,7 +359,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     float read_0[32];
                     const uint32_t read_0_at = channel_slopes_53.slot(count_slopes_53);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
                 }
@@ -411,7 +413,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     float read_0[32];
                     const uint32_t read_0_at = channel_weights_70.slot(count_weights_70);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
                 }
@@ -455,7 +458,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     float read_0[32];
                     const uint32_t read_0_at = channel_slopes_78.slot(count_slopes_78);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
                 }
@@ -678,7 +682,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         float read_0[32];
                         const uint32_t read_0_at = channel_weights_45.slot(count_weights_45 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                     }
@@ -711,7 +716,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         float read_0[32];
                         const uint32_t read_0_at = channel_slopes_53.slot(count_slopes_53 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
                     }
@@ -764,7 +770,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         float read_0[32];
                         const uint32_t read_0_at = channel_weights_70.slot(count_weights_70 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
                     }
@@ -808,7 +815,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         float read_0[32];
                         const uint32_t read_0_at = channel_slopes_78.slot(count_slopes_78 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((i_ & 31) + ((thread.warp >> 2) & 1) * 32) * sizeof(float));
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
                     }

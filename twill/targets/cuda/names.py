@@ -67,19 +67,20 @@ def count(name: str) -> str:
 
 _RUNTIME = """
 Channel DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType TensorMapKey
-ThreadCoordinates absolute advanced allow_shared_memory bitcast bulk_load clobber cluster_rank cluster_sync
-count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive cp_async_or cp_async_wait
-descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map exp2_approx
-fence_async_shared fma_pair half_of halves keep ldmatrix_x4 load_elements load_matrices load_shared
-log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_at mbarrier_arrive_expect
-mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait mbarrier_wait_cluster min_nan min_nanf
-named_barrier_arrive named_barrier_sync negate_pair neighbours of_first opaque_false ordered_not_equal
-pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part read_warp_index registers_decrease registers_fence
-registers_increase resident_blocks saturate scheduling_fence shared_address shared_at shift_left shift_right
-stmatrix_x4 store_elements store_pair store_shared store_words subtract_pair swizzle tensor_map tile_elements
-tma_add tma_commit tma_load tma_load_pair tma_prefetch tma_store tma_wait_read transpose_quad truncate_e5m2
-unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma wgmma_commit wgmma_fence
-wgmma_wait
+TensorMapMemory ThreadCoordinates absolute advanced allow_shared_memory bitcast bulk_load clobber
+cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
+cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map
+exp2_approx fence_async_shared fma_pair half_of halves keep ldmatrix_x4 load_elements load_matrices
+load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_at
+mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait
+mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair neighbours
+of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part read_warp_index
+registers_decrease registers_fence registers_increase resident_blocks saturate scheduling_fence
+shared_address shared_at shift_left shift_right stmatrix_x4 store_elements store_pair store_shared
+store_words subtract_pair swizzle tensor_map tensor_map_pitch tensor_map_replace tensor_map_size
+tile_elements tma_add tma_commit tma_load tma_load_pair tma_prefetch tma_store tma_wait tma_wait_read
+transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index
+warp_mma wgmma_commit wgmma_fence wgmma_wait
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""
