@@ -212,3 +212,9 @@ def test_a_loop_in_a_branch_that_is_not_taken_has_the_interval_of_its_schedule()
     assert other.interval == round(
         scheduled[1].solution.interval * scheduled[1].problem.resolution.cycles_per_unit
     )
+
+
+def test_groups_of_several_warpgroups_synchronize_as_one() -> None:
+    """The first of two warpgroups does not pass before the other one has come."""
+    predicted = predict(program("continued.sm100"), loops("continued.sm100")[1]).loops
+    assert [found.interval for found in predicted.values()] == pytest.approx([256, 256], abs=1)

@@ -35,6 +35,7 @@ from twill.ir.program import (
     Program,
     Statement,
     StoreTile,
+    TensorMemorySync,
 )
 from twill.ops.mma import depth
 from twill.ops.table import role_of
@@ -267,11 +268,7 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
         if group.done == len(group.actions):
             continue
         action = group.actions[group.done]
-        if (
-            not clock.passed[group.id, group.done]
-            and clock.model.protocol.concerns(action)
-            and not clock.model.protocol.ready(clock.state, group.id, action)
-        ):
+        if _held_back(clock, group, action):
             parked.add(i)
             continue
         if _advance(clock, group, action):
@@ -284,6 +281,17 @@ def _run(clock: _Clock, groups: Sequence[_Group]) -> None:
             f"{groups[i].track} at {describe(groups[i].actions[groups[i].done])}" for i in sorted(parked)
         )
         raise HazardError(f"deadlock: {waits}")
+
+
+def _held_back(clock: _Clock, group: _Group, action: Action) -> bool:
+    """What the first warpgroup of a group has passed, the others pass too; all of them arrive where groups
+    synchronize."""
+    protocol = clock.model.protocol
+    if isinstance(action.statement, TensorMemorySync) and action.statement.half == "wait":
+        arrived = clock.passed[group.id, group.done - 1] == group.members
+        return not (arrived and protocol.ready(clock.state, group.id, action))
+    passed = clock.passed[group.id, group.done] > 0
+    return not passed and protocol.concerns(action) and not protocol.ready(clock.state, group.id, action)
 
 
 def _pass(clock: _Clock, group: _Group, action: Action) -> None:
