@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 
 from twill.diagnostics import TwillError
@@ -145,9 +146,79 @@ def built(
     )
     kept = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
-    return cached(
-        key, lambda: {name: make() for name, make in files(generate(resolved, options, on_progress)).items()}
-    )
+    made = list[Generated]()
+
+    def make() -> Mapping[str, str]:
+        made.append(generate(resolved, options, on_progress))
+        return _texts(made[0])
+
+    def again(said: tuple[str, ...]) -> Mapping[str, str] | None:
+        other = with_fewer_registers(resolved, options, made[0], said, on_progress)
+        return _texts(other) if other else None
+
+    return cached(key, make, again)
+
+
+def _texts(made: Generated) -> Mapping[str, str]:
+    """The output files, by name."""
+    return {name: make() for name, make in files(made).items()}
+
+
+FEWER = (0, 16, 32)
+"""Registers below the first number that is tried where ptxas spills or serializes, by attempt."""
+SLOWER = 1.5
+"""How many times as long the loops of a kernel without spills may take, as scheduled: beyond that, spilling
+is taken to be better (estimate)."""
+
+
+def with_fewer_registers(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    said: Sequence[str],
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Generated | None:
+    """The kernel scheduled for fewer registers, where ptxas spilled registers or serialized MMAs (`said`);
+    its notes say so. None where the user has fixed registers or schedules, or no such kernel is built
+    without these warnings."""
+    if options.schedules or inputs.registers is not None or not said:
+        return None
+    what = said[0].split(":")[0]
+    scheduled = max(group.registers for one in made.loops for group in one.solution.groups)
+    for fewer in FEWER:
+        registers = (scheduled - 1) // 8 * 8 - fewer
+        _notes(made.program, "ptxas", on_progress)(f"{what}; trying {registers} registers per thread")
+        try:
+            other = generate(replace(inputs, registers=registers), options, on_progress)
+        except TwillError:
+            continue
+        if _pace(other) <= SLOWER * _pace(made) and not _said(other):
+            why = f"scheduled for {registers} registers per thread: otherwise {what}"
+            program = replace(other.program, notes=(*other.program.notes, why))
+            return replace(other, program=program, cuda=_printed(program, other.loops))
+    return None
+
+
+def _printed(program: Program, loops: Sequence[Scheduled]) -> str:
+    from twill.targets import target
+
+    return target(loops[0].machine.arch).source(program)
+
+
+def _pace(made: Generated) -> float:
+    """Cycles of an iteration of each loop, together."""
+    return sum(one.solution.interval * one.problem.resolution.cycles_per_unit for one in made.loops)
+
+
+def _said(made: Generated) -> tuple[str, ...]:
+    """What ptxas warns of."""
+    from twill.emit.files import write
+    from twill.launch.build import build
+
+    with TemporaryDirectory() as folder:
+        for name, text in _texts(made).items():
+            write(Path(folder) / name, text)
+        return build(Path(folder))
 
 
 def _solved(problem: Problem, options: GenerateOptions, on_progress: ProgressCallback) -> Result:

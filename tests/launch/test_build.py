@@ -65,6 +65,14 @@ def test_a_kernel_is_built_once(tmp_path: Path) -> None:
     }
 
 
+def test_a_kernel_with_warnings_may_be_made_again(tmp_path: Path) -> None:
+    """Once: what the other kernel is warned of stays."""
+    log = install(tmp_path, "12.4")
+    folder = build.cached("a question", lambda: FILES, lambda said: {**FILES, "kernel.cu": f"// {len(said)}"})
+    assert (folder / "kernel.cu").read_text() == "// 1"
+    assert log.read_text() == "run\nrun\n"
+
+
 def test_a_spill_comes_with_the_budget_to_try(tmp_path: Path) -> None:
     install(tmp_path, "13.0")
     (complaint,) = build.complaints(build.cached("a question", lambda: FILES))

@@ -52,7 +52,7 @@ def codegen(
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
     from twill.cli.output import note, write_all
-    from twill.generate import files, generate
+    from twill.generate import files, generate, with_fewer_registers
     from twill.launch.build import LIBRARY, LOG
     from twill.launch.build import build as built
 
@@ -78,6 +78,19 @@ def codegen(
         click.echo(f"warning: {warning}", err=True)
     if build:
         warnings = built(out)
+        if warnings:
+            other = worker.watched(
+                lambda on_progress: with_fewer_registers(
+                    inputs(spec, options), wanted, made, warnings, on_progress
+                )
+            )
+            if other is not None:
+                made = other
+                write_all(out, files(made))
+                warnings = built(out)
+                click.echo(f"note: {made.program.notes[-1]}", err=True)
+            elif options["registers"] is None and not options["schedules"]:
+                click.echo("note: scheduling for fewer registers does not prevent this warning:", err=True)
         note(out, [out / LIBRARY, out / LOG])
         click.echo(f"wrote {out / LIBRARY}", err=True)
         for warning in warnings:

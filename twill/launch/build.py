@@ -90,11 +90,16 @@ def _arch(folder: Path) -> str:
     return read(described.read_text(), str(described)).arch if described.exists() else ARCHITECTURES[0]
 
 
-def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
+def cached(
+    key: str,
+    make: Callable[[], Mapping[str, str]],
+    again: Callable[[tuple[str, ...]], Mapping[str, str] | None] = lambda said: None,
+) -> Path:
     """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's
     cache under a name that follows from `key`, which names all that the files depend on, and from Twill's own
     sources. An entry with a file that is missing or not as it was written is made anew; one that is whole
-    needs no compiler. Raises TwillError for a cache that is another user's."""
+    needs no compiler. `again` may give other files where ptxas warns of something. Raises TwillError for a
+    cache that is another user's."""
     name = hashlib.sha256(f"{FLAGS}{sources()}{key}".encode()).hexdigest()[:32]
     home = cache_folder()
     _own(home)
@@ -102,14 +107,21 @@ def cached(key: str, make: Callable[[], Mapping[str, str]]) -> Path:
         nvcc()
         made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
         try:
-            for file, text in make().items():
-                write(made / file, text)
-            build(made)
+            _built(made, make())
+            if (said := complaints(made)) and (other := again(said)):
+                _built(made, other)
             record(made, sorted(path.name for path in made.iterdir()), "compile")
             _rename(made, home / name)
         finally:
             shutil.rmtree(made, ignore_errors=True)
     return home / name
+
+
+def _built(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files of a kernel, and build it."""
+    for file, text in files.items():
+        write(folder / file, text)
+    build(folder)
 
 
 def _own(home: Path) -> None:
