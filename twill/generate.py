@@ -92,7 +92,8 @@ def generate(
         if options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    found = cases(replace(inputs, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
+    in_order = inputs.in_order or options.lowering.pairs or options.lowering.dynamic
+    found = cases(replace(inputs, in_order=in_order, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
     _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
     validate(made, loops[0].machine.limits)

@@ -35,6 +35,8 @@ class Inputs:
     """What a kernel given as text was compiled with, where that is known."""
     persistent: bool = False
     """Generate a persistent kernel: each thread block loops over programs of the grid."""
+    in_order: bool = False
+    """Its thread blocks have the programs of every wave in the same order: neighbours stay neighbours."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()
@@ -168,7 +170,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     if inputs.persistent:
         from twill.extract.frontend.persistent import persistent
 
-        module = persistent(module)
+        module = persistent(module, in_order=inputs.in_order)
     if inputs.own_descriptors:
         from twill.extract.frontend.descriptors import device_descriptors
 

@@ -200,6 +200,11 @@ program_options = _group(
         help="Blackwell: MMAs of two neighbouring thread blocks, each of which loads half of B.",
     ),
     _option(
+        "--dynamic",
+        is_flag=True,
+        help="Blackwell, with --persistent: running thread blocks take over tiles (cluster launch control).",
+    ),
+    _option(
         "--slots",
         "slots",
         multiple=True,
@@ -283,7 +288,9 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
     from twill.warp.lower import Options
 
     depths = dict(options["depths"]) | dict(options["slots"])
-    lowering = Options(depths=depths, tiles=options["tiles"], pairs=options["pairs"])
+    lowering = Options(
+        depths=depths, tiles=options["tiles"], pairs=options["pairs"], dynamic=options["dynamic"]
+    )
     return GenerateOptions(
         time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering
     )

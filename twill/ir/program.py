@@ -703,6 +703,8 @@ class TensorTile:
     buffers: int = 1
 
 
+CLAIMS = 128
+"""Bytes of shared memory behind those, for the responses of cluster launch control and their mbarriers."""
 DRAINS = 128
 """Bytes of shared memory behind the barriers, for kernels with tensor memory: its address, and one mbarrier
 for each group that waits for all of its MMAs."""
@@ -799,6 +801,10 @@ class Program:
     """Two neighbouring thread blocks along x are a cluster: the first one issues the MMAs of both, each has
     its rows of A and of the accumulator and half of B (`SlotTensor.halved`). A channel that MMAs read is
     full when the tiles of both blocks are there, which the first block waits for."""
+    claiming: int | None = None
+    """The loop over tiles, by its `scf.for`, whose tiles thread blocks claim while they run (cluster launch
+    control): as many blocks are launched as there are tiles, each begins with its own, and a running one
+    takes over those of blocks that have not started. None: tiles are a fixed stride apart."""
     even: tuple[int, ...] = ()
     """Of pairs: numbers, by value id, that follow from the arguments and are even in every launch."""
     dependences: tuple[DependenceBarrier, ...] = ()

@@ -14,6 +14,7 @@ from twill.diagnostics import TwillError
 from twill.ir.distribution import root
 from twill.ir.loop import GRID, Linear, Module, Op, Tensor, Token
 from twill.ir.program import (
+    CLAIMS,
     DRAINS,
     DependenceBarrier,
     Descriptor,
@@ -71,6 +72,8 @@ class Options:
     """Bytes of shared memory that the schedules do without, for what else lies there."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks (`twill.warp.pairs`)."""
+    dynamic: bool = False
+    """Running thread blocks of a persistent kernel take over tiles (cluster launch control)."""
     tiles: int | None = None
     """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
 
@@ -98,6 +101,8 @@ class Plan:
     launch: Launch
     pairs: bool = False
     """MMAs are those of pairs of thread blocks."""
+    claiming: int | None = None
+    """The loop over tiles whose tiles are claimed, by its operation."""
     synchronized: tuple[int, ...] = ()
     """Groups that use tensor memory."""
     entered: frozenset[int] = frozenset()
@@ -362,7 +367,23 @@ def _planned(design: _Design) -> Plan:
         launch,
         tiles=tiles,
         pairs=options.pairs,
+        claiming=_claiming(design),
     )
+
+
+def _claiming(design: _Design) -> int | None:
+    """The loop over tiles of a kernel made persistent. Raises TwillError where there is none, or where the
+    target has no cluster launch control."""
+    if not design.options.dynamic:
+        return None
+    code = design.code
+    loop = design.parts[0].scheduled.loop.op
+    if design.target.accumulators != "tensor memory":
+        raise code.refuse(f"{design.target.name} has no cluster launch control", loop)
+    if not any(GRID in attributes for attributes in code.function.arg_attributes):
+        raise code.refuse("only a kernel made persistent can claim its tiles", loop, help="give --persistent")
+    assert code.function.body
+    return next(op.index for op in code.function.body.blocks[0].ops if role(op) == "for")
 
 
 def _resident(design: _Design, laid_out: Callable[[int], SharedMemoryPlan]) -> tuple[SharedMemoryPlan, int]:
@@ -584,10 +605,11 @@ def _assembled(draft: Draft) -> Draft:
         orders=_orders(draft),
         buffers=memory.buffers,
         descriptors=_descriptors(code),
-        shared=_with_barriers(memory.memory, barriers) if plan.kernel.tiles else memory.memory,
+        shared=_with_barriers(memory.memory, barriers, plan.claiming) if plan.kernel.tiles else memory.memory,
         launch=plan.launch,
         tensor_memory=_tensor_tiles(plan),
         pairs=plan.pairs,
+        claiming=plan.claiming,
         even=pairs.assumptions(code) if plan.pairs else (),
         dependences=barriers,
         synchronized=plan.synchronized,
@@ -597,9 +619,12 @@ def _assembled(draft: Draft) -> Draft:
     return replace(draft, program=made)
 
 
-def _with_barriers(memory: SharedMemory, barriers: Sequence[DependenceBarrier]) -> SharedMemory:
-    """Shared memory with the barriers of tensor memory."""
-    return replace(memory, bytes=memory.bytes + 8 * sum(one.depth for one in barriers) + DRAINS)
+def _with_barriers(
+    memory: SharedMemory, barriers: Sequence[DependenceBarrier], claiming: int | None
+) -> SharedMemory:
+    """Shared memory with the barriers of tensor memory, and what claims of tiles need."""
+    more = DRAINS if claiming is None else DRAINS + CLAIMS
+    return replace(memory, bytes=memory.bytes + 8 * sum(one.depth for one in barriers) + more)
 
 
 def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:

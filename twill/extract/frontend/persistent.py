@@ -21,12 +21,15 @@ _INSTEAD = {
     ("program_id", "z"): "arith.divsi %twill_row, %twill_grid_y",
     **{("num_programs", axis): f"arith.addi %twill_grid_{axis}, %twill_zero" for axis in _AXES},
 }
-_HEAD = (
+_BOUNDS = (
     "%twill_plane = arith.muli %twill_grid_x, %twill_grid_y : i32",
     "%twill_tiles = arith.muli %twill_plane, %twill_grid_z : i32",
     "%twill_first = tt.get_program_id x : i32",
     "%twill_step = tt.get_num_programs x : i32",
     "%twill_zero = arith.constant 0 : i32",
+)
+_HEAD = (
+    *_BOUNDS,
     "%twill_unit = arith.constant 1 : i32",
     "%twill_pair = arith.constant 2 : i32",
     "scf.for %twill_number = %twill_first to %twill_tiles step %twill_step : i32 {",
@@ -42,20 +45,25 @@ _HEAD = (
     "%twill_tile = arith.addi %twill_begin, %twill_place : i32",
     "%twill_row = arith.divsi %twill_tile, %twill_grid_x : i32",
 )
+_IN_ORDER = (
+    *_BOUNDS,
+    "scf.for %twill_tile = %twill_first to %twill_tiles step %twill_step : i32 {",
+    "%twill_row = arith.divsi %twill_tile, %twill_grid_x : i32",
+)
 
 
-def persistent(module: Module) -> Module:
-    """The module with its kernels walking over their grids."""
+def persistent(module: Module, *, in_order: bool = False) -> Module:
+    """The module with its kernels walking over their grids, in the same order in every wave or not."""
     edits = [
         edit
         for function in module.functions
         if function.public and function.body
-        for edit in _edits(module, function)
+        for edit in _edits(module, function, _IN_ORDER if in_order else _HEAD)
     ]
     return edited(module, (Edit(*edit) for edit in sorted(edits)))
 
 
-def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
+def _edits(module: Module, function: Function, head: tuple[str, ...]) -> list[tuple[int, int, str]]:
     """Begin, end and what stands there instead."""
     blocks = function.body.blocks if function.body else ()
     if len(blocks) != 1 or role(blocks[0].ops[-1]) != "return" or blocks[0].ops[-1].operands:
@@ -66,7 +74,7 @@ def _edits(module: Module, function: Function) -> list[tuple[int, int, str]]:
     end = arguments_end(module.text, function)
     names = ", ".join(f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32}}" for i, axis in enumerate(_AXES))
     edits = [(end, end, f"{', ' if function.args else ''}{names}")]
-    edits.append((ops[0].span.start, ops[0].span.start, " ".join([*_HEAD, ""])))
+    edits.append((ops[0].span.start, ops[0].span.start, " ".join([*head, ""])))
     edits.append((ops[-1].span.start, ops[-1].span.start, "} "))
     for op in function.walk():
         if instead := _INSTEAD.get((role(op), str(op.attributes.get("axis")))):

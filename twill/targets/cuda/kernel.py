@@ -13,6 +13,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
 from twill.ir.program import (
+    CLAIMS,
     DRAINS,
     Channel,
     DependenceBarrier,
@@ -38,6 +39,7 @@ from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import declaration
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.statements import (
+    CLAIMED,
     DRAIN,
     PAIR_RANK,
     READY,
@@ -104,6 +106,7 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "",
         '#include "twill.cuh"',
         *(['#include "tcgen05.cuh"'] if program.tensor_memory else []),
+        *(['#include "claims.cuh"'] if program.claiming is not None else []),
         "",
         *tensor_core.instructions(program),
         "using namespace twill;",
@@ -179,6 +182,8 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     lines += [f"const uint32_t {PAIR_RANK} = cluster_rank();"] if program.pairs else []
     inits = [*_inits(program), *(_init_dependence(program, one) for one in program.dependences)]
     inits += [f"mbarrier_init({name}, 1);" for name in _drains(program)]
+    if program.claiming is not None:
+        inits.append(f"{CLAIMED}.init({sum(group.warps for group in program.groups)});")
     lines += ["if (threadIdx.x == 0) {", *indented([*(_used(declared, inits) if scoped else []), *inits])]
     lines += [
         "    mbarrier_init_fence();",
@@ -203,6 +208,10 @@ def _declarations(program: Program) -> dict[str, str]:
         found[one.id] = f"const DependenceBarrier<{one.depth}> {one.id}{{{plus('memory', place)}}};"
     for name, place in _drains(program).items():
         found[name] = f"const uint32_t {name} = {plus('memory', place)};"
+    if program.claiming is not None:
+        place = (program.shared.bytes - CLAIMS + 15) // 16 * 16
+        kind = "Claims<2, true>" if program.pairs else "Claims<2>"
+        found[CLAIMED] = f"const {kind} {CLAIMED}{{{plus('memory', place)}}};"
     return found
 
 
@@ -237,7 +246,7 @@ def _drains(program: Program) -> dict[str, int]:
 
 def _tensor_memory_word(program: Program) -> int:
     """Where the address of tensor memory is kept in shared memory."""
-    return program.shared.bytes - DRAINS
+    return program.shared.bytes - DRAINS - (0 if program.claiming is None else CLAIMS)
 
 
 def _tensor_memory_columns(program: Program) -> int:
@@ -399,7 +408,9 @@ def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
     lines = [*odd, *(f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents)]
     lines += maps
-    if extents:
+    if extents and program.claiming is not None:
+        lines.append("const int64_t blocks = int64_t(grid_x) * grid_y * grid_z;")
+    elif extents:
         lines += [
             "unsigned blocks = 0;",
             *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),

@@ -29,15 +29,16 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-by_tma descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes maps memory n opaque p
-blocks status stream tensor_memory thread tile_number twill warp
+by_tma claimed claims descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes
+maps memory n opaque p blocks pair_rank scales_a scales_a_at scales_b scales_b_at status stream
+tensor_memory thread tile_number twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
     r"(channel|count|kept|map|position\d*|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
     r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
-    r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|drain_\d+"
+    r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|(drain|ready)_\d+"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"
 )
 """Names that the generator derives from others, and those of the CUDA API."""
@@ -66,21 +67,21 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType TensorMapKey
-TensorMapMemory ThreadCoordinates absolute advanced allow_shared_memory bitcast bulk_load clobber
-cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async cp_async_arrive
-cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor elect_one encode_tensor_map
-exp2_approx fence_async_shared fma_pair half_of halves keep ldmatrix_x4 load_elements load_matrices
-load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_arrive_at
-mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait mbarrier_wait
-mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair neighbours
-of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part read_warp_index
-registers_decrease registers_fence registers_increase resident_blocks saturate scheduling_fence
-shared_address shared_at shift_left shift_right stmatrix_x4 store_elements store_pair store_shared
-store_words subtract_pair swizzle tensor_map tensor_map_pitch tensor_map_replace tensor_map_size
-tile_elements tma_add tma_commit tma_load tma_load_pair tma_prefetch tma_store tma_wait tma_wait_read
-transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index
-warp_mma wgmma_commit wgmma_fence wgmma_wait
+Channel Claims DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType
+TensorMapKey TensorMapMemory ThreadCoordinates absolute advanced allow_shared_memory bitcast bulk_load
+clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
+cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor
+elect_one encode_tensor_map exp2_approx fence_async_shared fma_pair half_of halves keep ldmatrix_x4
+load_elements load_matrices load_shared log2_approx matrix_descriptor max_nan max_nanf mbarrier_arrive
+mbarrier_arrive_at mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait
+mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair
+neighbours of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
+read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
+scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 store_elements store_pair
+store_shared store_words subtract_pair swizzle tensor_map tensor_map_pitch tensor_map_replace
+tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_pair tma_prefetch tma_store tma_wait
+tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16
+unpair warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

@@ -80,6 +80,8 @@ DRAIN = "drain_"
 """The mbarrier, with the number of its group, on which all MMAs of a group arrive."""
 READY = "ready_"
 """The mbarrier on which the same group of the second thread block of a pair arrives."""
+CLAIMED = "claims"
+"""What cluster launch control says."""
 PAIR_RANK, FIRST = "pair_rank", "pair_rank == 0"
 """Which block of a pair it is."""
 ISSUER = "if (thread.warp == 0)"
@@ -725,11 +727,23 @@ class Emitter:
         counter = op.regions[0].blocks[0].args[0]
         name = c_name(self.program.name(counter.id))
         self.inductions = {**(self.inductions or {}), counter.id: lambda i: name}
+        if op.index == self.program.claiming:
+            return self._claiming(name, lower, upper, body)
         if not any(isinstance(one, Alternate) for one in body):
             head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
             return [head, *indented(self.all(body)), "}"]
         head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}, ++tile_number) {{"
         return ["uint32_t tile_number = 0;", head, *indented(self.all(body)), "}"]
+
+    def _claiming(self, name: str, lower: str, upper: str, body: Sequence[Statement]) -> list[str]:
+        """A loop over tiles that are claimed: the group that loads asks for the next one before each."""
+        rank = PAIR_RANK if self.program.pairs else "0"
+        scheduler = next((one for one in self.program.groups if one.only_moves), self.program.groups[0])
+        request = [f"if (thread.leader) {CLAIMED}.request(claimed, {rank});", "__syncwarp();"]
+        lines = [*(request if self.group is scheduler else []), *self.all(body)]
+        lines.append(f"{name} = {CLAIMED}.next(claimed++, {rank});")
+        head = f"for (int32_t {name} = {lower}; uint32_t({name}) < uint32_t({upper});) {{"
+        return ["uint32_t claimed = 0;", head, *indented(lines), "}"]
 
     def _alternate(self, it: Alternate) -> list[str]:
         condition = f"tile_number % {it.tiles} == {it.index}"
