@@ -42,8 +42,19 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
         uint32_t x_11[4][4];
         // divsi.0 (tests/kernels/ttgir/drained.sm90.ttgir:50:10)
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) x_11[i_ / 4][i_ % 4] = pack_f16(float(*((q + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            {
+                uint32_t words_[4][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((q + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 4; ++g_) {
+                    transpose_quad(words_[g_]);
+                    x_11[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    x_11[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    x_11[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    x_11[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
             divsi_0 = K / 64;
         }
         left = divsi_0;

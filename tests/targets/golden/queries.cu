@@ -54,8 +54,19 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_17[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 128)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2))) * 128)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            {
+                uint32_t words_[8][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) {
+                    transpose_quad(words_[g_]);
+                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
         }
         // store stage.x_18 to x_18
         named_barrier_sync(group_1_barrier, 256);

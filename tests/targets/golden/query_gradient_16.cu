@@ -131,10 +131,32 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_17[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) y_22[i_ / 4][i_ % 4] = pack_f16(float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            {
+                uint32_t words_[8][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) {
+                    transpose_quad(words_[g_]);
+                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
+            {
+                uint32_t words_[8][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((g + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) {
+                    transpose_quad(words_[g_]);
+                    y_22[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    y_22[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    y_22[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    y_22[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
         }
         trips_0 = max(0, (N + 15) / 16);
         {
@@ -473,10 +495,32 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_17[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((q + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) y_22[i_ / 4][i_ % 4] = pack_f16(float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2))), float(*((g + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) % 2) + ((2 * i_ + 1) / 32 * 2 + (2 * i_ + 1) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) % 32 / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            {
+                uint32_t words_[8][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) {
+                    transpose_quad(words_[g_]);
+                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
+            {
+                uint32_t words_[8][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((g + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 8; ++g_) {
+                    transpose_quad(words_[g_]);
+                    y_22[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    y_22[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    y_22[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    y_22[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
         }
         trips_0 = max(0, (N + 15) / 16);
         {

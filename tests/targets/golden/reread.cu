@@ -426,8 +426,19 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
         // convert_layout.9 (tests/kernels/ttgir/reread.sm90.ttgir:97:10)
         {
             uint32_t z_19_v82_[4][4];
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) z_19_v82_[i_ / 4][i_ % 4] = pack_f16(float(*((v + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), float(*((v + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            {
+                uint32_t words_[4][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 4; ++g_) {
+                    transpose_quad(words_[g_]);
+                    z_19_v82_[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    z_19_v82_[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    z_19_v82_[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    z_19_v82_[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
             float p_25_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) p_25_[i_] = unpack_f16(z_19_v82_[i_ / 8][i_ / 2 % 4], i_ % 2);
@@ -982,8 +993,19 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
         // convert_layout.9 (tests/kernels/ttgir/reread.sm90.ttgir:97:10)
         {
             uint32_t z_19_v82_[4][4];
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) z_19_v82_[i_ / 4][i_ % 4] = pack_f16(float(*((v + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), float(*((v + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2))));
+            {
+                uint32_t words_[4][4] = {};
+                #pragma unroll
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                #pragma unroll
+                for (int g_ = 0; g_ < 4; ++g_) {
+                    transpose_quad(words_[g_]);
+                    z_19_v82_[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
+                    z_19_v82_[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
+                    z_19_v82_[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
+                    z_19_v82_[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
+                }
+            }
             float p_25_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) p_25_[i_] = unpack_f16(z_19_v82_[i_ / 8][i_ / 2 % 4], i_ % 2);

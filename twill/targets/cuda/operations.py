@@ -37,7 +37,7 @@ from twill.targets.cuda.register_tiles import (
 )
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
-from twill.targets.cuda.stores import vector_store
+from twill.targets.cuda.stores import vector_load, vector_store
 
 FOLDED = {"add": plus, "multiply": times}
 """Indices whose terms that change nothing are not printed."""
@@ -268,6 +268,12 @@ def _load(scope: Scope, op: Op) -> None:
         text, limits = number(op.result.type, f"*{address(one)}"), [mask(one) for mask in masks]
         return f"({limits[0]} ? {text} : {limits[1] if len(limits) > 1 else '0'})" if limits else text
 
+    if not scope.narrow and (several := vector_load(scope, op, scope.name(op.result))) is not None:
+        name = scope.name(op.result)
+        declared = [] if op.result.id in scope.targets else [declaration(op.result.type, name)]
+        scope.lines += [*declared, "{", *(f"    {line}" for line in several), "}"]
+        scope.values[op.result.id] = held(name, op.result.type)
+        return
     scope.values[op.result.id] = scope.kept(op.result, elements)
 
 

@@ -1,19 +1,21 @@
-"""Stores of tiles through pointers, several elements at once.
+"""Loads and stores of tiles through pointers, several elements at once.
 
-Takes a store whose value lies in registers as an MMA leaves it; gives C, or nothing where its elements are to
-be stored one by one. A thread holds pairs of neighbouring elements. Four neighbouring threads, which hold the
-columns of one line between them, exchange words of 16-bit elements, so that each stores 16 bytes.
+Takes a load or store whose value lies in registers as an MMA leaves it; gives C, or nothing where its
+elements are to be moved one by one. A thread holds pairs of neighbouring elements. Four neighbouring threads,
+which hold the columns of one line between them, exchange words of 16-bit elements, so that each moves 16
+bytes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from twill.ir.loop import Function, Op, Tensor
+from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, moved_together
 from twill.ops.c import c_type
 from twill.targets.cuda.elements import guard
 from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.register_tiles import Held, Point, cast, point
+from twill.targets.cuda.register_tiles import Held, Point, cast, packed, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import bits
@@ -64,24 +66,81 @@ class _Moved(Point):
         )
 
 
-def _placed(scope: Scope, op: Op, one: Point) -> tuple[str, str]:
-    """The pointer of an element, and the condition in front of its store. Raises ValueError where another
-    thread knows them."""
-    pointers, _, *masks = op.operands
+def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
+    """The load of a tile to the array `name`, as `vector_store`; None also where its mask leaves out
+    something other than zero."""
+    pointers, *rest = op.operands
+    kind = op.result.type
+    assert isinstance(kind, Tensor)
+    form, size = scope.layout(kind), bits(kind.dtype) // 8
+    if not isinstance(form, Fragment) or form.axes != (0, 1) or form.threads or len(kind.shape) != 2:
+        return None
+    together = moved_together(_analysis(scope.program.function), pointers, rest[:1], 1)
+    if len(rest) > 1 and not _zero(scope, rest[1]):
+        return None
+    try:
+        if together == 16 and packed(kind) and size == 2 and form.band % 16 == 0:
+            return _sixteen_bytes_loaded(scope, op, name, form)
+        return _pairs_loaded(scope, op, name, form) if together >= 8 and size == 4 else None
+    except ValueError:
+        return None
+
+
+def _zero(scope: Scope, value: Value) -> bool:
+    maker = scope.program.op(value.producer) if value.producer is not None else None
+    return maker is not None and maker.attributes.get("value") in (0, 0.0, False)
+
+
+def _sixteen_bytes_loaded(scope: Scope, op: Op, name: str, form: Fragment) -> list[str]:
+    """All loads are under way before the first exchange."""
+    pointer, condition = _placed(scope, op.operands[0], op.operands[1:2], _moved(form))
+    parts = [f"{name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}] = words_[g_][{i}];" for i in range(_WORDS)]
+    each = f"for (int g_ = 0; g_ < {form.registers // 8}; ++g_)"
+    return [
+        f"uint32_t words_[{form.registers // 8}][{_WORDS}] = {{}};",
+        UNROLL,
+        f"{each} {condition}load_words(words_[g_], {pointer});",
+        UNROLL,
+        f"{each} {{",
+        "    transpose_quad(words_[g_]);",
+        *(f"    {one}" for one in parts),
+        "}",
+    ]
+
+
+def _pairs_loaded(scope: Scope, op: Op, name: str, form: Fragment) -> list[str]:
+    """The two neighbouring elements of a thread in one load."""
+    pointer, condition = _placed(scope, op.operands[0], op.operands[1:2], point(form, "(2 * i_)"))
+    return [
+        UNROLL,
+        f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {{",
+        *([f"    {name}[2 * i_] = {name}[2 * i_ + 1] = 0;"] if condition else []),
+        f"    {condition}load_pair({name}[2 * i_], {name}[2 * i_ + 1], {pointer});",
+        "}",
+    ]
+
+
+def _placed(scope: Scope, pointers: Value, masks: Sequence[Value], one: Point) -> tuple[str, str]:
+    """The pointer of an element, and the condition in front of its load or store. Raises ValueError where
+    another thread knows them."""
     return scope.elements(pointers)(one), guard(*(scope.elements(mask)(one) for mask in masks))
 
 
-def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
-    """Words 0 to 3 of a thread are pairs in columns 0, 8, 16 and 24; transposed among the four threads of a
-    row, they are the eight columns from 8 times the thread's position on."""
+def _moved(form: Fragment) -> _Moved:
+    """The first of eight elements that a thread moves in step `g_`. Words 0 to 3 of a thread are pairs in
+    columns 0, 8, 16 and 24; transposed among the four threads of a row, they are the eight columns from 8
+    times the thread's position on."""
     groups = form.band // 16
     band = f" + g_ / {2 * groups} * {16 * form.down}" if form.bands > 1 else ""
     row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
     part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
     column = f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8{part}"
     own = f"(g_ / {2 * groups} * 2 + g_ % 2)" if form.bands > 1 else "(g_ % 2)"
-    one = _Moved(form, "g_", (f"{row} + 8 * (g_ % 2){band}", column), own)
-    pointer, condition = _placed(scope, op, one)
+    return _Moved(form, "g_", (f"{row} + 8 * (g_ % 2){band}", column), own)
+
+
+def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
+    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved(form))
     words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
     return [
         UNROLL,
@@ -96,7 +155,7 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[s
 def _pairs(scope: Scope, op: Op, source: Held, form: Fragment, size: int) -> list[str]:
     """The two neighbouring elements of a thread in one store."""
     value = op.operands[1]
-    pointer, condition = _placed(scope, op, point(form, "(2 * i_)"))
+    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], point(form, "(2 * i_)"))
     two = [cast(value.type, source(point(form, text))) for text in ("(2 * i_)", "(2 * i_ + 1)")]
     return [
         UNROLL,

@@ -1,4 +1,4 @@
-// Stores of several elements at once, and the exchange of words among threads before them.
+// Loads and stores of several elements at once, and the exchange of words among threads after or before them.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -21,10 +21,22 @@ __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) {
     }
 }
 
-/// 16 bytes, to an address that is a multiple of that.
+/// 16 bytes, to an address in global memory that is a multiple of that. Plain C++ is taken apart into four stores
+/// where the compiler does not see the alignment.
 template <class T>
 __device__ __forceinline__ void store_words(T* to, const uint32_t (&words)[4]) {
-    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
+/// 16 bytes, from such an address.
+template <class T>
+__device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from) {
+    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(__cvta_generic_to_global(from))
+                 : "memory");
 }
 
 /// Two neighbours in one store, to an address that is a multiple of both together.
@@ -34,6 +46,16 @@ __device__ __forceinline__ void store_pair(T* to, T first, T second) {
         T values[2];
     };
     *reinterpret_cast<Pair*>(to) = Pair{{first, second}};
+}
+
+/// Two neighbours in one load, from an address that is a multiple of both together.
+template <class T>
+__device__ __forceinline__ void load_pair(T& first, T& second, const T* from) {
+    struct alignas(2 * sizeof(T)) Pair {
+        T values[2];
+    };
+    const Pair pair = *reinterpret_cast<const Pair*>(from);
+    first = pair.values[0], second = pair.values[1];
 }
 
 }  // namespace twill
