@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test check unit format lock pictures docs wheel clean
+.PHONY: help setup example test check unit format lock bench pictures docs wheel clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -33,6 +33,11 @@ format: $(READY)  ## rewrite the sources in the house format
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --extra triton --group dev --universal --python-version 3.11 --upgrade \
 		--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
+
+bench: $(READY)  ## with a Hopper GPU: measure every example from reports/schedules, renew reports/h200.md
+	$(BIN)/python benchmarks/hopper.py generate build/bench
+	$(BIN)/python benchmarks/hopper.py measure build/bench
+	$(BIN)/python benchmarks/hopper.py report build/bench
 
 pictures: example  ## renew the pictures of the README
 	mkdir -p docs/images

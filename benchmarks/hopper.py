@@ -1,7 +1,7 @@
 # pyright: basic
 """The examples on a Hopper GPU, beside cuBLAS, cuDNN and Triton: reports/h200.md with its plot.
 
-    python benchmarks/hopper.py generate build/  # anywhere: schedules and CUDA of every kernel
+    python benchmarks/hopper.py generate build/  # anywhere: CUDA of every kernel from reports/schedules
     python benchmarks/hopper.py measure build/  # with a GPU: builds, measures, writes build/hopper.json
     python benchmarks/hopper.py sanitize build/  # with a GPU: compute-sanitizer on small shapes
     python benchmarks/hopper.py report build/  # anywhere: reports/h200.md, h200.json and docs/images/h200.svg
@@ -31,12 +31,15 @@ from measure import table
 from twill.bench import profile_target as once
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generate import files, generate
+from twill.generate import GenerateOptions, files, generate
 from twill.inputs import Inputs
 from twill.launch import build
 
+SCHEDULE = ".schedule.json"
 LIBRARIES = ("cublas", "cublas_rows", "cudnn", "fa3")
 ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / "reports" / "schedules"
+"""The schedules that were measured."""
 RESULTS, REPORT, PLOT = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images" / "h200.svg"
 
 
@@ -96,11 +99,16 @@ names_argument = click.argument("names", nargs=-1, type=click.Choice(list(VARIAN
 @main.command("generate")
 @folder_argument
 @names_argument
-def generate_all(folder: Path, names: Sequence[str]) -> None:
-    """Schedule and write every kernel. Needs Triton, no GPU."""
+@click.option("--search", is_flag=True, help="Search for schedules anew, and keep them in reports/schedules.")
+def generate_all(folder: Path, names: Sequence[str], search: bool) -> None:
+    """Write every kernel from the schedules in reports/schedules. Needs Triton, no GPU."""
     for name in names or VARIANTS:
-        for file, make in files(generate(VARIANTS[name].inputs)).items():
+        kept = () if search else tuple(map(str, sorted(KEPT.glob(f"{name}.for*.json"))))
+        for file, make in files(generate(VARIANTS[name].inputs, GenerateOptions(schedules=kept))).items():
             write(folder / name / file, make())
+            if search and file.endswith(SCHEDULE):
+                loop = file.removesuffix(SCHEDULE).partition(".")[2]
+                write(KEPT / f"{name}.{loop}.json", make())
         click.echo(f"wrote {folder / name}", err=True)
 
 
