@@ -592,6 +592,25 @@ def mapped(
 
 
 @triton.jit
+def drawn(
+    a, b, c, counts, locks, marks, last, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b times what atomic operations found, of 32 and 64 bits; last: what tiles of atomic operations found."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        acc = tl.dot(x, y, acc)
+    order = tl.atomic_add(counts + tl.program_id(0), 1)
+    found = tl.atomic_cas(locks + tl.program_id(0), order, order + 7)
+    best = tl.atomic_max(marks + tl.program_id(0) * BLOCK_N + n, tl.max(acc, 0).to(tl.int32))  # pyright: ignore
+    tl.store(c + m[:, None] * N + n[None, :], (acc * (order + 2 * found + 1).to(tl.float32)).to(tl.float16))
+    tl.store(last + tl.program_id(0) * BLOCK_N + n, best + tl.atomic_xor(marks + tl.program_id(0) * BLOCK_N + n, 5, sem="relaxed"))
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -941,6 +960,10 @@ TWILL = {
         "starts": "*i64:16", "sizes": "*i32:16", "b": "*fp16:16", "c": "*fp16:16", "groups": "i32",
         "N": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64, "num_warps": 4,
     },
+    "drawn": {
+        **HALF, "counts": "*i64:16", "locks": "*i64:16", "marks": "*i32:16", "last": "*i32:16", **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -1033,6 +1056,7 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "drawn": ("drawn", {}),
     "mapped": ("mapped", {}),
     "ranked": ("ranked", {}),
     "quarters": ("quarters", {}),

@@ -15,6 +15,9 @@ from twill.ops.values import Operand
 from twill.simulate.global_memory import Memory
 from twill.simulate.operations import evaluate
 
+MOST = 100_000
+"""Iterations of a `while` loop: one that waits for another program never ends."""
+
 
 class Scope(dict[int, Operand]):
     """Values by id; constants and descriptors are made at their first use."""
@@ -112,10 +115,11 @@ def _for(op: Op, operands: Sequence[Operand], values: Scope) -> Sequence[Operand
 
 def _while(op: Op, carried: Sequence[Operand], values: Scope) -> Sequence[Operand]:
     before, after = (region.blocks[0] for region in op.regions)
-    while True:
+    for _ in range(MOST):
         values.update(zip((arg.id for arg in before.args), carried, strict=True))
         holds, *passed = block(before, values)
         if not holds:
             return passed
         values.update(zip((arg.id for arg in after.args), passed, strict=True))
         carried = block(after, values)
+    raise TwillError(f"this loop does not end within {MOST} iterations", op.location)

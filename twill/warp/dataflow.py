@@ -34,7 +34,7 @@ MMAS = frozenset(names("wgmma", "tensor_memory_mma"))
 TENSOR_MEMORY = frozenset(names("tensor_memory_alloc", "tensor_memory_store", "tensor_memory_load"))
 """Operations by which threads read and write tensor memory."""
 STORES = frozenset(names("tma_store", "tma_reduce"))
-EFFECTS = STORES | frozenset(names("pointer_store", "atomic"))
+EFFECTS = STORES | frozenset(names("pointer_store", "atomic", "atomic_exchange"))
 """Operations that write global memory: executed exactly once."""
 IMPLICIT = frozenset(names("constant", "descriptor"))
 """Their results need no location: see `ir.program`."""

@@ -298,7 +298,9 @@ def _effect(body: Body, op: Op) -> Statement:
     if op.name in STORES:
         return StoreTile(ops, reads, *body.kernel.buffers[op.index])
     bound, stored = body.kernel.bound(ops, ONCE), body.kernel.stored(ops, ONCE)
-    return Compute(op.name.split(".")[-1], ops, (*reads, *bound), stores=stored)
+    names = body.kernel.names
+    writes = tuple(Write(one.id, Register(names[one.id])) for one in op.results if one.id in body.needs)
+    return Compute(op.name.split(".")[-1], ops, (*reads, *bound), writes, stores=stored)
 
 
 def _converted(body: Body, op: Op) -> Iterable[Op]:

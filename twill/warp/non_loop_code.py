@@ -67,6 +67,7 @@ def plan_non_loop_code(
         raise refusal
     writing = (op for op in plain if op.name in EFFECTS or writes_tensor_memory(op))
     owner = {op.index: _owner(code, op, holders, epilogue) for op in writing}
+    owner |= _by_their_readers(code, loops, plain, owner, holders, groups)
     needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
     for refusal in _foreign(code, needs, holders):
         raise refusal
@@ -87,6 +88,7 @@ def _leaves(loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], group: int) -> 
 
 _STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "while", "condition", "if", "combine"})
 _LOOPS: frozenset[Role] = frozenset({"for", "while"})
+_ATOMICS: frozenset[Role] = frozenset({"atomic", "atomic_exchange"})
 
 
 def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Iterator[TwillError]:
@@ -106,8 +108,6 @@ def refusals(code: Code, plain: Sequence[Op], around: Mapping[int, Loop]) -> Ite
         }
         if not (structure or pure(op) or role(op) == "tensor_map"):
             yield code.refuse(f"{op.name} can not be generated", op)
-        if role(op) == "atomic" and any(result.id in code.users for result in op.results):
-            yield code.refuse("an atomic operation whose result is used can not be generated", op)
 
 
 _LATE: frozenset[Role] = frozenset({"program_id", "pointer_load", "for", "while"})
@@ -225,6 +225,34 @@ def _owner(code: Code, op: Op, holders: Mapping[int, int], otherwise: int) -> in
             "schedule with --no-cross-group",
         )
     return held.pop() if held else otherwise
+
+
+def _by_their_readers(
+    code: Code,
+    loops: Sequence[tuple[Scheduled, tuple[Task, ...]]],
+    plain: Sequence[Op],
+    owner: Mapping[int, int],
+    holders: Mapping[int, int],
+    groups: Sequence[int],
+) -> Mapping[int, int]:
+    """Atomic operations whose results are read: each is executed by the only group that reads it, and that
+    group has written what the operation is to be ordered behind. Raises TwillError for others."""
+    read = [op for op in plain if role(op) in _ATOMICS and any(one.id in code.users for one in op.results)]
+    others = {index: group for index, group in owner.items() if all(op.index != index for op in read)}
+    needs = {group: _needs(code, group, loops, plain, others, holders) for group in groups}
+    found = dict[int, int]()
+    for op in read:
+        readers = [group for group in groups if needs[group] & {one.id for one in op.results}]
+        found[op.index] = readers[0] if readers else owner[op.index]
+        held = {holders[one] for one in closed(code, captured(op), holders) if one in holders}
+        before = {group for index, group in others.items() if index < op.index} | held | set(readers)
+        if before - {found[op.index]}:
+            raise code.refuse(
+                f"the result of {op.name} is used, or its operands are held, by several groups",
+                op,
+                "schedule with --no-cross-group, or leave the result",
+            )
+    return found
 
 
 def _needs(

@@ -14,6 +14,7 @@ from twill.ir.loop import Loop, Op, Token, Value
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
+from twill.ops.table import role
 from twill.warp.dataflow import (
     ALLOC,
     EFFECTS,
@@ -121,6 +122,8 @@ def refusals(code: Code, graph: Graph) -> Iterator[TwillError]:
         for op in _executed(code, node):
             if not (pure(op) or op.name in EFFECTS | MMAS | TENSOR_MEMORY | {LOAD}):
                 yield code.refuse(f"{op.name} in a loop can not be generated", op)
+            if role(op) in ("atomic", "atomic_exchange") and any(one.id in code.users for one in op.results):
+                yield code.refuse(f"{op.name} in a loop whose result is used can not be generated", op)
 
 
 def _executed(code: Code, node: Node) -> list[Op]:

@@ -19,6 +19,8 @@ ATOMICS = {
     "min": "atomicMin",
     "and": "atomicAnd",
     "or": "atomicOr",
+    "xor": "atomicXor",
+    "exch": "atomicExch",
 }
 """CUDA's names, by the kind of `tt.atomic_rmw`."""
 

@@ -215,6 +215,8 @@ def scratch(op: Op) -> int:
             return tile_room(op.operands[0])
         case "histogram" | "concatenate":
             return tile_room(op.result)
+        case "atomic" | "atomic_exchange":
+            return tile_room(op.result) or ALIGNED
         case _:
             return _exchanged(op)
 

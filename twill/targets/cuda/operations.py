@@ -13,7 +13,15 @@ from twill.ir.program import SLICES, Channel, Program, SlotTensor
 from twill.ops.c import c_type
 from twill.ops.table import named, names, role
 from twill.ops.values import element
-from twill.targets.cuda import device_maps, linear_tiles, tensor_memory, through_scratch, tuples, warp_mma
+from twill.targets.cuda import (
+    atomics,
+    device_maps,
+    linear_tiles,
+    tensor_memory,
+    through_scratch,
+    tuples,
+    warp_mma,
+)
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
 from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
@@ -233,10 +241,11 @@ def _atomic(scope: Scope, op: Op) -> None:
     see what came before."""
     kind, (pointers, value, *masks) = str(op.attributes["atomic_rmw_op"]), op.operands
     word = ATOMICS.get(kind)
-    if word is None or any(result.id in _read(scope.program) for result in op.results):
-        raise refuse(
-            scope.program, op, f"an atomic {kind}, or one whose result is used, can not be generated"
-        )
+    if word is None:
+        raise refuse(scope.program, op, f"an atomic {kind} can not be generated")
+    if op.result.id in _read(scope.program):
+        atomics.execute(scope, op, word, (pointers, value), masks)
+        return
     if op.attributes.get("sem") != "relaxed":
         scope.lines.append("__threadfence();")
     if not isinstance(value.type, Tensor):
@@ -252,6 +261,10 @@ def _atomic(scope: Scope, op: Op) -> None:
     target, source = scope.elements(pointers)(one), cast(value.type, scope.elements(value)(one))
     scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
     scope.lines.append(f"    {guard(once(form), *masked)}{word}({target}, {source});")
+
+
+def _exchange(scope: Scope, op: Op) -> None:
+    atomics.execute(scope, op, "atomicCAS", op.operands, ())
 
 
 def _load(scope: Scope, op: Op) -> None:
@@ -514,6 +527,7 @@ _STATEMENTS = {
     "tt.load": _load,
     "ttg.convert_layout": _convert,
     "tt.atomic_rmw": _atomic,
+    named("atomic_exchange"): _exchange,
     "scf.if": _if,
     **dict.fromkeys(names("scan", "gather", "histogram", "concatenate"), through_scratch.execute),
     named("tensor_map"): device_maps.execute,

@@ -1,0 +1,83 @@
+"""Atomic operations whose results are used, and comparisons with exchange.
+
+Takes an operation of a group with the word of CUDA; gives C. One of the threads that hold an element executes
+it, and the others read what it found from the scratch buffer of the group. An operation that releases is
+behind all that the group has written, by TMA too; one that acquires is before all that the group reads then.
+"""
+
+from collections.abc import Sequence
+
+from twill.ir.loop import Op, Tensor, Value
+from twill.ir.program import StoreTile, walk
+from twill.ops.c import c_type
+from twill.targets.cuda.elements import guard, once, plain, written
+from twill.targets.cuda.expressions import bare
+from twill.targets.cuda.register_tiles import cast, declaration, held, number, point
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import UNROLL
+
+FENCE = "__threadfence();"
+
+
+def execute(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: Sequence[Value]) -> None:
+    """Appends the operation: `word` is called with the operands."""
+    ordered = op.attributes.get("sem") != "relaxed"
+    if ordered and any(isinstance(statement, StoreTile) for statement in walk(scope.group.body)):
+        scope.lines.append("if (thread.leader) tma_wait<0>();")
+    scope.lines += [*([FENCE] if ordered else []), scope.group_barrier()]
+    if isinstance(op.result.type, Tensor):
+        _tile(scope, op, op.result.type, word, operands, masks, ordered=ordered)
+    else:
+        _scalar(scope, op, word, operands, masks, ordered=ordered)
+
+
+def _call(word: str, kind: str, pointer: str, values: Sequence[str]) -> str:
+    """CUDA has atomics of 64-bit integers for `long long`: signed ones for maxima and minima, else not."""
+    if kind != "int64_t":
+        return f"{word}({', '.join([pointer, *values])})"
+    wide = "long long" if word in ("atomicMax", "atomicMin") else "unsigned long long"
+    passed = ", ".join(f"({wide})({value})" for value in values)
+    return f"int64_t({word}(reinterpret_cast<{wide}*>({pointer}), {passed}))"
+
+
+def _scalar(
+    scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: Sequence[Value], *, ordered: bool
+) -> None:
+    pointer, *values = (cast(value.type, scope.scalar(value)) for value in operands)
+    kind = c_type(op.result.type)
+    place = f"shared_at<{kind}>({scope.scratch})"
+    condition = " && ".join(["thread.leader", *(scope.scalar(mask) for mask in masks)])
+    scope.lines += [
+        f"if ({condition}) {place} = {_call(word, kind, pointer, values)};",
+        *([FENCE] if ordered else []),
+        scope.group_barrier(),
+    ]
+    scope.named(op.result, bare(number(op.result.type, place)))
+
+
+def _tile(
+    scope: Scope,
+    op: Op,
+    tile: Tensor,
+    word: str,
+    operands: Sequence[Value],
+    masks: Sequence[Value],
+    *,
+    ordered: bool,
+) -> None:
+    form = scope.layout(tile)
+    one = point(form, "i_")
+    pointer, *values = (cast(value.type, scope.elements(value)(one)) for value in operands)
+    limits = (scope.elements(mask)(one) for mask in masks)
+    stored = f"{plain(tile, scope.scratch, one)} = {_call(word, c_type(tile), pointer, values)};"
+    name = scope.name(op.result)
+    scope.lines += [
+        UNROLL,
+        f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
+        f"    {guard(once(form), *limits)}{stored}",
+        *([FENCE] if ordered else []),
+        scope.group_barrier(),
+        *([] if op.result.id in scope.targets else [declaration(tile, name)]),
+    ]
+    scope.lines += written(tile, name, lambda place: number(tile, plain(tile, scope.scratch, place)))
+    scope.values[op.result.id] = held(name, tile)
