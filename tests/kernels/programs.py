@@ -13,7 +13,6 @@ from twill.ir.loop import Module
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME, gencode
 from twill.targets import EXACT_LAYOUTS, target
-from twill.targets.hopper import TARGET
 from twill.warp.lower import Options, lower
 from twill.warp.tasks import Scheduled
 
@@ -113,7 +112,7 @@ def cuda(kernel: str) -> str:
 
 def changed(kernel: str, options: Options) -> Program:
     """The example with other options."""
-    return lower(*loops(kernel), TARGET, options)
+    return lower(*loops(kernel), target(architecture(kernel)), options)
 
 
 def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:

@@ -10,12 +10,23 @@ import numpy as np
 import pytest
 
 from tests.emulate.builds import numbers
-from tests.kernels.programs import CARRIED, EXAMPLES, FORMS, INVARIANT, changed, program
+from tests.kernels.programs import (
+    BLACKWELL,
+    BLACKWELL_EXAMPLES,
+    CARRIED,
+    EXAMPLES,
+    FORMS,
+    INVARIANT,
+    architecture,
+    changed,
+    program,
+)
 from twill.diagnostics import TwillError
 from twill.emulate import load
 from twill.emulate.arrays import decoded, encoded
 from twill.extract.frontend.gluon import Compiled, compiled
 from twill.ir.loop import Blocked, Function, Linear, NvidiaMma, Pointer, Slice
+from twill.ir.program import Pipelined, Program, walk
 from twill.simulate.compare import TOLERANCE, arguments, error, scalars
 from twill.simulate.interpret import interpret
 from twill.targets.gluon.kernel import source
@@ -23,7 +34,10 @@ from twill.targets.gluon.layouts import scaled_to
 from twill.warp.lower import Options
 
 needs_triton = pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs Triton")
-EXECUTED = ("gemm_persistent", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_bwd")
+EXECUTED = (
+    *("gemm_persistent", "gemm_reduction", "fa_fwd", "fa_fwd_subtiled", "fa_bwd"),
+    *("gemm_reduction.sm100", "pointers.sm100", "matmul_e4m3.sm100", "fa_fwd_subtiled.sm100", "fa_bwd.sm100"),
+)
 
 
 def executed(made: Compiled, function: Function, given: dict[str, float]) -> dict[str, float]:
@@ -51,17 +65,39 @@ def executed(made: Compiled, function: Function, given: dict[str, float]) -> dic
     }
 
 
-@needs_triton
-@pytest.mark.parametrize("kernel", EXECUTED)
-def test_exported_kernels_compute_what_their_ttgir_computes(kernel: str) -> None:
-    one = program(kernel)
-    errors = executed(compiled(source(one), one.function, "sm90"), one.function, numbers(kernel))
+def accepted(one: Program, errors: dict[str, float]) -> None:
+    """There are values, and they are right."""
     kinds = {value.name.lstrip("%"): value.type for value in one.function.args}
     assert errors
     for name, found in errors.items():
         kind = kinds[name]
         assert isinstance(kind, Pointer)
         assert found <= TOLERANCE[str(getattr(kind.pointee, "name", ""))], name
+
+
+@needs_triton
+@pytest.mark.parametrize("kernel", EXECUTED)
+def test_exported_kernels_compute_what_their_ttgir_computes(kernel: str) -> None:
+    one = program(kernel)
+    made = compiled(source(one), one.function, architecture(kernel))
+    accepted(one, executed(made, one.function, numbers(kernel)))
+
+
+@needs_triton
+def test_loops_with_fewer_iterations_than_stages() -> None:
+    """A loop of four stages, whose statements are predicated where there are fewer than three iterations."""
+    one = program("fa_fwd.sm100")
+    assert {it.stages for group in one.groups for it in walk(group.body) if isinstance(it, Pipelined)} == {4}
+    made = compiled(source(one), one.function, "sm100")
+    for length in (128, 384):
+        accepted(one, executed(made, one.function, {**numbers("fa_fwd.sm100"), "length": length}))
+
+
+def test_tensor_memory_of_several_tiles_is_allocated_once() -> None:
+    text = source(program("fa_fwd_subtiled.sm100"))
+    assert text.count("allocate_tensor_memory(gl.float32, [128, 512]") == 1
+    assert "tensor_tile(tensor_memory, gl.float16, 1024, 512, 128, " in text  # over columns 256 to 319
+    assert "mbarriers=[y_24_empty.index(" in text
 
 
 def written(kernel: str) -> str:
@@ -73,12 +109,16 @@ def written(kernel: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("kernel", [*EXAMPLES, "grouped", "epilogue", "unpacked", "matmul_e4m3_32"])
+@pytest.mark.parametrize(
+    "kernel",
+    [*EXAMPLES, "grouped", "epilogue", "unpacked", "matmul_e4m3_32"]
+    + [f"{name}.sm100" for name in BLACKWELL_EXAMPLES],
+)
 def test_kernels_are_written_as_python(kernel: str) -> None:
     assert "gl.warp_specialize(" in written(kernel)
 
 
-@pytest.mark.parametrize("kernel", [*FORMS, *INVARIANT, *CARRIED])
+@pytest.mark.parametrize("kernel", [*FORMS, *INVARIANT, *CARRIED, *BLACKWELL])
 def test_every_form_is_written_or_refused_with_its_line(kernel: str) -> None:
     refused: TwillError | None = None
     try:
@@ -119,5 +159,7 @@ def test_layouts_of_groups_with_other_numbers_of_warps() -> None:
     accumulator = NvidiaMma((3, 0), (8, 1), (16, 128, 16))
     assert scaled_to(accumulator, 8) == accumulator
     assert scaled_to(Slice(0, accumulator), 1) == Slice(0, Blocked((1, 2), (8, 4), (1, 1), (1, 0)))
-    with pytest.raises(ValueError, match="laid out for 8"):
-        scaled_to(Linear(((1,),), ((2,),), ((4,), (8,), (16,)), ()), 4)
+    rows = Linear(((1,),), ((2,),), ((4,), (8,)), ())
+    assert scaled_to(rows, 1) == Linear(((1,), (4,), (8,)), ((2,),), (), ())
+    with pytest.raises(ValueError, match="laid out for 4"):
+        scaled_to(rows, 8)

@@ -11,11 +11,29 @@ from collections.abc import Mapping
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, Op, Scalar, TensorDesc
 from twill.ir.names import identifier
-from twill.ir.program import Buffer, Channel, Program, StoreTile, WarpProgram, walk
+from twill.ir.program import Buffer, Channel, MmaIssue, Program, StoreTile, WarpProgram, walk
 from twill.targets.cuda.statements import indented
 from twill.targets.gluon.layouts import Layouts, dtype
-from twill.targets.gluon.scope import File, Scope, counter, empty, full, safe, tensor_name
-from twill.targets.gluon.statements import Emitter, buffer_name, by_copies, divided
+from twill.targets.gluon.scope import (
+    TENSOR_MEMORY,
+    File,
+    Scope,
+    allocated,
+    counter,
+    empty,
+    full,
+    safe,
+    tensor_name,
+)
+from twill.targets.gluon.statements import (
+    SYNC,
+    SYNC_COUNT,
+    Emitter,
+    buffer_name,
+    by_copies,
+    divided,
+    drained,
+)
 
 HEAD = """\
 import triton
@@ -69,6 +87,36 @@ def launch(grid, *arguments):
 '''
 
 
+BLACKWELL = """\
+from triton.experimental.gluon.language.nvidia.blackwell import (
+    TensorMemoryLayout,
+    allocate_tensor_memory,
+    tcgen05_commit,
+    tcgen05_mma,
+    tensor_memory_descriptor,
+)
+
+PUBLIC_TENSOR_MEMORY = gl.constexpr(hasattr(tensor_memory_descriptor, "reinterpret"))
+"""
+TILES = '''\
+@gluon.jit
+def tensor_tile(
+    memory,
+    dtype: gl.constexpr,
+    whole: gl.constexpr,
+    first: gl.constexpr,
+    columns: gl.constexpr,
+    layout: gl.constexpr,
+):
+    """Columns of tensor memory, of which there are `whole` of this type, taken as a tile."""
+    if PUBLIC_TENSOR_MEMORY:
+        return memory.reinterpret(dtype, [memory.shape[0], whole], layout).slice(first, columns)
+    else:
+        return memory._reinterpret(dtype, [memory.shape[0], whole], layout).slice(first, columns)
+'''
+"""What kernels with tensor memory have besides."""
+
+
 def source(program: Program) -> str:
     """The file."""
     _refuse(program)
@@ -79,9 +127,11 @@ def source(program: Program) -> str:
     helpers = [f"@gluon.jit\ndef {name}(a, b):\n{text}\n" for name, text in sorted(file.helpers.items())]
     notes = [f"# {note}" for note in (*program.notes, *program.warnings)]
     head = [f'"""{program.function.name}, written by twill from {program.module.file}."""', "", HEAD]
+    head += [BLACKWELL] if program.tensor_memory else []
     head += [f"NUM_WARPS = {groups[0].warps}", *file.layouts.lines, *notes]
     texts = [text for _, text in functions.values()]
-    return "\n\n".join(["\n".join(head) + "\n", WAITS, *helpers, *texts, kernel, LAUNCH])
+    tiles = [TILES] if program.tensor_memory else []
+    return "\n\n".join(["\n".join(head) + "\n", WAITS, *tiles, *helpers, *texts, kernel, LAUNCH])
 
 
 def _refuse(program: Program) -> None:
@@ -117,7 +167,8 @@ def _function(file: File, group: WarpProgram) -> tuple[tuple[str, ...], str]:
     emitter.scope.names |= {safe(program.name(one.id)) for one in program.function.args}
     body = emitter.all(group.body)
     text = "\n".join(body)
-    used = {counter(one.id) for one in program.channels} | {f"{one.id}_waits" for one in program.orders}
+    used = {counter(one.id) for one in (*program.channels, *program.dependences)} | {SYNC_COUNT}
+    used |= {f"{one.id}_waits" for one in program.orders}
     counters = [f"{name} = gl.to_tensor(0)" for name in sorted(used) if _names(text, name)]
     parameters = tuple(name for name in _shared_names(file) if _names(text, name))
     head = f"@gluon.jit\ndef group_{group.id}({', '.join(parameters)}):"
@@ -138,7 +189,9 @@ def _shared_names(file: File) -> list[str]:
     for channel in program.channels:
         names += [tensor_name(channel.id, i) for i in range(len(channel.tensors))]
         names += [full(channel.id), empty(channel.id)]
-    return [*names, *(one.id for one in program.orders), *(buffer_name(one) for one in program.buffers)]
+    names += [one.id for one in (*program.orders, *program.dependences)]
+    names += [TENSOR_MEMORY, SYNC, *map(drained, program.groups)]
+    return [*names, *(buffer_name(one) for one in program.buffers)]
 
 
 # --- the kernel ---------------------------------------------------------------------------------------------
@@ -160,6 +213,7 @@ def _kernel(
         lines += _channel(file, groups, channel)
     for order in program.orders:
         lines += [f"{order.id} = {ALLOCATED.format(shape='[1]')}", f"mbarrier.init({order.id}, count=1)"]
+    lines += _tensor_memory(program)
     lines += [line for one in program.buffers for line in _buffer(file, one)]
     lines += ["gl.warp_specialize(", "    ["]
     lines += [f"        (group_{g.id}, ({', '.join(functions[g.id][0])},))," for g in groups]
@@ -185,13 +239,45 @@ def _channel(file: File, groups: tuple[WarpProgram, ...], channel: Channel) -> l
         shape = [channel.depth, *tensor.shape]
         given = f"{dtype(tensor.dtype)}, {shape}, {form}"
         lines.append(f"{tensor_name(channel.id, i)} = gl.allocate_shared_memory({given})")
-    for name, count in ((full(channel.id), arrivals), (empty(channel.id), len(channel.consumers))):
+    released = len(channel.releasing) + len(channel.by_mma)
+    for name, count in ((full(channel.id), arrivals), (empty(channel.id), released)):
         lines.append(f"{name} = {ALLOCATED.format(shape=[channel.depth, 1])}")
         lines += [
             f"for slot in gl.static_range({channel.depth}):",
             f"    mbarrier.init({name}.index(slot), count={count})",
         ]
     return lines
+
+
+def _tensor_memory(program: Program) -> list[str]:
+    """The columns, the barriers that order accesses to them, and those that all groups meet at."""
+    if not program.tensor_memory:
+        return []
+    columns = allocated(program)
+    form = f"TensorMemoryLayout(({LANES}, {columns}), 1)"
+    lines = [f"{TENSOR_MEMORY} = allocate_tensor_memory(gl.float32, [{LANES}, {columns}], {form})"]
+    for one in program.dependences:
+        lines += [
+            f"{one.id} = {ALLOCATED.format(shape=[one.depth, 1])}",
+            f"for slot in gl.static_range({one.depth}):",
+            f"    mbarrier.init({one.id}.index(slot), count=1)",
+        ]
+    counts = {
+        drained(group): 1 for group in program.groups if group.id in program.synchronized and _issues(group)
+    }
+    if program.synchronized:
+        counts[SYNC] = len(program.synchronized)
+    for name, count in counts.items():
+        lines += [f"{name} = {ALLOCATED.format(shape='[1]')}", f"mbarrier.init({name}, count={count})"]
+    return lines
+
+
+def _issues(group: WarpProgram) -> bool:
+    return any(isinstance(one, MmaIssue) for one in walk(group.body))
+
+
+LANES = 128
+"""Rows of tensor memory."""
 
 
 def _buffer(file: File, buffer: Buffer) -> list[str]:

@@ -17,6 +17,7 @@ from twill.ir.loop import (
     NvmmaShared,
     Slice,
     SwizzledShared,
+    TensorMemory,
     Type,
 )
 from twill.ops.values import element
@@ -48,9 +49,8 @@ class Layouts:
 
     aliases: Mapping[str, Encoding]
     """Of the TTGIR module, by name with `#`."""
-    names: dict[tuple[Encoding, tuple[int, ...]], str] = field(
-        default_factory=dict[tuple[Encoding, tuple[int, ...]], str]
-    )
+    names: dict[tuple[Encoding, int], str] = field(default_factory=dict[tuple[Encoding, int], str])
+    """By layout and number of dimensions."""
     lines: list[str] = field(default_factory=list[str])
 
     def name(self, encoding: Encoding | None, shape: tuple[int, ...], warps: int | None = None) -> str:
@@ -59,7 +59,7 @@ class Layouts:
         if encoding is None:
             encoding = SwizzledShared(1, 1, 1, tuple(range(len(shape)))[::-1])
         scaled = encoding if warps is None else scaled_to(encoding, warps)
-        key = (scaled, shape if _depends_on_shape(scaled) else (len(shape),))
+        key = (scaled, len(shape))
         if key not in self.names:
             text = self._text(scaled, shape)
             self.names[key] = self._free(scaled)
@@ -88,7 +88,8 @@ class Layouts:
                 return f"gl.DotOperandLayout({index}, {self.name(parent, shape)}, {width or 0})"
             case Linear(register, lane, warp, block):
                 bases = ", ".join(str([[*one] for one in bases]) for bases in (register, lane, warp, block))
-                return f"gl.DistributedLinearLayout({bases}, {[*shape]})"
+                own = [_extent(encoding, axis) for axis in range(len(shape))]
+                return f"gl.DistributedLinearLayout({bases}, {own})"
             case NvmmaShared(swizzle, transposed, bits, padded):
                 return (
                     f"gl.NVMMASharedLayout({swizzle}, {bits}, {len(shape)}, transposed={transposed},"
@@ -96,24 +97,23 @@ class Layouts:
                 )
             case SwizzledShared(vec, per_phase, max_phase, order):
                 return f"gl.SwizzledSharedLayout({vec}, {per_phase}, {max_phase}, {[*order]})"
+            case TensorMemory(rows, columns, stride, False):
+                return f"TensorMemoryLayout(({rows}, {columns}), {stride})"
             case _:
                 raise ValueError(f"the layout {encoding} has no name in Gluon")
 
 
-def _depends_on_shape(encoding: Encoding) -> bool:
-    """Whether its text names the shape of the tile."""
-    match encoding:
-        case Linear():
-            return True
-        case Slice(_, parent) | DotOperand(_, parent, _):
-            return _depends_on_shape(parent)
-        case _:
-            return False
+def _extent(encoding: Linear, axis: int) -> int:
+    """How many elements a layout has along an axis; a tile may have more, which repeat it in registers, or
+    fewer."""
+    bases = (*encoding.register, *encoding.lane, *encoding.warp, *encoding.block)
+    return 2 * max((basis[axis] for basis in bases), default=0) or 1
 
 
 def scaled_to(encoding: Encoding, warps: int) -> Encoding:
     """The layout for a group of another number of warps than the kernel was compiled for: blocked layouts
-    spread the tile over as many as there are, and stand for accumulators, which such a group only moves.
+    spread the tile over as many as there are, and stand for accumulators, which such a group only moves; in
+    linear layouts, threads of fewer warps hold what further warps would.
     Raises ValueError for others."""
     match encoding:
         case Blocked(_, _, per_cta, _) if prod(per_cta) != warps:
@@ -124,6 +124,9 @@ def scaled_to(encoding: Encoding, warps: int) -> Encoding:
             return Slice(dim, scaled_to(parent, warps))
         case DotOperand(_, NvidiaMma(_, per_cta, _), _) if prod(per_cta) != warps:
             raise ValueError(f"an operand of an MMA is held by a group of {warps} warps, not {prod(per_cta)}")
+        case Linear(register, _, warp, _) if 1 << len(warp) > warps:
+            own = warps.bit_length() - 1
+            return replace(encoding, register=(*register, *warp[own:]), warp=warp[:own])
         case Linear(_, _, warp, _) if 1 << len(warp) != warps:
             raise ValueError(f"a group of {warps} warps has a tile laid out for {1 << len(warp)}")
         case _:

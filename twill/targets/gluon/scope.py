@@ -10,20 +10,26 @@ from itertools import count
 from keyword import iskeyword
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Pointer, Slice, Tensor, Type, Value
-from twill.ir.program import Iteration, Program, Read, Register, Slot, Write
+from twill.ir.loop import MemDesc, Op, Pointer, Slice, Tensor, Token, Type, Value
+from twill.ir.program import Iteration, Program, Read, Register, Slot, TensorMemory, Write
 from twill.ops.table import role
 from twill.targets.cuda.elements import variable
 from twill.targets.cuda.expressions import atom, bare, plus
-from twill.targets.gluon.layouts import Layouts, dtype
+from twill.targets.gluon.layouts import Layouts, bits, dtype
 from twill.targets.gluon.operations import expression, literal
 
 _NAMES = """
-NUM_WARPS PROPAGATE PUBLIC_REINTERPRET add async_copy consumer_wait copy_async fence_async_shared float gl
-gluon i kernel launch len load max mbarrier min print producer_acquire range reinterpreted slot store
-tl tma tma_load tma_store triton warpgroup_mma warpgroup_mma_init warpgroup_mma_wait
+NUM_WARPS PROPAGATE PUBLIC_REINTERPRET PUBLIC_TENSOR_MEMORY TensorMemoryLayout add allocate_tensor_memory
+async_copy consumer_wait copy_async fence_async_shared float gl gluon i kernel launch len load max mbarrier
+min print producer_acquire range reinterpreted slot store tcgen05_commit tcgen05_mma tensor_memory
+tensor_memory_descriptor tensor_sync tensor_sync_count tensor_tile tl tma tma_load tma_store triton
+warpgroup_mma warpgroup_mma_init warpgroup_mma_wait
 """
 WAY_OUT = "use `twill codegen`, which writes CUDA C++ for this program"
+TENSOR_MEMORY = "tensor_memory"
+"""All columns that the kernel allocates."""
+DRAIN = "tensor_drain_"
+"""The beginning of the names of barriers on which a group waits for all of its MMAs."""
 RESERVED = frozenset(_NAMES.split())
 """Names of the file itself."""
 
@@ -46,7 +52,8 @@ class File:
 
 def safe(name: str) -> str:
     """A user's identifier in the file."""
-    return f"{name}_" if name in RESERVED or iskeyword(name) else name
+    taken = name in RESERVED or iskeyword(name) or name.startswith(DRAIN)
+    return f"{name}_" if taken else name
 
 
 @dataclass(slots=True)
@@ -110,12 +117,24 @@ class Scope:
                     buffer = self.slot(slot, at(slot))
                     loaded = isinstance(value.type, Tensor) and not shared
                     self.values[read.value] = self.loaded(value, buffer) if loaded else buffer
-                case other:
-                    raise TwillError(
-                        f"{other.tile} lies in tensor memory, which is not exported",
-                        self.program.function.location,
-                        help=WAY_OUT,
-                    )
+                case TensorMemory() as tile:
+                    self.values[read.value] = self.tensor_tile(tile, value.type)
+
+    def tensor_tile(self, where: TensorMemory, kind: Type) -> str:
+        """A tile of tensor memory, with the element type and layout of a buffer."""
+        assert isinstance(kind, MemDesc)
+        tile = next(one for one in self.program.tensor_memory if one.id == where.tile)
+        form = self.attempt(None, lambda: self.file.layouts.name(kind.encoding, kind.shape))
+        element, width = self.attempt(None, lambda: dtype(kind.dtype)), 32 // bits(kind.dtype)
+        whole = width * allocated(self.program)
+        given = f"{TENSOR_MEMORY}, {element}, {whole}, {width * tile.column}, {kind.shape[-1]}, {form}"
+        if tile.buffers > 1:
+            raise TwillError(
+                f"{tile.id} has several buffers in tensor memory, which is not exported",
+                self.program.function.location,
+                help=WAY_OUT,
+            )
+        return f"tensor_tile({given})"
 
     def loaded(self, value: Value, buffer: str) -> str:
         assert isinstance(value.type, Tensor)
@@ -171,6 +190,13 @@ class Scope:
                 self._reduce(op)
             case "split":
                 self._split(op)
+            case "tensor_memory_load":
+                self._tensor_load(op)
+            case "tensor_memory_store":
+                buffer, value, *condition = (v for v in op.operands if not isinstance(v.type, Token))
+                self._tensor_store(op, buffer, value, *condition)
+            case "tensor_memory_alloc":
+                self._tensor_store(op, op.results[0], op.operands[0])
             case "if":
                 self._branch(op)
             case _:
@@ -190,6 +216,17 @@ class Scope:
             self.lines += [f"{name} = {self._typed(one)}" for name, one in zip(names, yielded, strict=True)]
             self.lines = [*outer, head, *(f"    {line}" for line in self.lines or ["pass"])]
         self.values |= {result.id: name for result, name in zip(op.results, names, strict=True)}
+
+    def _tensor_load(self, op: Op) -> None:
+        result = op.results[0]
+        assert isinstance(result.type, Tensor)
+        name = self.targets.get(result.id) or self.fresh(self.program.name(result.id))
+        self.lines.append(f"{name} = {self.text(op.operands[0])}.load({self.layout(result.type, op)})")
+        self.values[result.id] = name
+
+    def _tensor_store(self, op: Op, buffer: Value, value: Value, condition: Value | None = None) -> None:
+        given = "" if condition is None or self.text(condition) == "True" else f", {self.text(condition)}"
+        self.lines.append(f"{self.text(buffer)}.store({self.text(value)}{given})")
 
     def _typed(self, value: Value) -> str:
         """A value with its type, where it may be a literal."""
@@ -308,6 +345,12 @@ def combination(file: File, op: Op) -> str:
 def _order(op: Op) -> list[int]:
     order = op.attributes.get("order")
     return [int(str(axis)) for axis in order] if isinstance(order, tuple) else [1, 0]
+
+
+def allocated(program: Program) -> int:
+    """Columns of tensor memory that the kernel allocates: a power of two (PTX ISA, tcgen05.alloc)."""
+    last = max(tile.column + tile.columns * tile.buffers for tile in program.tensor_memory)
+    return max(32, 1 << (last - 1).bit_length())
 
 
 # --- names --------------------------------------------------------------------------------------------------

@@ -7,10 +7,12 @@ omitted. Ordering barriers are mbarriers. All values are those of the statements
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import prod
 from typing import assert_never
 
 from twill.diagnostics import TwillError
+from twill.ir.effects import at
 from twill.ir.loop import MemDesc, NvidiaMma, NvmmaShared, Op, Pointer, Scalar, Tensor, TensorDesc
 from twill.ir.program import (
     ONCE,
@@ -29,6 +31,7 @@ from twill.ir.program import (
     If,
     InitializeCarried,
     Iteration,
+    MbarrierArrival,
     MmaIssue,
     MmaWait,
     Move,
@@ -44,6 +47,7 @@ from twill.ir.program import (
     Statement,
     StoreTile,
     StoreWait,
+    TensorMemory,
     TensorMemorySync,
     TileLoad,
     WarpProgram,
@@ -56,7 +60,7 @@ from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.statements import indented
 from twill.targets.gluon.layouts import bits, dtype
 from twill.targets.gluon.scope import (
-    WAY_OUT,
+    DRAIN,
     File,
     Scope,
     counter,
@@ -68,6 +72,10 @@ from twill.targets.gluon.scope import (
     tensor_name,
 )
 
+SYNC, SYNC_COUNT = "tensor_sync", "tensor_sync_count"
+"""The mbarrier on which all groups that use tensor memory synchronize, and how often a group has."""
+WARPGROUP = 4
+"""Warps that together reach all rows of tensor memory."""
 REDUCTIONS = {"None": "tma_store", "add": "tma.async_atomic_add"}
 """How a tile leaves, by the kind of reduction."""
 
@@ -89,6 +97,8 @@ class Emitter:
     """The trip count of the loop that is written."""
     least: int = 0
     """The smallest i of the part of a loop that is written."""
+    predicated: bool = False
+    """Statements are written under the condition that their iteration exists."""
     affine: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
     """Lower bound and step of the pipelined loops so far, by their induction variable."""
 
@@ -113,10 +123,10 @@ class Emitter:
                 return self._producer_load(statement)
             case ProducerStore():
                 return self._producer_store(statement)
-            case ConsumerWait(channel, at):
-                return self._consumer_wait(channel, at.iteration)
-            case ConsumerRelease(channel, at):
-                return self._release(channel, at.iteration)
+            case ConsumerWait(channel, when):
+                return self._consumer_wait(channel, when.iteration)
+            case ConsumerRelease(channel, when):
+                return self._release(channel, when.iteration)
             case Advance(channel, loop):
                 grown = "1" if loop is None else self._trips(loop)
                 return [f"{counter(channel)} += {grown}"]
@@ -124,12 +134,12 @@ class Emitter:
                 return self._order_wait(order)
             case OrderBarrierArrive(order):
                 return [f"mbarrier.arrive({order}, count=1)"]
-            case BarrierArrive() | BarrierWait() | TensorMemorySync():
-                raise TwillError(
-                    "groups that synchronize through tensor memory are not exported",
-                    self.file.program.function.location,
-                    help=WAY_OUT,
-                )
+            case BarrierArrive(barrier, when):
+                return [f"mbarrier.arrive({self._dependence(barrier, when.iteration)}, count=1)"]
+            case BarrierWait():
+                return self._dependence_wait(statement)
+            case TensorMemorySync():
+                return self._tensor_memory_sync()
             case StoreTile():
                 return self._store(statement)
             case StoreWait():
@@ -219,9 +229,9 @@ class Emitter:
         scope = self._begin(it.reads, it.at.iteration, shared=True)
         for index in it.ops[:-1]:
             scope.execute(self.file.program.op(index))
-        if not isinstance(it.accumulator, Register):
-            raise self.file.refuse(dot, "into tensor memory is not exported")
         a, b = (self._part(it, dot, i, scope.text(dot.operands[i])) for i in (0, 1))
+        if not isinstance(it.accumulator, Register):
+            return self._issue_to_tensor_memory(it, dot, it.accumulator, f"{a}, {b}")
         into = safe(variable(it.accumulator))
         assert isinstance(dot.result.type, Tensor)
         form = dot.result.type.encoding
@@ -234,6 +244,21 @@ class Emitter:
         self.defined |= {into}
         call = f"{into} = warpgroup_mma({a}, {b}, {source}, use_acc={adds}, is_async=True)"
         return [self._comment(it.at.cycle, it.at.stage, it.ops, it.node), *scope.lines, call]
+
+    def _issue_to_tensor_memory(self, it: MmaIssue, dot: Op, into: TensorMemory, operands: str) -> list[str]:
+        """Complete with arrivals on mbarriers."""
+        if it.scales or role(dot) != "tensor_memory_mma" or "scaled" in dot.name:
+            raise self.file.refuse(dot, "with scale factors is not exported")
+        assert isinstance(it.completion, MbarrierArrival)
+        barriers = [
+            self._barrier(empty(one.channel), one.channel, one.iteration) for one in it.completion.slots
+        ]
+        barriers += [self._dependence(one.barrier, one.iteration) for one in it.completion.barriers]
+        adds = "True" if it.begin else self._accumulates(it)
+        tile = self.scope.tensor_tile(into, dot.operands[2].type)
+        given = f"{operands}, {tile}, use_acc={adds}, mbarriers=[{', '.join(barriers)}]"
+        head = self._comment(it.at.cycle, it.at.stage, it.ops, it.node)
+        return [head, *self.scope.lines, f"tcgen05_mma({given})"]
 
     def _part(self, it: MmaIssue, dot: Op, operand: int, text: str) -> str:
         """Elements `begin` to `end` of K of an operand."""
@@ -347,6 +372,47 @@ class Emitter:
         flip = " ^ 1" if one.signalled else ""
         return [f"mbarrier.wait({order}, ({order}_waits & 1){flip})", f"{order}_waits += 1"]
 
+    # --- tensor memory --------------------------------------------------------------------------------------
+
+    def _dependence(self, barrier: str, where: Iteration) -> str:
+        """The mbarrier on which the arrivals of an iteration count."""
+        one = next(one for one in self.file.program.dependences if one.id == barrier)
+        return f"{barrier}.index({atom(number(barrier, where, self.trips))} % {one.depth})"
+
+    def _dependence_wait(self, it: BarrierWait) -> list[str]:
+        """For an iteration that there is."""
+        one = next(one for one in self.file.program.dependences if one.id == it.barrier)
+        phase, condition = number(it.barrier, it.awaited, self.trips), self._exists(it.awaited)
+        if self.predicated and it.awaited.offset < it.at.iteration.offset:
+            condition = f"i >= {it.awaited.offset}" if it.awaited.offset > 0 else ""
+            last = f"gl.minimum({iteration(it.awaited, self.trips)}, {self.trips} - 1)"
+            phase = f"{counter(it.barrier)} + {last}"
+        slot, parity = f"({phase}) % {one.depth}", f"(({phase}) // {one.depth}) & 1"
+        wait = f"mbarrier.wait({it.barrier}.index({slot}), {parity})"
+        return [f"if {condition}:", f"    {wait}"] if condition else [wait]
+
+    def _exists(self, when: Iteration) -> str:
+        """The condition that there is an iteration, in a part of a loop where at least `least` have begun."""
+        where = iteration(when, self.trips)
+        if self.predicated:
+            return f"({where} >= 0) & ({where} < {self.trips})"
+        match when.base:
+            case "once":
+                return ""
+            case "newest":
+                return f"i >= {when.offset}" if when.offset > self.least else ""
+            case "first" | "last":
+                return f"{self.trips} > {when.offset}" if when.offset >= self.least else ""
+
+    def _tensor_memory_sync(self) -> list[str]:
+        """The MMAs of this group are complete, then the groups synchronize."""
+        lines, phase = list[str](), f"{SYNC_COUNT} & 1"
+        if any(isinstance(one, MmaIssue) for one in walk(self.group.body)):
+            drain = drained(self.group)
+            lines = [f"tcgen05_commit({drain})", f"mbarrier.wait({drain}, {phase})"]
+        arrive = [f"mbarrier.arrive({SYNC}, count=1)", f"mbarrier.wait({SYNC}, {phase})"]
+        return [*lines, *arrive, f"{SYNC_COUNT} += 1"]
+
     # --- results --------------------------------------------------------------------------------------------
 
     def _store(self, it: StoreTile) -> list[str]:
@@ -379,10 +445,20 @@ class Emitter:
                 left, right = (self.scope.fresh("part") for _ in range(2))
                 shape = [*kind.shape[:-1], 2, columns]
                 order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
-                lines.append(f"{left}, {right} = gl.split(gl.permute(gl.reshape({one}, {shape}), {order}))")
+                halves_last = self._in_threads(f"gl.permute(gl.reshape({one}, {shape}), {order})", len(shape))
+                lines.append(f"{left}, {right} = gl.split({halves_last})")
                 halves += [left, right]
             found = halves
         return found
+
+    def _in_threads(self, text: str, rank: int) -> str:
+        """A tile whose last axis, of two elements, lies within threads, so that it can be split: columns of
+        tensor memory are divided among warpgroups."""
+        if not self.file.program.tensor_memory or self.group.warps <= WARPGROUP:
+            return text
+        ones = [1] * (rank - 1)
+        layout = f"{[*ones, 2]}, {[32, *ones]}, {[self.group.warps, *ones]}, {[*range(rank)][::-1]}"
+        return f"gl.convert_layout({text}, gl.BlockedLayout({layout}))"
 
     def _leave(
         self, op: Op, word: str, text: str, buffer: Buffer, parts: int, part: int, corner: list[str]
@@ -439,17 +515,33 @@ class Emitter:
         whole = [*self._prologue_and_loop(it), *self.all(it.epilogue), *self._drained()]
         lines += [f"if {self.trips} >= {self.least}:", *indented(whole)] if self.least else whole
         self.least = 0
-        short = [*self.all(it.short), *self._drained()] if it.short else []
-        each = [f"for i in range(0, {self.trips}):", *indented(short)]
+        statements = self._predicated(it) if it.predicated else self.all(it.short)
+        short = [*statements, *self._drained()] if it.short else []
+        last = f"{self.trips} + {it.stages - 1}" if it.predicated else self.trips
+        each = [f"for i in range(0, {last}):", *indented(short)]
         return [*lines, *(["else:", *indented(each)] if short else []), *self._at_none(it, before)]
 
+    def _predicated(self, it: Pipelined) -> list[str]:
+        """The steady state, each statement only for iterations that there are."""
+        self.predicated, lines = True, list[str]()
+        for condition, statements in groupby(it.short, self._present):
+            own = self.all(tuple(statements))
+            lines += [f"if {condition}:", *indented(own)] if condition and own else own
+        self.predicated = False
+        return lines
+
+    def _present(self, statement: Statement) -> str:
+        """The condition that a statement's iteration exists."""
+        return "" if isinstance(statement, Move) else self._exists(at(statement).iteration)
+
     def _at_none(self, it: Pipelined, before: frozenset[str]) -> list[str]:
-        """What a loop without iterations leaves in the accumulators that had a value `before`; the others
-        were declared as zeros."""
+        """What a loop without iterations leaves in the accumulators that had a value `before`, or lie in
+        tensor memory; the others were declared as zeros."""
         stale = [
             one
             for one in it.zeroed
-            if isinstance(one, InitializeCarried) and safe(variable(one.register)) in before
+            if (isinstance(one, Compute) and one.stores)
+            or (isinstance(one, InitializeCarried) and safe(variable(one.register)) in before)
         ]
         return [f"if {self.trips} == 0:", *indented(self.all(stale))] if stale else []
 
@@ -588,6 +680,11 @@ def descriptor(file: File, op: Op, parts: int = 1) -> str:
     1."""
     name = safe(file.program.name(op.operands[0].id))
     return f"{name}_map" if parts == 1 else f"{name}_map_{parts}"
+
+
+def drained(group: WarpProgram) -> str:
+    """The mbarrier on which all MMAs of a group are waited for."""
+    return f"{DRAIN}{group.id}"
 
 
 def buffer_name(buffer: Buffer) -> str:
