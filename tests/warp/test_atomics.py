@@ -80,7 +80,7 @@ def test_a_result_in_a_loop_is_refused_before_any_search(tmp_path: Path) -> None
         error.message
         for error in refusals(cases(inputs(tmp_path, "tile = 0", "tile += tl.atomic_add(next, 1)")))
     ]
-    assert "tt.atomic_rmw in a loop whose result is used can not be generated" in found
+    assert any("tt.atomic_rmw in a loop whose result is used can not be generated" in one for one in found)
 
 
 def test_a_loop_that_waits_for_another_program_ends() -> None:
