@@ -226,6 +226,39 @@ MUTANTS = (
         "columns of accumulators",
         ("gemm_reduction", "matmul_tf32"),
     ),
+    # --- several tiles in flight ---
+    Mutant(
+        "tile-of-another",
+        f"{CUDA}/statements.py",
+        "tile_number % {it.tiles} == {it.index}",
+        "tile_number % {it.tiles} != {it.index}",
+        "a group computes the tiles of its copy",
+        ("alternating",),
+    ),
+    Mutant(
+        "tiles-uncounted",
+        f"{WARP}/tiles_in_flight.py",
+        "yield from [one] if channel in shared else []",
+        "yield from ()",
+        "slots of other tiles are not counted",
+        ("alternating",),
+    ),
+    Mutant(
+        "tiles-unordered",
+        f"{WARP}/tiles_in_flight.py",
+        "(*body[:first], OrderBarrierWait(mine), *body[first:last]",
+        "(*body[:first], *body[first:last]",
+        "a group does not wait for the tensor core",
+        ("alternating",),
+    ),
+    Mutant(
+        "slot-released-by-all",
+        f"{WARP}/shared_memory.py",
+        "plan.by_mma, plan.by_threads, plan.alternating",
+        "plan.by_mma, plan.by_threads",
+        "a slot waits for the groups of all tiles",
+        ("alternating",),
+    ),
     # --- copies, TMA and wgmma of the runtime ---
     Mutant(
         "mask-ignored",
