@@ -67,6 +67,10 @@ class Variant:
 
 FP8 = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"}
 BF16 = dict.fromkeys("abc", "*bf16:16")
+SQUARE = {"BLOCK_N": "128", "num_warps": "4"}
+"""Tiles of 128 x 128 for one warpgroup, of which two are in flight."""
+WIDE = {"BLOCK_M": "64", "num_warps": "4"}
+"""The same of 64 x 256."""
 ROWS = ({"heads": 2, "length": 384},)
 
 VARIANTS = {
@@ -75,6 +79,8 @@ VARIANTS = {
     "gemm_persistent": Variant("gemm_persistent", {}, {"cublas": 0.97}),
     "gemm_persistent.bf16": Variant("gemm_persistent", BF16, {"cublas": 0.97}),
     "gemm_persistent.fp8": Variant("gemm_persistent", FP8, {"cublas": 0.97}),
+    "gemm_persistent.two_tiles": Variant("gemm_persistent", WIDE, {"cublas": 0.97}),
+    "gemm_persistent.fp8_two_tiles": Variant("gemm_persistent", {**FP8, **SQUARE}, {"cublas": 0.97}),
     "dual_gemm": Variant("dual_gemm", {}, {"cublas": 0.95}),
     "dual_gemm.persistent": Variant("dual_gemm", {}, {"cublas": 0.95}, persistent=True),
     "gemm_reduction": Variant("gemm_reduction", {}, {"cublas": 0.95}),

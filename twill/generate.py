@@ -191,9 +191,10 @@ def with_fewer_registers(
         _notes(made.program, "ptxas", on_progress)(f"{what}; trying {registers} registers per thread")
         try:
             other = generate(replace(inputs, registers=registers), options, on_progress)
+            good = _pace(other) <= SLOWER * _pace(made) and not _said(other)
         except TwillError:
             continue
-        if _pace(other) <= SLOWER * _pace(made) and not _said(other):
+        if good:
             why = f"scheduled for {registers} registers per thread: otherwise {what}"
             program = replace(other.program, notes=(*other.program.notes, why))
             return replace(other, program=program, cuda=_printed(program, other.loops))
