@@ -69,8 +69,8 @@ FP8 = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"}
 BF16 = dict.fromkeys("abc", "*bf16:16")
 SQUARE = {"BLOCK_N": "128", "num_warps": "4"}
 """Tiles of 128 x 128 for one warpgroup, of which two are in flight."""
-WIDE = {"BLOCK_M": "64", "num_warps": "4"}
-"""The same of 64 x 256."""
+WIDE = {"BLOCK_M": "64", "num_warps": "4", "GROUP": "16"}
+"""The same of 64 x 256, with as many rows to a group of tiles."""
 ROWS = ({"heads": 2, "length": 384},)
 
 VARIANTS = {
