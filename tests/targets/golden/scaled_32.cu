@@ -71,16 +71,6 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
             }
             keep(kept_load_51_to);
             keep(kept_load_51_at0);
-            uint32_t kept_load_52_to[1];
-            uint32_t kept_load_52_at0[1] = {};
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_load_52_to[0] = thread.index * 4;
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) kept_load_52_at0[0] = uint32_t(((muli_12 + int32_t((thread.index * 1))) / 32) * 64);
-            }
-            keep(kept_load_52_to);
-            keep(kept_load_52_at0);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: load x_25_y_35 (tests/kernels/ttgir/scaled_32.sm90.ttgir:92:15)
                 channel_x_25_y_35.producer_acquire(count_x_25_y_35 + i);
@@ -111,12 +101,7 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
                 {
                     const int64_t twill_begin1_0_ = (int64_t)(i);
                     const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_load_52.slot(count_load_52 + i);
-                    float* from_ = right + int32_t(kept_load_52_at0[0]) + int64_t(twill_begin1_2_);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<4>(to_ + kept_load_52_to[0] + i_ * 512, from_);
+                    if (thread.index == 0) cp_async<4>(channel_load_52.slot(count_load_52 + i), ((right + (((muli_12 + int32_t(0)) / 32) * 64)) + twill_begin1_2_));
                 }
                 channel_load_52.producer_commit(count_load_52 + i);
             }
@@ -300,16 +285,6 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
             }
             keep(kept_load_51_to);
             keep(kept_load_51_at0);
-            uint32_t kept_load_52_to[1];
-            uint32_t kept_load_52_at0[1] = {};
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_load_52_to[0] = thread.index * 4;
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) kept_load_52_at0[0] = uint32_t(((muli_12 + int32_t((thread.index * 1))) / 32) * 64);
-            }
-            keep(kept_load_52_to);
-            keep(kept_load_52_at0);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: copy x_25_y_35 (tests/kernels/ttgir/scaled_32.sm90.ttgir:92:15)
                 channel_x_25_y_35.producer_acquire(count_x_25_y_35 + i);
@@ -360,12 +335,7 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                 {
                     const int64_t twill_begin1_0_ = (int64_t)(i);
                     const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_load_52.slot(count_load_52 + i);
-                    float* from_ = right + int32_t(kept_load_52_at0[0]) + int64_t(twill_begin1_2_);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<4>(to_ + kept_load_52_to[0] + i_ * 512, from_);
+                    if (thread.index == 0) cp_async<4>(channel_load_52.slot(count_load_52 + i), ((right + (((muli_12 + int32_t(0)) / 32) * 64)) + twill_begin1_2_));
                 }
                 channel_load_52.producer_commit(count_load_52 + i);
             }

@@ -68,8 +68,8 @@ from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions, kept
 from twill.targets.cuda.register_tiles import Held, Point, held, packed
-from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import Shared, boxed, copied, filling_text, picked, shared, stored
+from twill.targets.cuda.scope import Scope, equal_loads
+from twill.targets.cuda.shared_tiles import Shared, boxed, copied, copy, filling_text, picked, shared, stored
 from twill.targets.cuda.tensor_memory import leaves, row_groups
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, FixedCorner, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -367,6 +367,8 @@ class Emitter:
         for index in load.ops[:-1]:
             execute(scope, self.program.op(index))
         slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+        if self._equal(op, tensor):
+            return ["{", *indented([*scope.lines, self._first_copy(scope, op, load.vector, slot)]), "}"]
         if (kept := self.kept.get(op.index)) is not None:
             return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
         if not isinstance(op.result.type, Tensor):
@@ -382,6 +384,17 @@ class Emitter:
         except ValueError as problem:
             raise refuse(self.program, op, str(problem)) from problem
         return ["{", *indented([*scope.lines, *lines]), "}"]
+
+    def _equal(self, op: Op, tensor: SlotTensor) -> bool:
+        """Whether readers take a tile of equal numbers from its first element alone."""
+        return tensor.encoding is None and op.result.id in equal_loads(self.program.function)
+
+    def _first_copy(self, scope: Scope, op: Op, vector: int, slot: str) -> str:
+        """The copy of the first elements of a tile, by one thread."""
+        assert isinstance(op.result.type, Tensor)
+        first = Point(linear(op.result.type, 32 * self.group.warps), "0", ("0", "0"))
+        pointer, *mask = (scope.elements(value)(first) for value in op.operands[:2])
+        return f"if (thread.index == 0) {copy(vector, slot, pointer, ''.join(mask), '')}"
 
     def _hoisted(self, it: Pipelined) -> list[str]:
         """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
@@ -422,6 +435,8 @@ class Emitter:
     def _kept(self, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int) -> Hoisted | None:
         op, tensor = self.program.op(load.ops[-1]), self.program.channel(it.channel).tensors[load.tensor]
         assert isinstance(op.result.type, Tensor)
+        if self._equal(op, tensor):
+            return None
         try:
             found = copies(tensor, load.vector, linear(op.result.type, 32 * self.group.warps))
         except ValueError as problem:
