@@ -40,7 +40,10 @@ def hand_offs(scheduled: Scheduled, mmas: tuple[Task, ...]) -> tuple[HandOff, ..
             runs.append([task])
     if len(runs) > 1 and runs[0][0].group == runs[-1][0].group:
         runs[0] = [*runs.pop(), *runs[0]]
-    taken = list({run[0].group: run for run in reversed(runs)}.values())[::-1]
+    first = dict[int, list[Task]]()
+    for run in runs:
+        first.setdefault(run[0].group, run)
+    taken = list(first.values())
     if len(taken) < 2:
         return ()
     pairs = zip(taken, [*taken[1:], taken[0]], strict=True)
