@@ -97,7 +97,7 @@ def _recurrence(problem: Problem, value: Time, circuit: tuple[str, ...], joint: 
     if len(problem.operations) > EXACT:
         return
     weak = [
-        _Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=False), e.distance) for e in problem.edges
+        _Arc(e.src, e.dst, min(e.delay, e.crossing) if joint else e.delay, e.distance) for e in problem.edges
     ]
     if not _feasible([op.id for op in problem.operations], weak, value):
         yield Violation(
@@ -113,22 +113,25 @@ class _Arc:
     distance: int
 
 
-def _delay(problem: Problem, edge: Edge, *, joint: bool, forced: bool) -> Time:
-    """The least delay that the edge can have; `forced` sees where the rules fix whether it crosses."""
-    if not joint:
-        return edge.delay
-    a, b = problem.operation(edge.src), problem.operation(edge.dst)
-    if forced and (a.variable != b.variable or {(a.id, b.id), (b.id, a.id)} & set(problem.apart)):
-        return edge.crossing
-    if forced and ((a.variable and b.variable) or any({a.id, b.id} <= set(ops) for ops in problem.together)):
-        return edge.delay
-    return min(edge.delay, edge.crossing)
-
-
 def _along(problem: Problem, circuit: Sequence[str], joint: bool) -> list[_Arc]:
+    """The edges of the steps of a circuit, each with its delay where the rules fix whether it crosses."""
     steps = set(zip(circuit, [*circuit[1:], *circuit[:1]], strict=True))
+    apart = {frozenset(pair) for pair in problem.apart}
+    sets: dict[str, set[int]] = {op: set() for op in circuit}
+    for number, ops in enumerate(problem.together):
+        for op in ops:
+            sets.get(op, set[int]()).add(number)
+
+    def delay(edge: Edge) -> Time:
+        a, b = problem.operation(edge.src), problem.operation(edge.dst)
+        if not joint:
+            return edge.delay
+        if a.variable != b.variable or frozenset((a.id, b.id)) in apart:
+            return edge.crossing
+        return edge.delay if a.variable or sets[a.id] & sets[b.id] else min(edge.delay, edge.crossing)
+
     chosen = (e for e in problem.edges if (e.src, e.dst) in steps)
-    return [_Arc(e.src, e.dst, _delay(problem, e, joint=joint, forced=True), e.distance) for e in chosen]
+    return [_Arc(e.src, e.dst, delay(e), e.distance) for e in chosen]
 
 
 def _refutes(arcs: Sequence[_Arc], circuit: Sequence[str], interval: Time) -> bool:
