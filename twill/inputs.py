@@ -158,6 +158,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.extract.rewrite.literal_layouts import literal_layouts
     from twill.extract.rewrite.narrow_modules import widened
     from twill.extract.rewrite.predication import predicated
+    from twill.extract.rewrite.shared_operands import staged_operands
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
     from twill.extract.rewrite.whole_reductions import by_dimensions
@@ -176,7 +177,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 
         module = device_descriptors(module)
     plain = without_tensor_copies(
-        from_iteration(in_loops(predicated(structured(widened(by_dimensions(module))))))
+        from_iteration(in_loops(predicated(structured(widened(staged_operands(by_dimensions(module)))))))
     )
     exact = literal_layouts(on_the_device(plain), everywhere=machine.arch in inputs.exact_layouts)
     module = replace(exact, constants=constants)

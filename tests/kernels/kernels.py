@@ -611,6 +611,21 @@ def drawn(
 
 
 @triton.jit
+def weighted(
+    a, b, v, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * v) @ b.T, where the weighted tile of a is computed, and no type that wgmma takes from registers."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], c.dtype.element_ty)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :]) * tl.load(v + i + k)[None, :]
+        y = tl.load(b + n[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, y.T, acc, out_dtype=c.dtype.element_ty)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -964,6 +979,10 @@ TWILL = {
         **HALF, "counts": "*i64:16", "locks": "*i64:16", "marks": "*i32:16", "last": "*i32:16", **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "weighted": {
+        **dict.fromkeys("abvc", "*fp32:16"), **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -1056,6 +1075,8 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "weighted": ("weighted", {}),
+    "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),
     "drawn": ("drawn", {}),
     "mapped": ("mapped", {}),
     "ranked": ("ranked", {}),

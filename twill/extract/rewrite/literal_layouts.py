@@ -92,6 +92,17 @@ def _needed(op: Op, buffered: Set[int]) -> Iterable[Encoding | None]:
     if deep or (role(op) in _RELYING and not _needless(op, buffered)):
         yield from (tile.encoding for tile in tiles)
     yield from (tile.encoding for tile in tiles if _small(tile))
+    if role(op) == "broadcast" and len(tiles) == 2 and _among_columns(*tiles):
+        yield tiles[1].encoding
+
+
+def _among_columns(row: Tensor, tile: Tensor) -> bool:
+    """Whether a row of numbers becomes a tile with too few rows for all warps, which then share its columns:
+    the row alone does not say that."""
+    layout = tile.encoding
+    if not isinstance(layout, Blocked) or len(tile.shape) != 2 or element(tile).startswith(("i", "ptr")):
+        return False
+    return row.shape[0] == 1 < tile.shape[0] < 16 * prod(layout.warps_per_cta)
 
 
 def _small(tile: Tensor) -> bool:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import prod
 
 from twill.ir.distribution import distribution, root
-from twill.ir.loop import Bases, DotOperand, Linear, NvidiaMma, Tensor, Type
+from twill.ir.loop import Bases, DotOperand, Linear, NvidiaMma, Slice, Tensor, Type
 
 Vector = tuple[int, ...]
 """Coordinates of an element, or what one bit of a number adds to them."""
@@ -164,14 +164,16 @@ class Spread:
 def literal(type: Type) -> bool:
     """Whether a tile is held exactly as its encoding says: one in an exact linear layout, a slice of one, or
     an A operand of wgmma whose elements of a thread lie one by one, before they are unpacked in pairs."""
-    match type:
-        case Tensor(encoding=DotOperand(0, NvidiaMma(), 1)):
+    if not isinstance(type, Tensor):
+        return False
+    encoding, layout = type.encoding, root(type.encoding)
+    while isinstance(encoding, Slice):
+        encoding = encoding.parent
+    match encoding:
+        case DotOperand(0, NvidiaMma(), 1):
             return True
-        case Tensor(encoding=encoding):
-            layout = root(encoding)
-            return isinstance(layout, Linear) and layout.exact
         case _:
-            return False
+            return isinstance(layout, Linear) and layout.exact
 
 
 def spread(type: Tensor) -> Spread:
