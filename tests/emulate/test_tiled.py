@@ -1,6 +1,7 @@
 """Kernels that load through pointers: which launches take the form with TMA, and that both forms are right."""
 
 import shutil
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,8 @@ def test_a_launch_takes_tma_where_its_arguments_allow(
     names = list[str]()
     kept = emulated.Host.call
 
-    def call(host: emulated.Host, name: str, arguments: list[object], processors: int) -> object:
-        launched = list(kept(host, name, arguments, processors))
+    def call(host: emulated.Host, name: str, arguments: list[object], *more: Any) -> object:
+        launched = list(kept(host, name, arguments, *more))
         names.extend(one.name for one in launched)
         return launched
 

@@ -780,6 +780,9 @@ class Launch:
     """Per thread before setmaxnreg: registers_total / threads of all resident blocks, a multiple of 8."""
     blocks: int = 1
     """Thread blocks that an SM holds at the same time."""
+    even: bool = False
+    """All threads keep the registers that they begin with: there is no setmaxnreg, and narrow groups need no
+    warpgroup."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -795,6 +798,9 @@ class Program:
     descriptors: tuple[Descriptor, ...]
     shared: SharedMemory
     launch: Launch
+    by_tma: Launch | None = None
+    """In place of `launch`, where all tiles that threads could copy are loaded by TMA and that lets an SM
+    hold more thread blocks: each group that loads is one warp."""
     tensor_memory: tuple[TensorTile, ...] = ()
     """Empty on machines without."""
     pairs: bool = False

@@ -38,7 +38,7 @@ from twill.warp.group_bodies import Body, statements
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
-from twill.warp.residency import candidates, hides_arrival, shared_bytes, sharing
+from twill.warp.residency import all_tiles, candidates, even_launches, hides_arrival, shared_bytes, sharing
 from twill.warp.resident import with_resident
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
@@ -99,6 +99,8 @@ class Plan:
     deferred: tuple[DeferredReductions, ...]
     """For each loop."""
     launch: Launch
+    by_tma: Launch | None = None
+    """As `Program.by_tma`."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks."""
     claiming: int | None = None
@@ -349,7 +351,7 @@ def _planned(design: _Design) -> Plan:
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
         return layout(Demand(*needed, *limits, copies, dead_slots=tiles is None and design.ahead is None))
 
-    memory, blocks = (laid_out(1), 1) if tiles is not None else _resident(design, laid_out)
+    memory, blocks, by_tma = (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
     kernel = Kernel(
         code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
     )
@@ -365,6 +367,7 @@ def _planned(design: _Design) -> Plan:
         memory,
         deferred,
         launch,
+        by_tma,
         tiles=tiles,
         pairs=options.pairs,
         claiming=_claiming(design),
@@ -386,19 +389,30 @@ def _claiming(design: _Design) -> int | None:
     return next(op.index for op in code.function.body.blocks[0].ops if role(op) == "for")
 
 
-def _resident(design: _Design, laid_out: Callable[[int], SharedMemoryPlan]) -> tuple[SharedMemoryPlan, int]:
-    """Shared memory of each of the thread blocks that an SM is to hold, and how many. Raises TwillError where
-    not even one fits."""
+def _resident(
+    design: _Design, laid_out: Callable[[int], SharedMemoryPlan]
+) -> tuple[SharedMemoryPlan, int, Launch | None]:
+    """Shared memory of each of the thread blocks that an SM is to hold, how many, and the launch in which TMA
+    lets it hold more, if there is one. Raises TwillError where not even one fits."""
     alone, loops = laid_out(1), [(part.scheduled, part.tasks) for part in design.parts]
-    if design.target.accumulators == "registers":
-        for blocks in candidates(design.code, design.granted, loops, design.options.most_blocks):
-            try:
-                memory = laid_out(blocks)
-            except TwillError:  # what one block needs does not fit so often
-                continue
-            if hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops]):
-                return memory, blocks
-    return alone, 1
+    if design.target.accumulators != "registers":
+        return alone, 1, None
+
+    def shared_by(blocks: int) -> SharedMemoryPlan | None:
+        try:
+            memory = laid_out(blocks)
+        except TwillError:  # what one block needs does not fit so often
+            return None
+        hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops])
+        return memory if hidden else None
+
+    given = (design.code, design.granted, loops, design.options.most_blocks)
+    found = ((memory, blocks) for blocks in candidates(*given) if (memory := shared_by(blocks)))
+    memory, blocks = next(found, (alone, 1))
+    for launch in even_launches(*given) if all_tiles(design.code, design.granted, alone.plans) else ():
+        if launch.blocks > blocks and (more := shared_by(launch.blocks)):
+            return more, blocks, launch
+    return memory, blocks, None
 
 
 def _slots_read(store: Task, channels: Iterable[ChannelPlan]) -> Iterable[str]:
@@ -607,6 +621,7 @@ def _assembled(draft: Draft) -> Draft:
         descriptors=_descriptors(code),
         shared=_with_barriers(memory.memory, barriers, plan.claiming) if plan.kernel.tiles else memory.memory,
         launch=plan.launch,
+        by_tma=plan.by_tma,
         tensor_memory=_tensor_tiles(plan),
         pairs=plan.pairs,
         claiming=plan.claiming,

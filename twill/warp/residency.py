@@ -12,6 +12,7 @@ from math import prod
 
 from twill.ir.loop import NvidiaMma, Op, Tensor, Type
 from twill.ir.machine import Machine
+from twill.ir.program import Launch
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
@@ -50,6 +51,25 @@ def candidates(
             if launch.threads * blocks <= residency.threads and enough and entered:
                 yield blocks
     yield 1
+
+
+def even_launches(
+    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], most: int
+) -> Iterator[Launch]:
+    """Launches in which each group that loads is one warp and all threads have the same registers, with the
+    most thread blocks first. The four partitions of an SM hold whole warps."""
+    machine = loops[0][0].machine
+    if machine.residency is None or _persistent(code, [scheduled for scheduled, _ in loops]):
+        return
+    limits, step, mmas = machine.limits, machine.limits.register_step, _mmas(code)
+    wide = [group for group in granted if not thread_block.only_moves(group)]
+    warps = sum(group.warps for group in wide) + len(granted) - len(wide)
+    least = [mmas.together + BESIDE_MMA] * bool(mmas.single) + [_used(group, step) for group in wide]
+    for blocks in range(min(most, machine.residency.blocks), 1, -1):
+        share = limits.registers_total // (4 * 32 * -(-blocks * warps // 4)) // step * step
+        registers = min(limits.registers_per_thread // step * step, share)
+        if registers >= max(least) and 32 * warps * blocks <= machine.residency.threads:
+            yield Launch(32 * warps, registers, blocks, even=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,16 @@ def shared_bytes(machine: Machine, blocks: int, limit: int) -> int:
     if machine.residency is None or blocks == 1:
         return limit
     return min(limit, machine.residency.shared // blocks - machine.residency.reserved)
+
+
+def all_tiles(code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> bool:
+    """Whether the groups that load copy tiles, and nothing else, which TMA might load: none whose place is
+    loaded."""
+    moving = {group.id for group in granted if thread_block.only_moves(group)}
+    filled = [plan for plan in plans if plan.producer in moving]
+    copied = [plan for plan in filled if plan.filled_by == "cp_async"]
+    tiles = all(one.encoding is not None and len(one.shape) == 2 for plan in copied for one in plan.tensors)
+    return bool(copied) and tiles and not code.reloaded and all(plan.filled_by in LOADED for plan in filled)
 
 
 def hides_arrival(

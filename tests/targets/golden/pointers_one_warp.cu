@@ -9,7 +9,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 8)
+__global__ void __maxnreg__(32)
 pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_constant__ CUtensorMap map_y_37, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -26,7 +26,6 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<40>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_28 = 0;
@@ -97,7 +96,6 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<24>();
         if (warp_index() - 4 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(4);
@@ -301,7 +299,7 @@ pointers_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
     by_tma = by_tma && !tensor_map<2>(&map_y_37, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_64B, b, {uint64_t(int64_t(N)), uint64_t(int64_t(K))}, {uint64_t((int64_t(N)) * 2)}, {32, 32});
     if (by_tma) {
         if (const cudaError_t status = allow_shared_memory<pointers_tma_kernel>(8256)) return status;
-        pointers_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 8256, stream>>>(map_x_28, map_y_37, a, b, c, M, N, K);
+        pointers_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 8256, stream>>>(map_x_28, map_y_37, a, b, c, M, N, K);
         return cudaGetLastError();
     }
     if (const cudaError_t status = allow_shared_memory<pointers_kernel>(8256)) return status;

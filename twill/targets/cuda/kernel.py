@@ -122,8 +122,11 @@ def source(program: Program, tensor_core: TensorCore) -> str:
 def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
     """One kernel."""
     launch, cluster = form.program.launch, "__cluster_dims__(2, 1, 1) " if form.program.pairs else ""
+    bounds = f"__launch_bounds__({launch.threads}, {launch.blocks})"
+    if launch.even:  # by ptxas's count of registers for such bounds, a block has whole warpgroups
+        bounds = f"__maxnreg__({launch.entry_registers})"
     return [
-        f"__global__ void {cluster}__launch_bounds__({launch.threads}, {launch.blocks})",
+        f"__global__ void {cluster}{bounds}",
         f"{name}({_parameters(form)}) {{",
         *indented(_kernel(form, tensor_core)),
         "}",
@@ -314,7 +317,8 @@ def _warpgroup(form: TiledForm, tensor_core: TensorCore, warp: int) -> list[str]
     registers = max(group.registers for group in groups)
     change = "registers_increase" if registers > program.launch.entry_registers else "registers_decrease"
     own = "read_warp_index()" if program.tensor_memory else "warp_index()"
-    lines = [f"if ({_among(own, warp, last - warp)}) {{", f"    {change}<{registers}>();"]
+    changed = [] if program.launch.even else [f"    {change}<{registers}>();"]
+    lines = [f"if ({_among(own, warp, last - warp)}) {{", *changed]
     for group in groups:
         whole = group.first_warp == warp and group.warps == last - warp
         body = _role(form, tensor_core, group)

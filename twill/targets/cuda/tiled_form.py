@@ -23,6 +23,7 @@ from twill.ops.table import role
 from twill.targets.cuda.names import c_name, tensor_map
 from twill.targets.cuda.polynomials import Polynomial, text
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
+from twill.warp.thread_block import first_warp
 
 ALIGNMENT = 16
 """Of what a tensor map describes, in bytes (CUDA driver API, cuTensorMapEncodeTiled)."""
@@ -56,8 +57,21 @@ def tiled_form(program: Program) -> TiledForm | None:
         return None
     channels = tuple(replace(one, filled_by="tma") if one.id in changed else one for one in program.channels)
     groups = tuple(_narrowed(program, group, channels) for group in program.groups)
-    made = TiledForm(replace(program, channels=channels, groups=groups), loads)
+    made = TiledForm(_launched(replace(program, channels=channels, groups=groups)), loads)
     return made if _alone(made, frozenset(changed)) else None
+
+
+def _launched(program: Program) -> Program:
+    """As it is launched where each group that loads is one warp."""
+    launch = program.by_tma
+    if launch is None or any(group.warps > 1 for group in program.groups if group.only_moves):
+        return program
+    widths = {group.id: group.warps for group in program.groups}
+    groups = (
+        replace(group, first_warp=first_warp(group.id, widths), registers=launch.entry_registers)
+        for group in program.groups
+    )
+    return replace(program, launch=launch, groups=tuple(groups))
 
 
 def _alone(form: TiledForm, changed: Set[str]) -> bool:
