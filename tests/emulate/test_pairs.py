@@ -56,7 +56,7 @@ def test_a_persistent_pair_uses_tensor_memory_again(schedule: int) -> None:
 
 def test_without_waiting_for_the_second_block_a_hazard_is_found(tmp_path: Path) -> None:
     kernel = "gemm_persistent_pairs.sm100"
-    source = re.sub(r"mbarrier_wait_cluster\(ready_1[^;]*;", "", cuda(kernel))
+    source = re.sub(r"accumulators_free\.wait_of_pair\([^;]*;", ";", cuda(kernel))
     (tmp_path / "kernel.cu").write_text(source)
     host = compiled(tmp_path / "kernel.cu", tmp_path, [RUNTIME], "100a")
     made = replace(build(kernel), host=host, manifest=replace(build(kernel).manifest, name="gemm_persistent"))

@@ -389,7 +389,8 @@ class OrderBarrierArrive:
 @dataclass(frozen=True, slots=True)
 class BarrierArrive:
     """Every warp of the group has read and written what the iteration of `at` has to do with: one arrival of
-    each on the dependence barrier."""
+    each on the dependence barrier. On one that MMAs arrive on: one when all MMAs of the group are complete.
+    """
 
     barrier: str
     at: At = At()
@@ -701,6 +702,8 @@ class TensorTile:
     columns: int
     """Of 32 bits, of one buffer."""
     buffers: int = 1
+    counter: str = ""
+    """The dependence barrier whose counter numbers the buffers, instead of the iteration; empty for none."""
 
 
 CLAIMS = 128

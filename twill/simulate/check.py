@@ -55,15 +55,15 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
         report(f"checking how the groups wait, {count} iterations")
         states += explore(program, same(count, around(program)), STATES).states
         if program.tensor_memory:
-            races(program, same(count))
+            races(program, same(count, around(program)))
     runs = tuple(_runs(program, report))
     return Checked(COUNTS, states, runs)
 
 
 def around(program: Program) -> int:
     """How often loops around pipelined loops run: so that each group has a second tile, where several are in
-    flight, and one more."""
-    tiles = program.tiles_in_flight
+    flight, each buffer of an accumulator that alternates is used again, and one more."""
+    tiles = max([program.tiles_in_flight, *(tile.buffers for tile in program.tensor_memory if tile.counter)])
     return 2 * tiles + 1 if tiles > 1 else 2
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from twill.ir.loop import Op, Token, Value
 from twill.ir.program import (
+    ONCE,
     SLICES,
     Accumulator,
     Advance,
@@ -203,6 +204,10 @@ def _act(group: _Group, action: Action) -> None:
             _issue(group, action, issue)
         case MmaWait(pending=pending):
             _await(group, pending)
+        case BarrierArrive(barrier=name, at=at):
+            if any(one.id == name and one.by == "mma" for one in group.block.program.dependences):
+                phase = name, action.sequence(name, at.iteration)
+                group.block.arrivals.setdefault(phase, []).append((group.warps.id, group.issued))
         case BarrierWait(barrier=barrier) as wait:
             _completed(group, barrier, action.awaited(wait))
         case TensorMemorySync():
@@ -213,7 +218,6 @@ def _act(group: _Group, action: Action) -> None:
             | ConsumerRelease()
             | OrderBarrierWait()
             | OrderBarrierArrive()
-            | BarrierArrive()
             | StoreWait()
         ):
             pass
@@ -297,6 +301,8 @@ def _cell(group: _Group, action: Action | None, location: Accumulator) -> Cell:
         return location
     tile = next(tile for tile in group.block.program.tensor_memory if tile.id == location.tile)
     number = action.iteration(location.iteration) if action else 0
+    if tile.counter and action:
+        number = action.sequence(tile.counter, ONCE)
     return tile.id, number % tile.buffers
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twill.ir.program import (
+    ONCE,
     At,
     BarrierArrive,
     BarrierWait,
@@ -107,7 +108,9 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
             for agent in (issuer,) if only else (issuer, threads):
                 _learn(run, "dependence", name, action.awaited(wait), agent)
         case BarrierArrive(barrier=name, at=at):
-            _tell(run, "dependence", name, action.sequence(name, at.iteration), threads)
+            by_mma = any(one.id == name and one.by == "mma" for one in run.program.dependences)
+            agent = ("mma", group) if by_mma else threads
+            _tell(run, "dependence", name, action.sequence(name, at.iteration), agent)
         case ConsumerWait(channel=name, at=at):
             for agent in (issuer,) if run.program.channel(name).only_mma(group) else (threads, issuer):
                 _learn(run, "full", name, action.sequence(name, at.iteration), agent)
@@ -201,7 +204,9 @@ def _touched(
     run.time[agent] = run.time.get(agent, 0) + 1
     for location in sorted(touched, key=str):
         tile = next(tile for tile in run.program.tensor_memory if tile.id == location.tile)
-        first = tile.column + action.iteration(location.iteration) % tile.buffers * tile.columns
+        number = action.iteration(location.iteration)
+        number = action.sequence(tile.counter, ONCE) if tile.counter else number
+        first = tile.column + number % tile.buffers * tile.columns
         columns = (first, first + tile.columns)
         access = _Access(agent, run.time[agent], tile.id, columns, location in stores, what)
         for other in run.accesses:

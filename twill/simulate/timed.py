@@ -343,7 +343,10 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
         case OrderBarrierArrive(order=name):
             clock.barriers.signalled[name] = group.now
         case BarrierArrive(barrier=name, at=at):
-            _arrive(clock.barriers.arrived, (name, action.sequence(name, at.iteration)), group.now)
+            by_mma = clock.model.protocol.dependences[name][1].by == "mma"
+            done = [end for _, end in clock.units.mmas[-1:]] if by_mma else []
+            phase = name, action.sequence(name, at.iteration)
+            _arrive(clock.barriers.arrived, phase, max([group.now, *done]))
         case BarrierWait(barrier=name, at=at) as wait if clock.model.protocol.concerns(action):
             done = clock.barriers.arrived[name, action.awaited(wait)]
             group.now = max(group.now + costs.poll, done + costs.barrier)

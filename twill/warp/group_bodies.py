@@ -37,6 +37,7 @@ from twill.ir.program import (
     walk,
 )
 from twill.ops.table import role
+from twill.warp import alternating
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import (
     ALLOC,
@@ -122,6 +123,8 @@ def statements(body: Body) -> tuple[Statement, ...]:
     """Everything the group does."""
     top = body.code.function.body
     found = _block(body, top.blocks[0], repeated=False) if top else ()
+    if body.kernel.alternating:
+        found = (*alternating.first(body.kernel.alternating, body.group), *found)
     read = {register.variable for inner in walk(found) for register in registers(effects(inner).reads)}
     found = _without_unread(found, read)
     used = {inner.buffer for inner in walk(found) if isinstance(inner, StoreTile) and inner.staged}
@@ -163,7 +166,11 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
         if special:
             found += [*_computed(body, run), *special]
             run = []
-    return (*found, *_computed(body, run), *(_ends(body, block) if repeated else ()))
+    found += _computed(body, run)
+    one = body.kernel.alternating
+    if one and any(op.index == one.loop for op in block.ops):
+        found = list(alternating.with_ends(one, body.group, found))
+    return (*found, *(_ends(body, block) if repeated else ()))
 
 
 def _arithmetic(body: Body, op: Op) -> bool:
@@ -313,7 +320,11 @@ def _converted(body: Body, op: Op) -> Iterable[Op]:
 
 def _loop(body: Body, op: Op) -> Iterable[Statement]:
     loop, pipelined = body.loops[op.index]
-    synchronizes = body.group in body.synchronized
+    own = body.kernel.alternating
+    alternates = own is not None and own.loop == op.index
+    synchronizes = body.group in body.synchronized and not alternates
+    if own and alternates:
+        yield from alternating.before(own, body.group)
     if synchronizes and op.index in body.entered:
         yield TensorMemorySync()
     unread = {one.register.variable for one in pipelined.zeroed if isinstance(one, InitializeCarried)}
@@ -329,6 +340,8 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
     pipelined = replace(pipelined, zeroed=(*pipelined.zeroed, *zeroed))
     if any(inner(pipelined)) or zeroed:
         yield pipelined
+    if own and alternates:
+        yield from alternating.after(own, body.group)
     if synchronizes:
         yield TensorMemorySync()
     for carried in loop.carried:

@@ -27,8 +27,9 @@ from twill.ir.program import (
 )
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
-from twill.warp import pairs, pipelined_loops, tensor_memory, thread_block, tiles_in_flight
+from twill.warp import alternating, pairs, pipelined_loops, tensor_memory, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
+from twill.warp.alternating import Alternating
 from twill.warp.channels import LOADED, ChannelPlan, SharedMemoryError, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
 from twill.warp.dataflow import STORES, Code, carries, cone, into_shared, loaded, read, variables
@@ -457,6 +458,9 @@ def _with_tensor_memory(plan: Plan) -> Plan:
     initial = tensor_memory.initial_stores(code, inside)
     left = [op for op in outside if op.index not in initial]
     entered = tensor_memory.entered(code, [part.scheduled.loop for part in plan.loops], left)
+    if not any(one.barriers for one in found.values()):
+        groups = _synchronized(plan, outside)
+        kernel = _alternating(kernel, inside, alternating.alternating(code, inside, left, groups, entered))
     return replace(
         plan,
         kernel=kernel,
@@ -464,6 +468,21 @@ def _with_tensor_memory(plan: Plan) -> Plan:
         entered=entered,
         initial_stores=initial,
     )
+
+
+def _alternating(
+    kernel: Kernel, inside: Sequence[tuple[Scheduled, tuple[Task, ...]]], found: Alternating | None
+) -> Kernel:
+    """With two buffers for each accumulator, where these fit."""
+    limit = inside[0][0].machine.limits.tensor
+    tiles = alternating.doubled(kernel.tiles)
+    if found is None or sum(tile.columns * tile.buffers for tile in tiles.values()) > limit:
+        return kernel
+    try:
+        scales = tensor_memory.scale_tiles(kernel.code, tiles, limit)
+    except TwillError:  # the scale factors do not fit beside them
+        return kernel
+    return replace(kernel, tiles=tiles, scales=scales, alternating=found)
 
 
 def _handed(part: _Loop) -> tuple[tuple[str, str, int], ...]:
@@ -611,6 +630,7 @@ def _assembled(draft: Draft) -> Draft:
     )
     code, memory = plan.kernel.code, plan.memory
     barriers = tuple(one for found in plan.kernel.dependences.values() for one in found.barriers)
+    barriers += plan.kernel.alternating.barriers if plan.kernel.alternating else ()
     made = Program(
         module=plan.module,
         function=code.function,

@@ -42,6 +42,7 @@ from twill.ir.program import (
     TileLoad,
     Write,
 )
+from twill.warp.alternating import Alternating
 from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.dataflow import DOT, MMAS, STORES, Code, invariant, zero
 from twill.warp.ordering import HandOff
@@ -77,6 +78,8 @@ class Kernel:
     """In tensor memory, by the value id of the buffer."""
     dependences: Mapping[int, Dependences] = field(default_factory=dict[int, Dependences])
     """Barriers of each loop, by its operation."""
+    alternating: Alternating | None = None
+    """The loop whose accumulators alternate from tile to tile."""
     scales: Mapping[int, tuple[TensorTile, ...]] = field(default_factory=dict[int, tuple[TensorTile, ...]])
     """Tiles in tensor memory to which an MMA copies its scale factors, by its operation."""
 

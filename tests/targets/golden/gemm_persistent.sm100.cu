@@ -2,7 +2,9 @@
 //
 // channel x_y: 4 slots of 49152 bytes, group 0 to (1,)
 // buffer staging2: 32768 bytes, of its own
-// tensor memory acc: columns 0 to 255
+// tensor memory acc: columns 0 to 511, 2 buffers
+// accumulators_done: the MMAs of a tile, 2 mbarriers, group 1 to 2
+// accumulators_free: a tile is read, 2 mbarriers, group 2 to 1
 // tiles in flight: 1, accumulators in tensor memory
 #include <cuda_runtime.h>
 
@@ -15,11 +17,15 @@ __global__ void __launch_bounds__(384, 1)
 gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    enum NamedBarrier : uint32_t { group_2_barrier = 3, tensor_memory_sync = 4 };
+    enum NamedBarrier : uint32_t { group_2_barrier = 3 };
     if (threadIdx.x == 0) {
         const Channel<4, 49152> channel_x_y{memory, memory + 229376};
-        const uint32_t drain_1 = memory + 229448;
+        const DependenceBarrier<2> accumulators_done{memory + 229440};
+        const DependenceBarrier<2> accumulators_free{memory + 229456};
+        const uint32_t drain_1 = memory + 229480;
         channel_x_y.init(1, 0, 1);
+        accumulators_done.init(1);
+        accumulators_free.init(8);
         mbarrier_init(drain_1, 1);
         mbarrier_init_fence();
         tma_prefetch(&map_a_desc_0);
@@ -27,18 +33,22 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
         tma_prefetch(&map_c_desc_1);
     }
     if (read_warp_index() == 0) {
-        tensor_memory_allocate<256>(memory + 229440);
+        tensor_memory_allocate<512>(memory + 229472);
         tensor_memory_relinquish();
     }
     tcgen05_fence_before();
     __syncthreads();
     tcgen05_fence_after();
-    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229440);
+    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229472);
 
     if (read_warp_index() < 8) {
         registers_increase<240>();
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
+        const DependenceBarrier<2> accumulators_done{memory + 229440};
+        const DependenceBarrier<2> accumulators_free{memory + 229456};
+        uint32_t count_accumulators_done = 0;
+        uint32_t count_accumulators_free = 0;
         int32_t trips_0 = 0;
         int32_t get_num_programs_1;
         int32_t get_program_id_0;
@@ -48,6 +58,10 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
         int32_t tiles;
         int32_t tiles_3;
         uint32_t truncf_10[64];
+        accumulators_free.arrive(count_accumulators_free);
+        count_accumulators_free += 1;
+        accumulators_free.arrive(count_accumulators_free);
+        count_accumulators_free += 1;
         // muli.2 (examples/ttgir/gemm_persistent.sm100.ttgir:36:10)
         {
             tiles = M / 128;
@@ -71,9 +85,6 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 const int32_t divsi_8_ = remsi_4_ / height_5_;
                 muli_9 = divsi_8_ * 256;
             }
-            tcgen05_fence_before();
-            named_barrier_sync(tensor_memory_sync, 288);
-            tcgen05_fence_after();
             trips_0 = max(0, (K + 63) / 64);
             {
                 // gemm_persistent/for.0/for.0: 2 stages, an iteration every 512 cycles
@@ -88,22 +99,21 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                             float words_[32];
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) words_[i_] = 0.0f;
-                            tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128 + 32 * j_, words_);
+                            tensor_memory_store(tensor_memory + count_accumulators_done % 2 * 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 128 + 32 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
                 }
             }
-            tcgen05_fence_before();
-            named_barrier_sync(tensor_memory_sync, 288);
-            tcgen05_fence_after();
+            accumulators_done.wait(count_accumulators_done);
             // truncf.10 (examples/ttgir/gemm_persistent.sm100.ttgir:60:13)
             {
                 float acc_9_[128];
-                tensor_memory_load_tile(acc_9_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
+                tensor_memory_load_tile(acc_9_, tensor_memory + count_accumulators_done % 2 * 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
                 #pragma unroll
                 for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
             }
+            accumulators_free.arrive(count_accumulators_free);
             // store (examples/ttgir/gemm_persistent.sm100.ttgir:62:7)
             {
                 if (thread.leader) tma_wait_read<0>();
@@ -129,6 +139,8 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                     tma_commit();
                 }
             }
+            count_accumulators_done += 1;
+            count_accumulators_free += 1;
         }
         if (thread.leader) tma_wait_read<0>();
     }
@@ -208,9 +220,11 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
             const Channel<4, 49152> channel_x_y{memory, memory + 229376};
-            const uint32_t drain_1 = memory + 229448;
-            uint32_t drained = 0;
+            const DependenceBarrier<2> accumulators_done{memory + 229440};
+            const DependenceBarrier<2> accumulators_free{memory + 229456};
             uint32_t count_x_y = 0;
+            uint32_t count_accumulators_done = 0;
+            uint32_t count_accumulators_free = 0;
             int32_t trips_0 = 0;
             int32_t get_num_programs_1;
             int32_t get_program_id_0;
@@ -224,14 +238,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 get_num_programs_1 = int32_t(gridDim.x);
             }
             for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
-                if (elect_one()) tcgen05_commit(drain_1);
-                __syncwarp();
-                mbarrier_wait(drain_1, drained % 2);
-                ++drained;
-                tcgen05_fence_after();
-                tcgen05_fence_before();
-                named_barrier_sync(tensor_memory_sync, 288);
-                tcgen05_fence_after();
+                accumulators_free.wait(count_accumulators_free);
                 trips_0 = max(0, (K + 63) / 64);
                 {
                     // gemm_persistent/for.0/for.0: 2 stages, an iteration every 512 cycles
@@ -242,10 +249,10 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y));
-                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 0);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                            tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 0);
+                            tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                            tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                            tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                             tcgen05_commit(channel_x_y.empty(count_x_y));
                         }
                         __syncwarp();
@@ -256,10 +263,10 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                             if (elect_one()) {
                                 const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
                                 const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y));
-                                tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                                tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                                tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
-                                tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
+                                tcgen05_mma_f16(tensor_memory + count_accumulators_done % 2 * 256, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 256), 1);
                                 tcgen05_commit(channel_x_y.empty(position_x_y));
                             }
                             __syncwarp();
@@ -267,21 +274,17 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         }
                     }
                 }
-                if (elect_one()) tcgen05_commit(drain_1);
+                if (elect_one()) accumulators_done.completed(count_accumulators_done);
                 __syncwarp();
-                mbarrier_wait(drain_1, drained % 2);
-                ++drained;
-                tcgen05_fence_after();
-                tcgen05_fence_before();
-                named_barrier_sync(tensor_memory_sync, 288);
-                tcgen05_fence_after();
                 count_x_y += trips_0;
+                count_accumulators_done += 1;
+                count_accumulators_free += 1;
             }
         }
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (read_warp_index() == 0) tensor_memory_free<256>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
@@ -302,7 +305,7 @@ gemm_persistent_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, in
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = allow_shared_memory<gemm_persistent_kernel>(230592)) return status;
-    gemm_persistent_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230592, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, M, N, K);
+    if (const cudaError_t status = allow_shared_memory<gemm_persistent_kernel>(230624)) return status;
+    gemm_persistent_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230624, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, M, N, K);
     return cudaGetLastError();
 }

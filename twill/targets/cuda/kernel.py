@@ -25,6 +25,7 @@ from twill.ir.program import (
     SchedulingFence,
     Statement,
     StoreWait,
+    TensorMemorySync,
     WarpProgram,
     walk,
 )
@@ -341,7 +342,9 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
     used += [one.id for one in program.dependences if group.id in (one.signaller, one.waiter)]
-    if f"{DRAIN}{group.id}" in _drains(program):
+    if f"{DRAIN}{group.id}" in _drains(program) and any(
+        isinstance(one, TensorMemorySync) for one in walk(group.body)
+    ):
         lines.append("uint32_t drained = 0;")
     lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [
         f"int32_t {trips(program, loop)} = 0;" for loop in loops

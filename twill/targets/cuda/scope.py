@@ -32,7 +32,7 @@ from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.names import c_name, channel
+from twill.targets.cuda.names import c_name, channel, count
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, number, point
 from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
@@ -57,7 +57,8 @@ def tensor_address(program: Program, location: TensorMemory) -> str:
     first = plus("tensor_memory", tile.column)
     if tile.buffers == 1:
         return first
-    return f"{first} + {atom(iteration(location.iteration))} % {tile.buffers} * {tile.columns}"
+    number = count(tile.counter) if tile.counter else atom(iteration(location.iteration))
+    return f"{first} + {number} % {tile.buffers} * {tile.columns}"
 
 
 @dataclass(slots=True)

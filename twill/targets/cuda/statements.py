@@ -22,6 +22,7 @@ from twill.ir.program import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
+    DependenceBarrier,
     FinalizeReduction,
     For,
     If,
@@ -195,6 +196,8 @@ class Emitter:
             case OrderBarrierArrive(order):
                 return [f"named_barrier_arrive({order}, {self.threads(order)});"]
             case BarrierArrive(barrier, at):
+                if self._dependence(barrier).by == "mma":
+                    return self._mmas_complete(barrier, at)
                 arrive = "arrive_at_first" if pair_waits(self.program, barrier) else "arrive"
                 return [f"{barrier}.{arrive}({sequence(barrier, at.iteration)});"]
             case BarrierWait():
@@ -511,6 +514,16 @@ class Emitter:
         )
 
     # --- tensor memory -------------------------------------------------------------------------------------
+
+    def _dependence(self, barrier: str) -> DependenceBarrier:
+        return next(one for one in self.program.dependences if one.id == barrier)
+
+    def _mmas_complete(self, barrier: str, at: At) -> list[str]:
+        """All MMAs of this group arrive when they are complete."""
+        number, both = sequence(barrier, at.iteration), "_pair" if self.program.pairs else ""
+        only = [*([FIRST] if both else []), *(["thread.warp == 0"] if self.group.warps > 1 else [])]
+        condition = " && ".join([*only, "elect_one()"])
+        return [f"if ({condition}) {barrier}.completed{both}({number});", "__syncwarp();"]
 
     def _dependence_wait(self, it: BarrierWait) -> list[str]:
         """For an iteration that there is."""
