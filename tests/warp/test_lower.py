@@ -227,6 +227,18 @@ def test_two_loops_share_channels() -> None:
     assert all(len(warps.body) > 0 for warps in made.groups)
 
 
+def test_a_slot_is_released_before_the_schedule_fills_it_again() -> None:
+    """While the operation that reads it goes on: the one slot is filled again before that ends."""
+    (group,) = (one for one in program("straight").groups if "p_21" in str(one.body) and one.id == 2)
+    (loop,) = (one for one in walk(group.body) if isinstance(one, Pipelined))
+    release = next(
+        i for i, s in enumerate(loop.steady) if isinstance(s, ConsumerRelease) and s.channel == "p_21"
+    )
+    before = next(s for s in loop.steady[release::-1] if isinstance(s, Compute))
+    assert "p_21" in str(before.reads)
+    assert before.at.iteration == loop.steady[release].at.iteration  # pyright: ignore
+
+
 def test_depths_can_be_given() -> None:
     assert changed("gemm", Options(depths={"x_y": 2})).channels[0].depth == 2
     with pytest.raises(TwillError, match="no channel 'z'"):

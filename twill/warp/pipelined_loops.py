@@ -266,7 +266,7 @@ def _release(
 ) -> Event:
     task = group.tasks[event.index]
     if not is_mma(group.code, task):
-        return event
+        return _before_the_next_fill(group, event, task, found)
     interval = group.scheduled.solution.interval
     issued = max(
         i
@@ -285,6 +285,19 @@ def _release(
             if time >= event.time:
                 return replace(event, time=time, rank=-1) if time <= _latest(group, event, task) else event
     return _behind(group, event, task, found, began)
+
+
+def _before_the_next_fill(group: Group, event: Event, task: Task, found: Sequence[Event]) -> Event:
+    """A release by threads: where the schedule fills the slot again while the operation that reads it goes
+    on, directly behind the statement that reads it. (A schedule needs the slot of a tile from another group
+    until the operation has begun, which then has the tile in registers.)"""
+    assert event.channel is not None
+    fills = [other.start for other in group.tasks if filled(group, other) == event.channel]
+    again = event.channel.depth * group.scheduled.solution.interval
+    if event.channel.filled_by != "threads" or event.time <= min(fills, default=event.time) + again:
+        return event
+    last = max(other.time for other in found if other.task is task)
+    return replace(event, time=last, late=True)
 
 
 def _at_back_edge(group: Group, event: Event, task: Task, began: Time) -> Event:

@@ -537,9 +537,9 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
+                channel_p_21.consumer_release(count_p_21);
                 for (int32_t i = 4; i < n; ++i) {
                     thread.rematerialize();
-                    channel_p_21.consumer_release(count_p_21 + i - 4);
                     channel_p_21.consumer_wait(count_p_21 + i - 3);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
@@ -580,10 +580,10 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         #pragma unroll
                         for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }
+                    channel_p_21.consumer_release(count_p_21 + i - 3);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
                 }
-                channel_p_21.consumer_release(count_p_21 + n - 4);
                 channel_p_21.consumer_wait(count_p_21 + n - 3);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
@@ -1340,9 +1340,9 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                 }
+                channel_p_21.consumer_release(count_p_21);
                 for (int32_t i = 4; i < n; ++i) {
                     thread.rematerialize();
-                    channel_p_21.consumer_release(count_p_21 + i - 4);
                     channel_p_21.consumer_wait(count_p_21 + i - 3);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
@@ -1384,10 +1384,10 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         #pragma unroll
                         for (int i_ = 8; i_ < 32; ++i_) p_22[i_] = exp2_approx(read_0[i_]);
                     }
+                    channel_p_21.consumer_release(count_p_21 + i - 3);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
                 }
-                channel_p_21.consumer_release(count_p_21 + n - 4);
                 channel_p_21.consumer_wait(count_p_21 + n - 3);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) p_22_age1[i_] = p_22[i_];
