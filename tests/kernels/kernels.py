@@ -158,6 +158,21 @@ def pointers(
 
 
 @triton.jit
+def across(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T of any size, tiles of b loaded with rows and columns exchanged."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x = tl.load(a + m[:, None] * K + k[None, :], (m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + n[None, :] * K + k[:, None], (n[None, :] < N) & (k[:, None] < K), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
 def bumped(
     a, b, c, M, N, K, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -947,6 +962,7 @@ TWILL = {
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
+    "across": {**HALF, **SIZES, **TILE},
     "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
     "scaled": {**HALF, "left": "*fp32:16", "right": "*fp32:16", **SIZES, **TILE},
     "clamped": {**HALF, "bound": "*i32:16", **SIZES, **TILE},
@@ -1053,6 +1069,7 @@ VARIANTS = {
         "matmul_into",
         {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", "BLOCK_M": 32, "BLOCK_K": 64, "ACC": tl.int32},
     ),
+    "across": ("across", {"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4, "K": "i32:16"}),
     "bumped": ("bumped", {}),
     "clamped": ("clamped", {}),
     "scaled": ("scaled", {}),

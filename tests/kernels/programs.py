@@ -29,7 +29,7 @@ FORMS = (
     ),
     *("matmul_half", "matmul_integer"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
-    *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "scaled_32", "unpacked", "rotated", "crests"),
+    *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "scaled_32", "across", "unpacked", "rotated", "crests"),
     *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer"),
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),

@@ -290,3 +290,12 @@ def test_what_is_filled_with_a_constant_is_copied_and_never_loaded_by_tma() -> N
 def test_a_tile_of_equal_numbers_is_read_once(kernel: str, one: bool) -> None:
     """Scales of blocks of 32 columns: all that a tile of 32 columns has are equal."""
     assert ("const float read_" in source(program(kernel))) == one
+
+
+def test_copies_go_along_the_columns_where_the_pointers_are_consecutive_there() -> None:
+    made = program("across")
+    (y,) = (tensor for channel in made.channels for tensor in channel.tensors if tensor.name.startswith("y"))
+    assert isinstance(y.encoding, NvmmaShared)
+    assert y.encoding.transposed
+    assert not made.warnings
+    assert source(made).count("cp_async<16>(") == source(made).count("cp_async<")

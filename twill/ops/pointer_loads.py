@@ -18,6 +18,10 @@ BULK = 16
 """Bytes to which the addresses and the size of a bulk copy are aligned (PTX ISA, cp.async.bulk)."""
 NUMBERS = (4, 8)
 """Bytes of a number that one asynchronous copy moves (PTX ISA, cp.async)."""
+HALF = 2
+"""Bytes of an element of the matrices of ldmatrix."""
+LEAST_LINE = 32
+"""Bytes of a line of the narrowest swizzle."""
 _ALLOC = named("alloc")
 _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
@@ -70,8 +74,20 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
     ):
         return 0
     encoding = next(iter(encodings), None)
-    along = 0 if isinstance(encoding, NvmmaShared) and encoding.transposed else len(tile.shape) - 1
-    return copied_together(analysis, op, along)
+    across = copied_across(analysis, op) or (isinstance(encoding, NvmmaShared) and encoding.transposed)
+    return copied_together(analysis, op, 0 if across else len(tile.shape) - 1)
+
+
+def copied_across(analysis: AxisAnalysis, op: Op) -> bool:
+    """Whether the copies of a tile that threads read go along its columns, where its pointers are consecutive.
+    Of 16-bit elements, which ldmatrix reads either way."""
+    tile = op.result.type
+    if role(op) != "pointer_load" or not isinstance(tile, Tensor) or len(tile.shape) != 2:
+        return False
+    size, rows = element_bytes(op.operands[0].type), tile.shape[0]
+    if size != HALF or _encodings(analysis, op) or (rows * size & -(rows * size)) < LEAST_LINE:
+        return False
+    return copied_together(analysis, op, 0) > copied_together(analysis, op, 1)
 
 
 def number_bytes(analysis: AxisAnalysis, op: Op) -> int:

@@ -27,6 +27,7 @@ from twill.ir.loop import (
     Value,
 )
 from twill.ir.program import Filling, SlotTensor
+from twill.ops.pointer_loads import LEAST_LINE
 from twill.ops.table import role
 from twill.warp.dataflow import ALLOC, LOAD, MMAS, STORES, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
@@ -35,8 +36,6 @@ LOADED = frozenset[Filling]({"tma", "cp_async"})
 """Filled asynchronously from global memory: the group that loads goes on."""
 BARRIERS = 16
 """Bytes of the two mbarriers of a slot, full and empty."""
-LEAST_LINE = 32
-"""Bytes of a line of the narrowest swizzle."""
 ROWS = 16
 """Of a tile that a warp holds at once (PTX ISA, register fragments of wgmma)."""
 SMALL = 2048
@@ -155,6 +154,7 @@ def _encoding(code: Code, value: Value) -> Encoding | None:
             buffers = [user.result.type for user in users if user.name == ALLOC]
             found = next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
             read = (_encoding(code, user.result) for user in users if _operand(code, user))
+            found = found or _across(code, value)
             return found or next(read, None) or _for_warp_mmas(code, value) or _for_rows(code, value)
 
 
@@ -167,6 +167,15 @@ def _operand(code: Code, op: Op) -> bool:
         and isinstance(tile.encoding, DotOperand)
         and any(user.name in MMAS for user in users)
     )
+
+
+def _across(code: Code, value: Value) -> Encoding | None:
+    """As copies along the columns of a tile bring it; None for a tile of which there are none."""
+    if value.producer not in code.across or not isinstance(value.type, Tensor):
+        return None
+    size = bits(value.type.dtype)
+    line = value.type.shape[0] * size // 8
+    return NvmmaShared(min(128, line & -line), True, size, False)
 
 
 def _for_warp_mmas(code: Code, value: Value) -> Encoding | None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from twill.ir.loop import Op, Pointer, Scalar, Tensor, Type
 from twill.ops.axis_info import AxisAnalysis
-from twill.ops.pointer_loads import copy_bytes, feeds_address, number_bytes, one_copy, why_not
+from twill.ops.pointer_loads import copied_across, copy_bytes, feeds_address, number_bytes, one_copy, why_not
 from twill.ops.table import role
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled, root
@@ -32,7 +32,9 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
         if (vector := copy_bytes(analysis, op))
     }
     found |= {op.index: size for op in _numbers(code, loops) if (size := number_bytes(analysis, op))}
-    return replace(code, copies=found, reloaded=frozenset(op.index for op in _index_tiles(code, loops)))
+    across = frozenset(index for index in found if copied_across(analysis, code.ops[index]))
+    reloaded = frozenset(op.index for op in _index_tiles(code, loops))
+    return replace(code, copies=found, across=across, reloaded=reloaded)
 
 
 def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:

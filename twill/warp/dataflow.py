@@ -61,6 +61,8 @@ class Code:
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
     """By the index of a `tt.load` that asynchronous copies execute: bytes of each copy by a thread, 0 for one
     bulk copy."""
+    across: frozenset[int] = frozenset()
+    """Of these, the ones whose copies go along the columns of a tile."""
     carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])
     """What arguments and results of loops, and results of branches, follow from, by value id: initial and
     yielded values, conditions and bounds."""
