@@ -79,7 +79,7 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
 
 
 def copied_across(analysis: AxisAnalysis, op: Op) -> bool:
-    """Whether the copies of a tile that threads read go along its columns, where its pointers are consecutive.
+    """Whether the copies of a tile that threads read go along its columns: pointers are consecutive there.
     Of 16-bit elements, which ldmatrix reads either way."""
     tile = op.result.type
     if role(op) != "pointer_load" or not isinstance(tile, Tensor) or len(tile.shape) != 2:
