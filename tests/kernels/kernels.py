@@ -641,6 +641,21 @@ def weighted(
 
 
 @triton.jit
+def exactly(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b in full precision: no tensor core has that."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        acc = tl.dot(x, y, acc, input_precision="ieee")
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -999,6 +1014,10 @@ TWILL = {
         **dict.fromkeys("abvc", "*fp32:16"), **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "exactly": {
+        **dict.fromkeys("abc", "*fp32:16"), **SIZES,
+        "BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -1092,6 +1111,7 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "exactly": ("exactly", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),
     "drawn": ("drawn", {}),

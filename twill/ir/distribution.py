@@ -68,6 +68,8 @@ def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None
             return _fit(_left_operand(parent, width), shape)
         case DotOperand(index, Linear(_, _, warp, _), int(width)) if len(shape) == 2:
             return _fit(_warp_operand(index, warp, width), shape)
+        case DotOperand(index, Linear() as parent, None) if len(shape) == 2:
+            return _fit(_whole_operand(index, parent), shape)
         case Slice(dim, parent) if dim <= len(shape):
             return _drop(distribution(parent, (*shape[:dim], 1, *shape[dim:])), dim)
         case _:
@@ -123,6 +125,16 @@ def _warp_operand(index: int, warp: Bases, width: int) -> Distribution:
     register = (*along(k, powers(1, width)), *rows, *along(k, [4 * width]))
     lane = (*along(k, [width, 2 * width]), *along(side, [1, 2, 4]))
     return Distribution(register, lane, tuple(_unit(side, vector[side], 2) for vector in warp))
+
+
+def _whole_operand(index: int, parent: Linear) -> Distribution:
+    """An operand of a dot without the tensor core: a thread holds all of K for the rows, or columns, of its
+    elements of the result."""
+
+    def kept(bases: Bases) -> Bases:
+        return tuple(_unit(index, vector[index], 2) for vector in bases)
+
+    return Distribution(kept(parent.register), kept(parent.lane), kept(parent.warp))
 
 
 def _fit(layout: Distribution, shape: Shape) -> Distribution:

@@ -17,6 +17,7 @@ from twill.targets.cuda import (
     atomics,
     device_maps,
     linear_tiles,
+    plain_dot,
     tensor_memory,
     through_scratch,
     tuples,
@@ -222,7 +223,10 @@ def _dot(scope: Scope, op: Op) -> None:
     if op.result.id not in scope.targets:
         scope.lines.append(declaration(op.result.type, name))
     scope.lines += written(op.result.type, name, scope.elements(added))
-    scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
+    if plain_dot.is_plain(op):
+        scope.lines += plain_dot.lines(op, name, scope.elements(a), scope.elements(b))
+    else:
+        scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
     scope.values[op.result.id] = held(name, op.result.type)
 
 

@@ -6,9 +6,10 @@ ValueError for a layout or types that the instructions do not have (PTX ISA, "mm
 
 from math import prod
 
-from twill.ir.distribution import powers
-from twill.ir.loop import Bases, DotOperand, Op, Scalar, Tensor
+from twill.ir.distribution import distribution, powers
+from twill.ir.loop import Bases, DotOperand, Op, Scalar, Tensor, Type
 from twill.ops.c import c_type
+from twill.targets.cuda import plain_dot
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 
 TYPES = {"f16": "f32", "bf16": "f32", "f32": "f32", "f8E4M3FN": "f32", "f8E5M2": "f32", "i8": "i32"}
@@ -20,11 +21,18 @@ def unsupported(op: Op) -> str | None:
     """Why a `tt.dot` can not be generated; None where it may be."""
     kinds = [value.type.dtype for value in op.operands if isinstance(value.type, Tensor)]
     names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
-    if len(names) != 3 or any(not literal(value.type) for value in op.operands):
+    if len(names) != 3 or any(not _known(value.type) for value in op.operands):
         return "of tiles in other layouts than those of mma.sync can not be generated"
+    if plain_dot.is_plain(op):
+        return plain_dot.unsupported(op)
     if names[0] != names[1] or TYPES.get(names[0]) != names[2]:
         return f"of {' and '.join(names[:2])} that adds to {names[2]} can not be generated"
     return None
+
+
+def _known(type: Type) -> bool:
+    """A tile that is held exactly as a layout says which is known here."""
+    return isinstance(type, Tensor) and literal(type) and distribution(type.encoding, type.shape) is not None
 
 
 def call(op: Op, accumulator: str, a: str, b: str) -> str:
