@@ -9,7 +9,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 8)
+__global__ void __maxnreg__(32)
 exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_constant__ CUtensorMap map_y_24, float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -26,7 +26,6 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<40>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_18 = 0;
@@ -127,7 +126,6 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<24>();
         if (warp_index() - 4 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(4);
@@ -405,7 +403,7 @@ exactly_launch(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K, in
     by_tma = by_tma && !tensor_map<2>(&map_y_24, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(N)) * 4)}, {32, 16});
     if (by_tma) {
         if (const cudaError_t status = allow_shared_memory<exactly_tma_kernel>(13376)) return status;
-        exactly_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 13376, stream>>>(map_x_18, map_y_24, a, b, c, M, N, K);
+        exactly_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 13376, stream>>>(map_x_18, map_y_24, a, b, c, M, N, K);
         return cudaGetLastError();
     }
     if (const cudaError_t status = allow_shared_memory<exactly_kernel>(13376)) return status;
