@@ -3,10 +3,13 @@
 import io
 import sys
 import time
+from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 
-from twill.cli import progress
+from twill.cli import progress, run
 from twill.ir.search import Progress
 
 EVENTS = [
@@ -61,3 +64,34 @@ def test_loops_one_after_the_other_are_told_apart(
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_names_its_interval(event: Progress) -> None:
     assert str(event.interval) in progress.phrase(event)
+
+
+def test_what_reports_nothing_says_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until it is over, also by an error."""
+    monkeypatch.setattr(progress, "TICK", 0.01)
+    said = Event()
+
+    def note(*given: object, **more: object) -> None:
+        if ":" in str(given[0]):
+            said.set()
+
+    monkeypatch.setattr("builtins.print", note)
+
+    def read() -> None:
+        with progress.ticking("reading big.ttgir"):
+            assert said.wait(30)
+            raise ValueError("unreadable")
+
+    with pytest.raises(ValueError, match="unreadable"):
+        read()
+    assert not [thread for thread in enumerate_threads() if thread.name == progress.TICKING]
+
+
+def test_a_large_file_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("twill.cli.options.LARGE", 10)
+    assert run(["graph", "examples/ttgir/gemm.sm90.ttgir", "--arch", "sm90", "--out", str(tmp_path)]) == 0
+    assert "reading examples/ttgir/gemm.sm90.ttgir (0 MB)\n" in capsys.readouterr().err

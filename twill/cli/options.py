@@ -39,10 +39,15 @@ LARGE = 1_000_000
 def prepared(requested: Inputs) -> tuple[Case, ...]:
     """The loops of the inputs. Normalization calls a solver, so it runs in a process that Ctrl-C can kill. A
     large file takes seconds, and is announced."""
+    if requested.resolution is not None:
+        return worker.alone(lambda: cases(requested))
     path = Path(requested.spec)
-    if path.is_file() and path.stat().st_size > LARGE:
-        click.echo(f"reading {path} ({path.stat().st_size / 1e6:.0f} MB)", err=True)
-    return cases(requested) if requested.resolution is None else worker.alone(lambda: cases(requested))
+    if not path.is_file() or path.stat().st_size <= LARGE:
+        return cases(requested)
+    from twill.cli.progress import ticking
+
+    with ticking(f"reading {path} ({path.stat().st_size / 1e6:.0f} MB)"):
+        return cases(requested)
 
 
 class Pair(click.ParamType[tuple[str, object]]):

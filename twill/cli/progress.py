@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from twill.ir.search import Progress, Report
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.0
 """Seconds before the first log line, and between two log lines."""
+
+TICK = 5.0
+"""Seconds between two lines of `ticking`."""
+
+TICKING = "twill: how long it has taken"
+"""The name of its thread."""
 
 
 @dataclass
@@ -106,3 +113,22 @@ def shown_by_name() -> Generator[Callable[[tuple[str, Progress]], None]]:
             reports[name](event)
 
         yield on_event
+
+
+@contextmanager
+def ticking(text: str) -> Generator[None]:
+    """Prints the text, and then every `TICK` seconds how long it has taken: for what reports no events."""
+    began, over = time.monotonic(), Event()
+
+    def tick() -> None:
+        while not over.wait(TICK):
+            print(f"{text}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+    print(text, file=sys.stderr, flush=True)
+    thread = Thread(target=tick, daemon=True, name=TICKING)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
