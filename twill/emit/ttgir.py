@@ -101,13 +101,14 @@ def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -
     else time 0."""
     found = _scheduled(graph, problem, solution)
     readers = _readers(loop)
-    for (
-        _round
-    ) in loop.ops:  # readers through the loop's arguments may be found later than those in the same iteration
-        for op in reversed(loop.ops):
+    waiting, before = [op for op in reversed(loop.ops) if op.index not in found], -1
+    while len(found) > before:  # a reader through the loop's arguments may be found in a later round
+        before = len(found)
+        for op in waiting:
             near = [found[reader] for reader in sorted(readers[op.index]) if reader in found]
-            if near and op.index not in found:
+            if near:
                 found[op.index] = _first(near, solution.interval)
+        waiting = [op for op in waiting if op.index not in found]
     last = max(
         (found[op.index] for op in loop.ops if op.index in found),
         key=lambda placement: placement.start,

@@ -115,16 +115,23 @@ class Builder:
                 continue
             readers = [reader for value in op.results for reader in self.body.readers(value)]
             homes = [users.get(r.index, None if self.folding.away(r) else r.index) for r in readers]
-            makers = (origin.op.index for origin in self._origins(op) if not origin.distance)
-            home = next((home for home in homes if home is not None), None) or max(makers, default=None)
+            home = next((home for home in homes if home is not None), None) or self._makers.get(op.index)
             if home is not None:
                 users[op.index] = home
         return users
 
-    def _origins(self, op: Op) -> Iterator[Origin]:
-        """What an operation reads, down to nodes."""
-        for value in self.body.reads(op):
-            yield from self.body.origins(value, self.folding.away)
+    @cached_property
+    def _makers(self) -> Mapping[int, int]:
+        """The last node's operation that each one is made from in its iteration, through folded ones."""
+        makers = dict[int, int]()
+        for op in self.body.ops:
+            traced = map(self.body.trace, self.body.reads(op))
+            owners = [owner for value, back in traced if not back and (owner := self.body.owner(value))]
+            found = (makers.get(one.index) if self.folding.away(one) else one.index for one in owners)
+            last = max((index for index in found if index is not None), default=None)
+            if last is not None:
+                makers[op.index] = last
+        return makers
 
     def _streams(self, op: Op, edges: tuple[Edge, ...]) -> bool:
         """A load whose address needs no result of the loop, and whose memory nothing in the loop writes."""
@@ -197,9 +204,13 @@ class Builder:
             home = nodes.get(self._users.get(op.index, op.index))
             if home is None or home.index > op.index:
                 continue
-            for origin in self._origins(op):
-                if origin.op.index != home.index and not origin.distance:
-                    yield self._edge(origin, home)
+            for value in self.body.reads(op):
+                owner = self.body.owner(value)
+                if owner is not None and self._users.get(owner.index) == home.index <= owner.index:
+                    continue  # a folded operation of the same node, whose own turn gives these edges
+                for origin in self.body.origins(value, self.folding.away):
+                    if origin.op.index != home.index and not origin.distance:
+                        yield self._edge(origin, home)
 
     def _edge(self, origin: Origin, op: Op, accumulates: bool = False) -> Edge:
         stored = next(iter(self._storage_origin(origin.value)), origin)
