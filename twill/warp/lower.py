@@ -27,7 +27,15 @@ from twill.ir.program import (
 )
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
-from twill.warp import alternating, pairs, pipelined_loops, tensor_memory, thread_block, tiles_in_flight
+from twill.warp import (
+    alternating,
+    mma_warps,
+    pairs,
+    pipelined_loops,
+    tensor_memory,
+    thread_block,
+    tiles_in_flight,
+)
 from twill.warp.alignment import aligned, ties
 from twill.warp.alternating import Alternating
 from twill.warp.channels import LOADED, ChannelPlan, SharedMemoryError, distinct, merged, of_loop
@@ -134,6 +142,8 @@ class _Design:
     tiles: TilesInFlight | None = None
     ahead: int | None = None
     """The loop over tiles in which the next tile is loaded while one is computed."""
+    issuers: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By group: the group that issues its MMAs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,8 +200,29 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     several, reasons = _several_tiles(plain)
     if several is not None:
         return replace(several, reasons=reasons)
-    plan = replace(_loading_ahead(plain) or _with_store_warp(plain) or _planned(plain), reasons=reasons)
-    return _with_tensor_memory(plan) if target.accumulators == "tensor memory" else plan
+    if target.accumulators == "tensor memory":
+        found = _with_mma_warps(plain) or _with_tensor_memory(_planned(plain))
+    else:
+        found = _loading_ahead(plain) or _with_store_warp(plain) or _planned(plain)
+    return replace(found, reasons=reasons)
+
+
+def _with_mma_warps(plain: _Design) -> Plan | None:
+    """The plan in which warps of their own issue the MMAs of groups that compute; None where no warp is free,
+    or the loads would not keep two slots each."""
+    limits = plain.parts[0].scheduled.problem.limits
+    tasks = [task for part in plain.parts for task in part.tasks]
+    issuers = mma_warps.issuing(plain.code, tasks, plain.granted, limits.narrow_registers)
+    if not issuers:
+        return None
+    parts = tuple(replace(p, tasks=mma_warps.moved(plain.code, p.tasks, issuers)) for p in plain.parts)
+    granted = (*plain.granted, *issuers.values())
+    ids = {group: issuer.id for group, issuer in issuers.items()}
+    try:
+        plan = _planned(replace(plain, parts=parts, granted=granted, issuers=ids))
+    except SharedMemoryError:
+        return None
+    return _with_tensor_memory(plan) if _kept(plan, plain.options) else None
 
 
 def _loading_ahead(plain: _Design) -> Plan | None:
@@ -350,7 +381,8 @@ def _planned(design: _Design) -> Plan:
     def laid_out(blocks: int) -> SharedMemoryPlan:
         limits = (shared_bytes(one.machine, blocks, limit), options.depths, options.most)
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
-        return layout(Demand(*needed, *limits, copies, dead_slots=tiles is None and design.ahead is None))
+        dead = tiles is None and design.ahead is None
+        return layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
 
     memory, blocks, by_tma = (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
     kernel = Kernel(
@@ -450,7 +482,8 @@ def _with_tensor_memory(plan: Plan) -> Plan:
     for part, own, placed in zip(plan.loops, plan.deferred, places, strict=True):
         drafts = _groups(plan, part, own)
         spans = {task: span for draft in drafts for task, span in pipelined_loops.spans(draft.group).items()}
-        order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part))
+        wide = frozenset(group.id for group in plan.granted if group.warps > tensor_memory.WARPGROUP)
+        order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part), wide)
         first = sum(len(one.barriers) for one in found.values())
         found[part.scheduled.loop.op.index] = tensor_memory.dependences(order, placed, first)
     kernel = replace(plan.kernel, dependences=found)

@@ -95,6 +95,8 @@ class Demand:
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """Of each group that works on one of several tiles in flight: itself, and the groups that work on the
     others. Each stages in buffers of its own."""
+    issuers: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By group: another group that issues its MMAs."""
     dead_slots: bool = True
     """Whether slots are dead when a group stores: not where the next tile is loaded meanwhile."""
 
@@ -173,13 +175,13 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
     if not demand.dead_slots:
         return plain
     for plan in demand.plans if looped else ():
-        if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand.code, plan, group):
+        if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand, plan, group):
             request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
             if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
                 return request
     for plan in () if looped else demand.plans:
         if (
-            plan.consumers == (group,)
+            set(plan.consumers) <= {group, demand.issuers.get(group, group)}
             and plan.filled_by == "tma"
             and (reason := _dead(demand.code, plan, op))
             and (home(demand.code)[op.index] is None or demand.depths.get(plan.id, 1) == 1)
@@ -210,11 +212,12 @@ def _unviewed(code: Code, value: Value) -> Value:
     return value
 
 
-def _after_its_mma(code: Code, plan: ChannelPlan, group: int) -> bool:
+def _after_its_mma(demand: Demand, plan: ChannelPlan, group: int) -> bool:
     """A group fills the one slot of the channel and stores; that MMA alone reads it."""
     values = [value for use in plan.sources for value in use]
-    readers = [user for value in values for user in _mmas(code, value)]
-    own = plan.producer == group and plan.by_mma == (group,) and plan.by_threads == ()
+    readers = [user for value in values for user in _mmas(demand.code, value)]
+    issuer = demand.issuers.get(group, group)
+    own = plan.producer == group and plan.by_mma == (issuer,) and plan.by_threads == ()
     return own and plan.filled_by == "threads" and plan.depth == 1 and len(readers) == 1
 
 

@@ -23,6 +23,9 @@ from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tensor_placement import Extent, Moment, apart, moments, placed
 
+WARPGROUP = 4
+"""Warps, each of which reaches 32 lanes."""
+
 # --- accesses ---------------------------------------------------------------------------------------------
 
 
@@ -275,13 +278,11 @@ class LoopOrder:
     """By task; of loads that share a channel only the first has one."""
     handed: tuple[tuple[str, str, int], ...]
     """Tiles that pass through channels: by which task, to which one, iterations later."""
+    wide: frozenset[int]
+    """Groups of more than one warpgroup."""
 
     def mma(self, task: Task) -> bool:
         return self.code.ops[task.ops[-1]].name in MMAS
-
-    def wide(self, group: int) -> bool:
-        """More than one warpgroup."""
-        return next(g.warps for g in self.scheduled.solution.groups if g.id == group) > 4
 
 
 ANY = 1 << 20
@@ -319,7 +320,7 @@ def dependences(order: LoopOrder, places: Mapping[int, _Place], first: int) -> D
                 one.group,
                 other.group,
                 "mma" if order.mma(one) else "threads",
-                max(1, edge.distance + back),
+                max(1, edge.distance + back, 1 - edge.distance),  # none waits past a phase it never saw
                 f"{edge.after} after {edge.before}"
                 + (f" of {edge.distance:+} iterations" if edge.distance else ""),
             )
@@ -385,7 +386,7 @@ def _in_order(order: LoopOrder, one: _Touch, other: _Touch) -> bool:
     that touch the same lanes (of the same tile where two warpgroups share these)."""
     if one.task.group != other.task.group or one.mma != other.mma:
         return False
-    return one.mma or one.buffer == other.buffer or not order.wide(one.task.group)
+    return one.mma or one.buffer == other.buffer or one.task.group not in order.wide
 
 
 def _reduced(order: LoopOrder, edges: Sequence[_Edge]) -> list[_Edge]:

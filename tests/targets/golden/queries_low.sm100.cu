@@ -2,18 +2,18 @@
 //
 // channel x_18: 1 slots of 16384 bytes, group 1 to (1,)
 // channel s_27: 3 slots of 32768 bytes, group 0 to (1,)
-// channel acc_40: 2 slots of 32768 bytes, group 0 to (2,)
+// channel acc_40: 2 slots of 32768 bytes, group 0 to (3,)
 // channel acc_43: 1 slots of 1024 bytes, group 1 to (2,)
 // buffer scratch1: 32768 bytes, of its own
 // tensor memory acc_39: columns 0 to 63
 // tensor memory acc: columns 128 to 255
 // tensor memory s: columns 256 to 511, 2 buffers
-// dependence0: put.acc_39 after dot.acc_50 of +1 iterations, 1 mbarriers, group 2 to 1
-// dependence1: update.acc_49 after dot.acc_50 of +1 iterations, 1 mbarriers, group 2 to 2
+// dependence0: put.acc_39 after dot.acc_50 of +1 iterations, 1 mbarriers, group 3 to 1
+// dependence1: update.acc_49 after dot.acc_50 of +1 iterations, 1 mbarriers, group 3 to 2
 // dependence2: get.s_31 after dot.s_30, 2 mbarriers, group 1 to 1
 // dependence3: dot.s_30 after get.s_31 of +2 iterations, 2 mbarriers, group 1 to 1
-// dependence4: dot.acc_50 after put.acc_39, 1 mbarriers, group 1 to 2
-// dependence5: dot.acc_50 after update.acc_49, 1 mbarriers, group 2 to 2
+// dependence4: dot.acc_50 after put.acc_39, 1 mbarriers, group 1 to 3
+// dependence5: dot.acc_50 after update.acc_49, 1 mbarriers, group 2 to 3
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(384, 1)
 queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, __half* q, __half* k, __half* v, float* o, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 4 };
+    enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 5 };
     if (threadIdx.x == 0) {
         const Channel<3, 32768> channel_s_27{memory + 16384, memory + 214032};
         const Channel<2, 32768> channel_acc_40{memory + 114688, memory + 214080};
@@ -37,7 +37,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         const DependenceBarrier<1> dependence4{memory + 214176};
         const DependenceBarrier<1> dependence5{memory + 214184};
         const uint32_t drain_1 = memory + 214200;
-        const uint32_t drain_2 = memory + 214208;
+        const uint32_t drain_3 = memory + 214208;
         channel_s_27.init(1, 0, 1);
         channel_acc_40.init(1, 0, 1);
         channel_acc_43.init(4, 4);
@@ -48,7 +48,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         dependence4.init(4);
         dependence5.init(4);
         mbarrier_init(drain_1, 1);
-        mbarrier_init(drain_2, 1);
+        mbarrier_init(drain_3, 1);
         mbarrier_init_fence();
         tma_prefetch(&map_k_desc);
         tma_prefetch(&map_v_desc);
@@ -94,7 +94,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         float s_31[64];
         float s_33[64];
         uint32_t x_17[32];
-        const bool opaque = opaque_false();
         // load.x_17 (tests/kernels/ttgir/queries_low.sm100.ttgir:56:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -129,7 +128,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             tcgen05_fence_after();
         }
         tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
+        named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
         #pragma unroll
         for (int i_ = 0; i_ < 1; ++i_) highest_24[i_] = 0.0f;
@@ -155,12 +154,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     dependence2.completed(count_dependence2);
                 }
                 __syncwarp();
-                dependence2.wait(count_dependence2);
-                // cycle 920, stage 0: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
-                {
-                    tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + 0 % 2 * 128 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3);
                 if (thread.warp == 0) channel_s_27.consumer_wait(count_s_27 + 1);
                 // cycle 0, stage 0: dot.s_30 (tests/kernels/ttgir/queries_low.sm100.ttgir:65:15)
                 if (thread.warp == 0 && elect_one()) {
@@ -178,12 +171,18 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     dependence2.completed(count_dependence2 + 1);
                 }
                 __syncwarp();
-                // cycle 577, stage 1: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
+                dependence2.wait(count_dependence2);
+                // cycle 500, stage 1: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
+                {
+                    tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + 0 % 2 * 128 + (thread.warp % 4 << 21));
+                }
+                dependence3.arrive(count_dependence3);
+                // cycle 712, stage 1: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{s_31[(((2 * i_) & 63))], s_31[(((2 * i_ + 1) & 63))]}, float2{0.125f, 0.125f}), s_33[2 * i_], s_33[2 * i_ + 1]);
                 }
-                // cycle 607, stage 1: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
+                // cycle 742, stage 1: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
@@ -207,13 +206,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest_24[i_] = higher_34_[0];
                 }
-                scheduling_fence(opaque, higher, highest_24);
-                dependence2.wait(count_dependence2 + 1);
-                // cycle 920, stage 0: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
-                {
-                    tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + 1 % 2 * 128 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + 1);
                 // cycle 921, stage 1: sub.acc_42 (tests/kernels/ttgir/queries_low.sm100.ttgir:82:17)
                 {
                     #pragma unroll
@@ -279,12 +271,18 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         tensor_memory_wait_store();
                     }
                     dependence4.arrive(count_dependence4 + i - 2);
-                    // cycle 577, stage 1: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
+                    dependence2.wait(count_dependence2 + i - 1);
+                    // cycle 500, stage 1: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
+                    {
+                        tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + (i - 1) % 2 * 128 + (thread.warp % 4 << 21));
+                    }
+                    dependence3.arrive(count_dependence3 + i - 1);
+                    // cycle 712, stage 1: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{s_31[(((2 * i_) & 63))], s_31[(((2 * i_ + 1) & 63))]}, float2{0.125f, 0.125f}), s_33[2 * i_], s_33[2 * i_ + 1]);
                     }
-                    // cycle 607, stage 1: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
+                    // cycle 742, stage 1: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
@@ -308,13 +306,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) highest_24[i_] = higher_34_[0];
                     }
-                    scheduling_fence(opaque, higher, highest_24);
-                    dependence2.wait(count_dependence2 + i);
-                    // cycle 920, stage 0: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
-                    {
-                        tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + i % 2 * 128 + (thread.warp % 4 << 21));
-                    }
-                    dependence3.arrive(count_dependence3 + i);
                     // cycle 921, stage 1: sub.acc_42 (tests/kernels/ttgir/queries_low.sm100.ttgir:82:17)
                     {
                         #pragma unroll
@@ -361,12 +352,18 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     tensor_memory_wait_store();
                 }
                 dependence4.arrive(count_dependence4 + n - 2);
-                // cycle 577, stage 1: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
+                dependence2.wait(count_dependence2 + n - 1);
+                // cycle 500, stage 1: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
+                {
+                    tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + (n - 1) % 2 * 128 + (thread.warp % 4 << 21));
+                }
+                dependence3.arrive(count_dependence3 + n - 1);
+                // cycle 712, stage 1: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{s_31[(((2 * i_) & 63))], s_31[(((2 * i_ + 1) & 63))]}, float2{0.125f, 0.125f}), s_33[2 * i_], s_33[2 * i_ + 1]);
                 }
-                // cycle 607, stage 1: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
+                // cycle 742, stage 1: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
@@ -457,17 +454,17 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     }
                     __syncwarp();
                     dependence2.wait(count_dependence2 + i);
-                    // cycle 920, stage 0: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
+                    // cycle 1524, stage 0: get.s_31 (tests/kernels/ttgir/queries_low.sm100.ttgir:66:22)
                     {
                         tensor_memory_load_tile<64>(s_31, tensor_memory + 256 + i % 2 * 128 + (thread.warp % 4 << 21));
                     }
                     dependence3.arrive(count_dependence3 + i);
-                    // cycle 1601, stage 0: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
+                    // cycle 1736, stage 0: mul.s_33 (tests/kernels/ttgir/queries_low.sm100.ttgir:67:15)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{s_31[(((2 * i_) & 63))], s_31[(((2 * i_ + 1) & 63))]}, float2{0.125f, 0.125f}), s_33[2 * i_], s_33[2 * i_ + 1]);
                     }
-                    // cycle 1631, stage 0: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
+                    // cycle 1766, stage 0: reduce_max.higher (tests/kernels/ttgir/queries_low.sm100.ttgir:68:17)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
@@ -542,7 +539,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             tcgen05_fence_after();
         }
         tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
+        named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
         count_s_27 += trips_0;
         count_acc_43 += trips_0;
@@ -573,30 +570,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         registers_increase<192>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(4);
-        const Channel<2, 32768> channel_acc_40{memory + 114688, memory + 214080};
         const Channel<1, 1024, Filling::threads> channel_acc_43{memory + 180224, memory + 214112};
-        const DependenceBarrier<1> dependence0{memory + 214128};
         const DependenceBarrier<1> dependence1{memory + 214136};
-        const DependenceBarrier<1> dependence4{memory + 214176};
         const DependenceBarrier<1> dependence5{memory + 214184};
-        const uint32_t drain_2 = memory + 214208;
-        uint32_t drained = 0;
-        uint32_t count_acc_40 = 0;
         uint32_t count_acc_43 = 0;
-        uint32_t count_dependence0 = 0;
         uint32_t count_dependence1 = 0;
-        uint32_t count_dependence4 = 0;
         uint32_t count_dependence5 = 0;
         int32_t trips_0 = 0;
-        if (thread.warp == 0) {
-            if (elect_one()) tcgen05_commit(drain_2);
-            __syncwarp();
-            mbarrier_wait(drain_2, drained % 2);
-            ++drained;
-            tcgen05_fence_after();
-        }
         tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
+        named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
         trips_0 = max(0, (N + 127) / 128);
         {
@@ -656,25 +638,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         tensor_memory_wait_store();
                     }
                     dependence5.arrive(count_dependence5 + i - 2);
-                    if (thread.warp == 0) channel_acc_40.consumer_wait(count_acc_40 + i - 2);
-                    if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
-                    if (thread.warp == 0) dependence5.wait(count_dependence5 + i - 2);
-                    // cycle 512, stage 2: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
-                    if (thread.warp == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + i - 2), 16384);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_commit(channel_acc_40.empty(count_acc_40 + i - 2));
-                        dependence0.completed(count_dependence0 + i - 2);
-                        dependence1.completed(count_dependence1 + i - 2);
-                    }
-                    __syncwarp();
                     channel_acc_43.consumer_release(count_acc_43 + i - 2);
                 }
                 channel_acc_43.consumer_wait(count_acc_43 + n - 2);
@@ -728,25 +691,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     tensor_memory_wait_store();
                 }
                 dependence5.arrive(count_dependence5 + n - 2);
-                if (thread.warp == 0) channel_acc_40.consumer_wait(count_acc_40 + n - 2);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + n - 2);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 2);
-                // cycle 512, stage 2: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + n - 2), 16384);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_commit(channel_acc_40.empty(count_acc_40 + n - 2));
-                    dependence0.completed(count_dependence0 + n - 2);
-                    dependence1.completed(count_dependence1 + n - 2);
-                }
-                __syncwarp();
                 channel_acc_43.consumer_release(count_acc_43 + n - 2);
                 channel_acc_43.consumer_wait(count_acc_43 + n - 1);
                 dependence1.wait(count_dependence1 + n - 2);
@@ -799,25 +743,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     tensor_memory_wait_store();
                 }
                 dependence5.arrive(count_dependence5 + n - 1);
-                if (thread.warp == 0) channel_acc_40.consumer_wait(count_acc_40 + n - 1);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + n - 1);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 1);
-                // cycle 512, stage 2: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + n - 1), 16384);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                    tcgen05_commit(channel_acc_40.empty(count_acc_40 + n - 1));
-                    dependence0.completed(count_dependence0 + n - 1);
-                    dependence1.completed(count_dependence1 + n - 1);
-                }
-                __syncwarp();
                 channel_acc_43.consumer_release(count_acc_43 + n - 1);
             } else {
                 for (int32_t i = 0; i < n; ++i) {
@@ -873,44 +798,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         tensor_memory_wait_store();
                     }
                     dependence5.arrive(count_dependence5 + i);
-                    if (thread.warp == 0) channel_acc_40.consumer_wait(count_acc_40 + i);
-                    if (thread.warp == 0) dependence4.wait(count_dependence4 + i);
-                    if (thread.warp == 0) dependence5.wait(count_dependence5 + i);
-                    // cycle 2560, stage 0: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
-                    if (thread.warp == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + i), 16384);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
-                        tcgen05_commit(channel_acc_40.empty(count_acc_40 + i));
-                        dependence0.completed(count_dependence0 + i);
-                        dependence1.completed(count_dependence1 + i);
-                    }
-                    __syncwarp();
                     channel_acc_43.consumer_release(count_acc_43 + i);
                 }
             }
         }
-        if (thread.warp == 0) {
-            if (elect_one()) tcgen05_commit(drain_2);
-            __syncwarp();
-            mbarrier_wait(drain_2, drained % 2);
-            ++drained;
-            tcgen05_fence_after();
-        }
         tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
+        named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
-        count_acc_40 += trips_0;
         count_acc_43 += trips_0;
-        count_dependence0 += trips_0;
         count_dependence1 += trips_0;
-        count_dependence4 += trips_0;
         count_dependence5 += trips_0;
     }
     if (read_warp_index() - 8 < 4) {
@@ -1009,6 +905,134 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             }
             count_s_27 += trips_0;
             count_acc_40 += trips_0;
+        }
+        if (read_warp_index() - 9 < 1) {
+            // ---- group 3: 1 warps
+            ThreadCoordinates thread(9);
+            const Channel<2, 32768> channel_acc_40{memory + 114688, memory + 214080};
+            const DependenceBarrier<1> dependence0{memory + 214128};
+            const DependenceBarrier<1> dependence1{memory + 214136};
+            const DependenceBarrier<1> dependence4{memory + 214176};
+            const DependenceBarrier<1> dependence5{memory + 214184};
+            const uint32_t drain_3 = memory + 214208;
+            uint32_t drained = 0;
+            uint32_t count_acc_40 = 0;
+            uint32_t count_dependence0 = 0;
+            uint32_t count_dependence1 = 0;
+            uint32_t count_dependence4 = 0;
+            uint32_t count_dependence5 = 0;
+            int32_t trips_0 = 0;
+            if (elect_one()) tcgen05_commit(drain_3);
+            __syncwarp();
+            mbarrier_wait(drain_3, drained % 2);
+            ++drained;
+            tcgen05_fence_after();
+            tcgen05_fence_before();
+            named_barrier_sync(tensor_memory_sync, 288);
+            tcgen05_fence_after();
+            trips_0 = max(0, (N + 127) / 128);
+            {
+                // queries/for.0: 3 stages, an iteration every 1024 cycles
+                const int32_t n = trips_0;
+                if (n >= 2) {
+                    auto position2_acc_40 = channel_acc_40.position(count_acc_40);
+                    for (int32_t i = 2; i < n; ++i) {
+                        channel_acc_40.consumer_wait(position2_acc_40);
+                        dependence4.wait(count_dependence4 + i - 2);
+                        dependence5.wait(count_dependence5 + i - 2);
+                        // cycle 512, stage 2: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(position2_acc_40), 16384);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_commit(channel_acc_40.empty(position2_acc_40));
+                            dependence0.completed(count_dependence0 + i - 2);
+                            dependence1.completed(count_dependence1 + i - 2);
+                        }
+                        __syncwarp();
+                        position2_acc_40.advance();
+                    }
+                    channel_acc_40.consumer_wait(count_acc_40 + n - 2);
+                    dependence4.wait(count_dependence4 + n - 2);
+                    dependence5.wait(count_dependence5 + n - 2);
+                    // cycle 512, stage 2: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + n - 2), 16384);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_commit(channel_acc_40.empty(count_acc_40 + n - 2));
+                        dependence0.completed(count_dependence0 + n - 2);
+                        dependence1.completed(count_dependence1 + n - 2);
+                    }
+                    __syncwarp();
+                    channel_acc_40.consumer_wait(count_acc_40 + n - 1);
+                    dependence4.wait(count_dependence4 + n - 1);
+                    dependence5.wait(count_dependence5 + n - 1);
+                    // cycle 512, stage 2: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + n - 1), 16384);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                        tcgen05_commit(channel_acc_40.empty(count_acc_40 + n - 1));
+                        dependence0.completed(count_dependence0 + n - 1);
+                        dependence1.completed(count_dependence1 + n - 1);
+                    }
+                    __syncwarp();
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
+                        channel_acc_40.consumer_wait(count_acc_40 + i);
+                        dependence4.wait(count_dependence4 + i);
+                        dependence5.wait(count_dependence5 + i);
+                        // cycle 2560, stage 0: dot.acc_50 (tests/kernels/ttgir/queries_low.sm100.ttgir:89:17)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_acc_40.slot(count_acc_40 + i), 16384);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 64, 128), 1);
+                            tcgen05_commit(channel_acc_40.empty(count_acc_40 + i));
+                            dependence0.completed(count_dependence0 + i);
+                            dependence1.completed(count_dependence1 + i);
+                        }
+                        __syncwarp();
+                    }
+                }
+            }
+            if (elect_one()) tcgen05_commit(drain_3);
+            __syncwarp();
+            mbarrier_wait(drain_3, drained % 2);
+            ++drained;
+            tcgen05_fence_after();
+            tcgen05_fence_before();
+            named_barrier_sync(tensor_memory_sync, 288);
+            tcgen05_fence_after();
+            count_acc_40 += trips_0;
+            count_dependence0 += trips_0;
+            count_dependence1 += trips_0;
+            count_dependence4 += trips_0;
+            count_dependence5 += trips_0;
         }
     }
     tcgen05_fence_before();
