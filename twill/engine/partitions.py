@@ -36,11 +36,9 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     ]
     found = [_labels(problem, [loads, *split]) for split in splits]
     limit = problem.limits.groups
-    found += [
-        _labels(problem, [loads, *_dealt(pieces, count), narrow])
-        for count in range(limit - bool(loads) - bool(narrow), 1, -1)
-        if len(pieces) > count
-    ]
+    room = limit - bool(loads) - bool(narrow)
+    counts = range(room, 1, -1) if len(pieces) > room else ()
+    found += [_labels(problem, [loads, *_dealt(pieces, count), narrow]) for count in counts]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
 
 
