@@ -34,6 +34,11 @@ def test_sizes_are_full_and_ragged() -> None:
     assert 0 < min(trial.numbers["M"] for trial in trials(program("gemm"))) < 128
 
 
+def test_a_loop_of_one_iteration_has_work() -> None:
+    """Its count says nothing of sizes: a middle one is tried, where the smallest is 0."""
+    assert all(trial.numbers["K"] > 0 for trial in trials(program("straight")))
+
+
 @pytest.mark.parametrize("kernel", ["gemm", "exclusive", "biased"])
 def test_a_kernel_passes(kernel: str) -> None:
     done = list[str]()

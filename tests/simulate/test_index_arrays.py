@@ -11,6 +11,7 @@ from twill.extract.rewrite.early_return import structured
 from twill.ir.loop import Function
 from twill.simulate.compare import arguments, useful
 from twill.simulate.global_memory import Memory
+from twill.simulate.index_arrays import writes
 from twill.simulate.interpret import interpret
 
 RETURNS = """
@@ -130,3 +131,26 @@ def test_other_integers_stay_random() -> None:
 def test_the_choice_is_deterministic(body: str) -> None:
     first, second = (useful(kernel(body), {}, grid(0, 0, (1, 1))) for _ in range(2))
     assert first == second
+
+
+LATE = """
+    %place = tt.get_program_id y : i32
+    %early = arith.cmpi slt, %place, %sixteen : i32
+    cf.cond_br %early, ^out, ^work
+  ^out:
+    tt.return
+  ^work:
+    tt.store %out, %one : !tt.ptr<i32>
+    tt.return
+"""
+"""Returns early in the first programs."""
+
+
+def test_programs_that_return_early_are_told_from_those_that_write() -> None:
+    function = kernel(LATE)
+    values, memory = arguments(function, {})
+    assert [writes(function, values, memory, grid(0, place, (1, 20))) for place in (0, 15, 16)] == [
+        False,
+        False,
+        True,
+    ]

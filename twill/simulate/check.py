@@ -7,6 +7,7 @@ from the kernel alone: sizes with which its loops run 0 to 4 times, full and rag
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from twill.extract.scalars import bounding, extents
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Pipelined, Program, walk
-from twill.simulate.compare import FLOAT, Compared, compare, scalars
+from twill.simulate.compare import FLOAT, Compared, arguments, compare, scalars
 from twill.simulate.explore import explore, same
+from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.trips import trips
@@ -30,6 +32,8 @@ LARGEST = 2048
 """Of the sizes that are tried."""
 EXTENTS = (512, 80)
 """What bounds something else than a loop: some whole tiles; less than one."""
+PLACES = 9
+"""Programs along each axis that are looked at until one writes something."""
 PITCHES = (4112, 4208, 4336, 4400, 4432, 4528, 4624, 4688)
 """Strides: 16 times primes, so that rows of tiles that are stored never meet."""
 
@@ -106,7 +110,8 @@ def _refuse(found: Sequence[Compared], shown: str) -> None:
 
 def trials(program: Program) -> tuple[Trial, ...]:
     """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with
-    that count. Of a loop that runs oftener, or as often as memory says, the smallest size."""
+    that count; a middle one where every size has it. Of a loop that runs oftener, or as often as memory
+    says, the smallest size."""
     tried = {size: trial for size in _sizes(program) if (trial := _trial(program, size, EXTENTS[0], 0))}
     candidates = list(tried.values())
     more = [
@@ -119,7 +124,10 @@ def trials(program: Program) -> tuple[Trial, ...]:
         for loop, count in enumerate(trial.trips):
             if count in COUNTS:
                 found.setdefault((loop, count), []).append(trial)
-    chosen = [same_count[0 if count % 2 else -1] for (_, count), same_count in sorted(found.items())]
+    chosen = [
+        same_count[len(same_count) // 4 if len(same_count) == len(candidates) else 0 if count % 2 else -1]
+        for (_, count), same_count in sorted(found.items())
+    ]
     chosen = [*chosen, *filter(None, more)] if chosen else candidates[-1:]
     bounds = _names(program, bounding(program.function))
     size = max(
@@ -131,8 +139,24 @@ def trials(program: Program) -> tuple[Trial, ...]:
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
         if (trial := _trial(program, size, extent, pid))
     ]
-    unique = {(str(trial.numbers), str(trial.grid)): trial for trial in [*chosen, *ragged]}
+    placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
+    unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
+
+
+def _placed(program: Program, trial: Trial) -> Trial:
+    """The trial, in another program of the grid where this one writes nothing and that one does: many kernels
+    return early by their number."""
+    function = program.function
+    values, memory = arguments(function, trial.numbers)
+    if writes(function, values, memory, trial.grid):
+        return trial
+    for axis, place in product("yxz", range(1, PLACES)):
+        grid = {**trial.grid, f"pid.{axis}": place, f"grid.{axis}": PLACES}
+        if writes(function, values, memory, grid):
+            trips = tuple(_count(program, op, trial.numbers, grid) for op in _loops(program))
+            return Trial(trial.numbers, grid, trips)
+    return trial
 
 
 def _sizes(program: Program) -> list[int]:

@@ -70,6 +70,13 @@ def fills(
     return found
 
 
+def writes(
+    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+) -> bool:
+    """Whether a program of the grid writes anything, as far as a partial execution says."""
+    return _score(function, _needed(function), arguments, _filled(memory, {}), program)[0] > 0
+
+
 def _filled(memory: Memory, chosen: Fills) -> Memory:
     """The memory as it was before, with other contents of some arrays."""
     return Memory(
