@@ -67,6 +67,12 @@ def test_a_tile_beside_which_registers_do_not_suffice_is_staged_before_the_loop(
     assert not any(c.producer in c.consumers for c in program("query_gradient").channels)
 
 
+def test_no_slot_is_released_for_an_iteration_before_the_first() -> None:
+    """Of a loop of one iteration; in a loop around it, the arrival would count for a later one."""
+    lines = [line.strip() for line in source(program("dequantized")).splitlines()]
+    assert "if (n > 1) channel_whole_21.consumer_release(count_whole_21 + n - 2);" in lines
+
+
 def test_a_load_behind_the_update_of_what_it_is_addressed_by_reads_the_older_value() -> None:
     """Its iteration begins before the update, which the schedule may start first."""
     module, (one,) = loops("jumping")

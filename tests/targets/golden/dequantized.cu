@@ -191,7 +191,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     position1_whole_21.advance();
                 }
                 wgmma_wait<0>();
-                channel_whole_21.consumer_release(count_whole_21 + n - 2);
+                if (n > 1) channel_whole_21.consumer_release(count_whole_21 + n - 2);
                 channel_acc_22.consumer_wait(count_acc_22 + n - 1);
                 channel_whole_21.consumer_wait(count_whole_21 + n - 1);
                 // cycle 333, stage 1: dot.acc_24 (tests/kernels/ttgir/dequantized.sm90.ttgir:58:17)
@@ -209,7 +209,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(part<1, 2>(acc_7), descriptor_advance(descriptor_a, 8288), descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
-                channel_acc_22.consumer_release(count_acc_22 + n - 2);
+                if (n > 1) channel_acc_22.consumer_release(count_acc_22 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(acc_7);
                 channel_whole_21.consumer_release(count_whole_21 + n - 1);

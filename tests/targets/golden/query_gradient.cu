@@ -268,7 +268,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     wgmma_wait<0>();
                     registers_fence(p_46);
                 }
-                channel_keys_38.consumer_release(count_keys_38 + n - 2);
+                if (n > 1) channel_keys_38.consumer_release(count_keys_38 + n - 2);
                 channel_p_44.consumer_release(count_p_44 + n - 1);
                 // cycle 30, stage 1: sub.p_47 (tests/kernels/ttgir/query_gradient.sm90.ttgir:86:15)
                 {
@@ -604,7 +604,7 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
                     wgmma_wait<0>();
                     registers_fence(p_46);
                 }
-                channel_keys_38.consumer_release(count_keys_38 + n - 2);
+                if (n > 1) channel_keys_38.consumer_release(count_keys_38 + n - 2);
                 channel_p_44.consumer_release(count_p_44 + n - 1);
                 // cycle 30, stage 1: sub.p_47 (tests/kernels/ttgir/query_gradient.sm90.ttgir:86:15)
                 {

@@ -208,7 +208,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_12, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
-                channel_acc_22.consumer_release(count_acc_22 + n - 2);
+                if (n > 1) channel_acc_22.consumer_release(count_acc_22 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(acc_12);
                 channel_acc_22.consumer_release(count_acc_22 + n - 1);

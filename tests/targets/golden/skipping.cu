@@ -619,7 +619,7 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_27_then0[i_] = (acc_6[i_] * 0.5f);
                 }
-                channel_load_8.consumer_release(count_load_8 + n - 3);
+                if (n > 2) channel_load_8.consumer_release(count_load_8 + n - 3);
                 named_barrier_sync(hand_off0, 256);
                 channel_acc_26_then0.consumer_wait(count_acc_26_then0 + n - 2);
                 channel_z_20_then0.consumer_wait(count_z_20_then0 + n - 2);

@@ -601,7 +601,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22_age1[2 * i_], p_22_age1[2 * i_ + 1]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 5);
+                if (n > 4) channel_z_15.consumer_release(count_z_15 + n - 5);
                 named_barrier_sync(hand_off0, 256);
                 channel_z_15.consumer_wait(count_z_15 + n - 4);
                 // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
@@ -1405,7 +1405,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(p_22_age1[2 * i_], p_22_age1[2 * i_ + 1]);
                 }
-                channel_z_15.consumer_release(count_z_15 + n - 5);
+                if (n > 4) channel_z_15.consumer_release(count_z_15 + n - 5);
                 named_barrier_sync(hand_off0, 256);
                 channel_z_15.consumer_wait(count_z_15 + n - 4);
                 fence_async_shared();

@@ -202,7 +202,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_7, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
-                channel_acc_13.consumer_release(count_acc_13 + n - 2);
+                if (n > 1) channel_acc_13.consumer_release(count_acc_13 + n - 2);
                 wgmma_wait<0>();
                 registers_fence(acc_7);
                 channel_acc_13.consumer_release(count_acc_13 + n - 1);

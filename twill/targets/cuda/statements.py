@@ -503,8 +503,8 @@ class Emitter:
         if self.program.channel(channel).local:
             return []
         text = f"{channel_name(channel)}.consumer_release({self.positions.of(channel, at.iteration)});"
-        late = at.iteration.base == "newest" and at.iteration.offset > self.least
-        return [f"if (i >= {at.iteration.offset}) {text}" if late else text]
+        conditions = self._exists(at.iteration)
+        return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
 
     def threads(self, order: str) -> int:
         """Of the two groups of an ordering barrier."""

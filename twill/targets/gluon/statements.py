@@ -363,9 +363,8 @@ class Emitter:
 
     def _release(self, channel: str, where: Iteration) -> list[str]:
         text = f"mbarrier.arrive({self._barrier(empty(channel), channel, where)}, count=1)"
-        if where.base == "newest" and where.offset > self.least:
-            return [f"if i >= {where.offset}:", f"    {text}"]
-        return [text]
+        condition = self._exists(where)
+        return [f"if {condition}:", f"    {text}"] if condition else [text]
 
     def _order_wait(self, order: str) -> list[str]:
         one = next(one for one in self.file.program.orders if one.id == order)
