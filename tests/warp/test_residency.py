@@ -12,10 +12,10 @@ from twill.ir.program import SlotTensor
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, deepen
 from twill.warp.lower import Options
-from twill.warp.residency import BESIDE_MMAS, shared_bytes
+from twill.warp.residency import BESIDE_MMAS, SLOTS, shared_bytes
 from twill.warp.validate import validate
 
-SHARED_BY = {"matmul_32": 4, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
+SHARED_BY = {"matmul_32": 3, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
 """Kernels of small tiles, with the blocks that an SM holds at least."""
 
 
@@ -67,3 +67,14 @@ def test_a_machine_without_residency_has_one_block_at_a_time() -> None:
     machine = replace(load("h200"), residency=None)
     assert shared_bytes(machine, 4, 232448) == 232448
     assert shared_bytes(load("h200"), 4, 232448) == 233472 // 4 - 1024
+
+
+@pytest.mark.parametrize("kernel", ["matmul_32", "pointers_two_warps", "pointers_one_warp"])
+def test_loads_of_many_blocks_do_not_run_far_ahead(kernel: str) -> None:
+    made, residency = program(kernel), load("h200").residency
+    assert residency is not None
+    assert made.launch.blocks > 2
+    loaded = [channel for channel in made.channels if channel.filled_by in ("tma", "cp_async")]
+    assert loaded
+    assert max(channel.depth for channel in loaded) <= SLOTS
+    assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.in_flight

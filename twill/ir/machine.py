@@ -135,6 +135,9 @@ class Residency:
     """Bytes of shared memory."""
     reserved: int
     """Bytes of it that each thread block takes beside its own."""
+    in_flight: int
+    """Bytes of slots for loads that more than two thread blocks have at most together: with more, what one
+    has loaded leaves L2 before the others read it."""
     source: str
 
 

@@ -47,7 +47,18 @@ from twill.warp.group_bodies import Body, statements
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
-from twill.warp.residency import all_tiles, candidates, even_launches, hides_arrival, shared_bytes, sharing
+from twill.warp.residency import (
+    SLOTS as SHARED_SLOTS,
+)
+from twill.warp.residency import (
+    all_tiles,
+    candidates,
+    even_launches,
+    hides_arrival,
+    shared_bytes,
+    sharing,
+    stays_in_cache,
+)
 from twill.warp.resident import with_resident
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.steady_state import Group, Kernel, Settings, is_mma
@@ -379,7 +390,8 @@ def _planned(design: _Design) -> Plan:
         copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
-        limits = (shared_bytes(one.machine, blocks, limit), options.depths, options.most)
+        most = options.most if blocks <= 2 else min(SHARED_SLOTS, options.most)
+        limits = (shared_bytes(one.machine, blocks, limit), options.depths, most)
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
         dead = tiles is None and design.ahead is None
         return layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
@@ -437,7 +449,8 @@ def _resident(
         except TwillError:  # what one block needs does not fit so often
             return None
         hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops])
-        return memory if hidden else None
+        cached = stays_in_cache(memory.plans, loops[0][0].machine, blocks)
+        return memory if hidden and cached else None
 
     given = (design.code, design.granted, loops, design.options.most_blocks)
     found = ((memory, blocks) for blocks in candidates(*given) if (memory := shared_by(blocks)))

@@ -161,6 +161,13 @@ def all_tiles(code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPla
     return bool(copied) and tiles and not code.reloaded and all(plan.filled_by in LOADED for plan in filled)
 
 
+def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> bool:
+    """Whether loads of several blocks do not run so far ahead that L2 loses what they share."""
+    loaded = [plan for plan in plans if plan.filled_by in LOADED and not plan.once]
+    slots = sum(plan.depth * plan.stride for plan in loaded)
+    return machine.residency is None or blocks <= 2 or blocks * slots <= machine.residency.in_flight
+
+
 def hides_arrival(
     plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled]
 ) -> bool:

@@ -9,7 +9,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 5)
+__global__ void __launch_bounds__(256, 4)
 across_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_constant__ CUtensorMap map_y_37, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -80,7 +80,7 @@ across_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_con
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<56>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_30 = 0;
@@ -152,7 +152,7 @@ across_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_con
     }
 }
 
-__global__ void __launch_bounds__(256, 5)
+__global__ void __launch_bounds__(256, 4)
 across_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -258,7 +258,7 @@ across_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) 
         count_y_37 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<56>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_30 = 0;

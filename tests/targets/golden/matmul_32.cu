@@ -10,7 +10,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 4)
+__global__ void __launch_bounds__(256, 3)
 matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -28,7 +28,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<104>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_acc_4 = 0;
