@@ -4,6 +4,7 @@
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
@@ -20,6 +21,9 @@ LARGE = 48
 
 STATED = 2000
 """Operations above which no solver is started: stating the rules takes longer than any limit."""
+
+SYMMETRIC = 300
+"""Operations up to which sub-tiles are looked for."""
 
 PATIENCE = 0.1
 """Part of the time limit that a rough answer may take."""
@@ -82,18 +86,32 @@ def _or_rough(result: Result, rough: Solution) -> Result:
 
 
 def _rough(problem: Problem, options: Options, begin: Start, report: Report) -> Solution | None:
-    """A first answer, at an interval that is not the smallest."""
-    from twill.modulo.constructive import rising
-    from twill.verify import check
+    """A first answer, at an interval that is not the smallest: the better of two ways to construct one."""
+    from twill.modulo.constructive import rising, shifted
+    from twill.smt.symmetry import families
 
     if options.engine != "auto":
         return None
+    joint, most = not options.modulo_only, begin.max_in_flight(options)
+    alike = families(problem) if joint and len(problem.operations) <= SYMMETRIC else ()
+    ways = (
+        rising(problem, begin.low, begin.top, most, joint=joint),
+        shifted(problem, begin.low, most, alike),
+    )
+    answers = [one for way in ways if (one := _first(problem, options, way, report)) is not None]
+    return min(answers, key=lambda one: one.interval, default=None)
+
+
+def _first(problem: Problem, options: Options, found: Iterable[Solution], report: Report) -> Solution | None:
+    """The first of these schedules that keeps every rule, within `PATIENCE`."""
+    from twill.verify import check
+
     began, joint = time.monotonic(), not options.modulo_only
-    for found in rising(problem, begin.low, begin.top, begin.max_in_flight(options), joint=joint):
+    for one in found:
         passed = time.monotonic() - began
-        if not check(problem, found, joint=joint):
-            report(Progress(passed, "construction", found.interval, "feasible"))
-            return found
+        if not check(problem, one, joint=joint):
+            report(Progress(passed, "construction", one.interval, "feasible"))
+            return one
         if passed > PATIENCE * options.time_limit:
             return None
     return None

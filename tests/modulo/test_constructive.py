@@ -12,10 +12,11 @@ from twill.inputs import Inputs, cases
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
-from twill.modulo.constructive import rising, schedules
+from twill.modulo.constructive import rising, schedules, shifted
 from twill.modulo.simplest import issues_in_order, proven
 from twill.pipeline import solve
 from twill.smt import cpsat
+from twill.smt.symmetry import families
 from twill.verify.check import check
 from twill.verify.oracle import search
 from twill.verify.tiny import tiny_problem
@@ -136,6 +137,25 @@ def test_eight_sub_tiles_are_near_the_bound_by_construction(name: str, most: flo
     low = bounds(case.problem).value
     intervals = rising(case.problem, low, int(most * low), 4)
     assert any(not check(case.problem, found) for found in intervals)
+
+
+def test_copies_of_one_sub_tile_alternate() -> None:
+    """Eight sub-tiles, an eighth of the interval apart; but MMAs are issued as late as they may."""
+    spec = "benchmarks/fa_fwd_eight.sm100.ttgir"
+    (case,) = cases(Inputs(spec, switched_off=ONE_NODE_EACH))
+    problem, low = case.problem, bounds(case.problem).value
+    alike = families(problem)
+    found = next(one for one in shifted(problem, low, 4, alike) if not check(problem, one))
+    assert found.interval <= 1.1 * low
+    wide = {i for i, op in enumerate(problem.operations) if op.warps == 4}
+    (family,) = alike
+    for i, first in enumerate(family[0]):
+        same = [part[i] for part in family]
+        if not set(same) <= wide:
+            continue
+        apart = [found.start[op] - found.start[first] for op in same]
+        assert apart == [k * found.interval // 8 for k in range(8)]
+    assert not list(shifted(problem, low, 4, ()))
 
 
 def test_sub_tiles_are_dealt_to_the_groups_there_are() -> None:

@@ -34,6 +34,9 @@ STEP = 16
 AHEAD = (1, 4)
 """Operations that a first answer chooses from: in order, or with others while one waits."""
 
+SPREAD, FINE = 1.25, 128
+"""Up to how many times the lowest interval copies are looked for, at intervals that rise by which part."""
+
 REACH = 16
 """Times the lowest interval: a first answer is not looked for beyond."""
 
@@ -69,6 +72,24 @@ def rising(
                 if found is not None and found.in_flight(problem) <= in_flight:
                     yield found
         interval += max(1, interval // STEP)
+
+
+def shifted(
+    problem: Problem, low: Time, in_flight: int, families: Sequence[Sequence[Sequence[int]]]
+) -> Iterator[Solution]:
+    """Schedules at intervals that rise slowly from `low`, in which the isomorphic parts of each of `families`
+    are copies of one, spread evenly over the interval: units that are almost full have room only so."""
+    if not families or not _supported(problem, low, joint=True):
+        return
+    orders = (range(len(problem.operations)), _depth_first(problem))
+    interval = low
+    while interval <= SPREAD * low:
+        for labels, order in product(_by_groups(problem), orders):
+            starts = _copies(problem, interval, labels, order, families)
+            found = None if starts is None else _solution(problem, interval, starts, labels)
+            if found is not None and found.in_flight(problem) <= in_flight:
+                yield found
+        interval += max(1, interval // FINE)
 
 
 def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
@@ -327,6 +348,34 @@ def _one_after_the_other(
         for other in after[op]:
             missing[other] -= 1
             ready += [other] if not missing[other] else []
+    _fill_late(problem, placing)
+    return [placing.start[op] for op in range(len(problem.operations))]
+
+
+def _copies(
+    problem: Problem,
+    interval: Time,
+    labels: Labels,
+    order: Sequence[int],
+    families: Sequence[Sequence[Sequence[int]]],
+) -> list[Time] | None:
+    """Each operation of a first part at the first start that is free for it and, shifted, for its copies."""
+    if windows(problem, interval, labels, joint=True) is None:
+        return None
+    placing, members = _placing(problem, interval, labels), {op: [(op, 0)] for op in order}
+    for family in families:
+        for same in zip(*family, strict=True):
+            members |= {op: [] for op in same}
+            members[same[0]] = [(op, k * interval // len(same)) for k, op in enumerate(same)]
+    for copies in (members[op] for op in order if members[op]):
+        early = max(0, *(placing.earliest(op) - shift for op, shift in copies))
+        time = early
+        while later := max(placing.table.later(placing.parts[op], time + shift) for op, shift in copies):
+            time += later
+            if time >= early + interval:
+                return None
+        if any(placing.place(op, time + shift) for op, shift in copies):
+            return None
     _fill_late(problem, placing)
     return [placing.start[op] for op in range(len(problem.operations))]
 
