@@ -123,7 +123,8 @@ def generate_all(folder: Path, names: Sequence[str], search: bool) -> None:
 @names_argument
 @click.option("--rounds", default=15, show_default=True)
 @click.option("--cycles/--no-cycles", default=True)
-def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> None:
+@click.option("--triton/--no-triton", default=True)
+def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool, triton: bool) -> None:
     """Build what is not built, measure, and write hopper.json, in which other kernels stay. Exit status 1
     where values are wrong."""
     from twill.bench.page import record, text
@@ -133,7 +134,7 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool) -> No
     reports, wrong = dict[str, Any](), 0
     for name in names or VARIANTS:
         try:
-            report = bench(VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, cycles=cycles))
+            report = bench(VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, triton=triton, cycles=cycles))
         except TwillError as error:
             click.echo(f"{name}: {error}")
             wrong = 1
