@@ -134,7 +134,9 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool, trito
     reports, wrong = dict[str, Any](), 0
     for name in names or VARIANTS:
         try:
-            report = bench(VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, triton=triton, cycles=cycles))
+            report = bench(
+                VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, triton=triton, cycles=cycles)
+            )
         except TwillError as error:
             click.echo(f"{name}: {error}")
             wrong = 1
@@ -230,13 +232,14 @@ def _page(document: Mapping[str, Any]) -> str:
     head = (
         f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']},"
         f" {document['date']}. Made by `python benchmarks/hopper.py`: all kernels are generated from the"
-        " schedules that `twill` finds for `examples/kernels.py`. Medians of interleaved rounds in random"
-        " order, L2 flushed (all figures: h200.json); ratios within one run, above 1 is faster than the"
-        " baseline. Baselines: cuBLAS for GEMM of 8192 x 8192 x K (fp8: with fast accumulation); the"
-        " cuBLAS GEMM of equal FLOPs for dual_gemm of 8192 x 4096 and gemm_reduction; cuDNN for attention"
-        " of 128 heads (batch 4 times 32), head dim 128 (backward: without the sums of o * do), both"
-        " through PyTorch. Triton is the same kernel compiled by Triton with its fastest number of warps"
-        " (4, 8) and stages (2, 3, 4)."
+        " schedules in `reports/schedules`. Medians of interleaved rounds in random order, L2 flushed (all"
+        " figures: h200.json); ratios within one run, above 1 is faster than the baseline. Baselines:"
+        " cuBLAS for GEMM of 8192 x 8192 x K (fp8 with fast accumulation: the faster of one scale and a"
+        " scale for each row); the cuBLAS GEMM of equal FLOPs for dual_gemm of 8192 x 4096 and"
+        " gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32), head dim 128 (backward:"
+        " without the sums of o * do, with zeroing and rounding dQ on both sides), both through PyTorch."
+        " SM cycles are those of the longest kernel. Triton, where it took part, is the same kernel"
+        " compiled by Triton with its fastest number of warps (4, 8) and stages (2, 3, 4)."
     )
     head_of_speed = (
         "kernel",
