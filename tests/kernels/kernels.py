@@ -357,6 +357,22 @@ def chunked(
 
 
 @triton.jit
+def columns(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T for a b of 32 bits, whose tiles go down the columns in memory; they are converted in registers."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :], (i + k < K)[None, :], other=0.0)
+        y = tl.load(b + (i + k)[:, None] + n[None, :] * K, (i + k < K)[:, None], other=0.0)
+        acc = tl.dot(x, y.to(tl.float16), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def decayed(
     k, v, g, h, K, stride, BLOCK_K: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -989,6 +1005,7 @@ TWILL = {
     "prefixes": {**HALF, "last": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
+    "columns": {**HALF, "b": "*fp32:16", **SIZES, **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4},
     "decayed": {
         **dict.fromkeys(("k", "v", "h"), "*bf16:16"),
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
@@ -1101,6 +1118,7 @@ VARIANTS = {
     "prefixes": ("prefixes", {}),
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
+    "columns": ("columns", {}),
     "decayed": ("decayed", {}),
     "panels": ("panels", {}),
     "biased": ("biased", {}),

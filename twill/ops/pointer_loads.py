@@ -18,8 +18,8 @@ BULK = 16
 """Bytes to which the addresses and the size of a bulk copy are aligned (PTX ISA, cp.async.bulk)."""
 NUMBERS = (4, 8)
 """Bytes of a number that one asynchronous copy moves (PTX ISA, cp.async)."""
-HALF = 2
-"""Bytes of an element of the matrices of ldmatrix."""
+ACROSS = (2, 4)
+"""Bytes of an element of tiles that are copied along their columns."""
 LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
 _ALLOC = named("alloc")
@@ -79,13 +79,13 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
 
 
 def copied_across(analysis: AxisAnalysis, op: Op) -> bool:
-    """Whether the copies of a tile that threads read go along its columns: pointers are consecutive there.
-    Of 16-bit elements, which ldmatrix reads either way."""
+    """Whether the copies of a tile that threads read go along its columns, where its pointers are
+    consecutive: of 16-bit elements, which ldmatrix reads either way, and of those of 32 bits."""
     tile = op.result.type
     if role(op) != "pointer_load" or not isinstance(tile, Tensor) or len(tile.shape) != 2:
         return False
     size, rows = element_bytes(op.operands[0].type), tile.shape[0]
-    if size != HALF or _encodings(analysis, op) or (rows * size & -(rows * size)) < LEAST_LINE:
+    if size not in ACROSS or _encodings(analysis, op) or (rows * size & -(rows * size)) < LEAST_LINE:
         return False
     return copied_together(analysis, op, 0) > copied_together(analysis, op, 1)
 

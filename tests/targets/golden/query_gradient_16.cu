@@ -12,100 +12,92 @@ TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 2)
-query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
+query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const __grid_constant__ CUtensorMap map_p_44, __half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<8, 2048> channel_keys_38{memory, memory + 53248};
-    const Channel<8, 4096, Filling::cp_async> channel_p_44{memory + 16384, memory + 53376};
+    const Channel<8, 4096> channel_p_44{memory + 16384, memory + 53376};
     const Channel<2, 2048> channel_p_46{memory + 49152, memory + 53504};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_keys_38.init(1, 4);
-        channel_p_44.init(4, 4);
+        channel_p_44.init(1, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_keys_38);
+        tma_prefetch(&map_p_44);
     }
     __syncthreads();
 
     if (warp_index() < 4) {
         registers_decrease<40>();
-        // ---- group 0: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_keys_38 = 0;
-        uint32_t count_p_44 = 0;
-        int32_t trips_0 = 0;
-        int32_t begin_24;
-        // muli.begin_24 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:61:17)
-        {
-            const int32_t begin_ = int32_t(blockIdx.y);
-            begin_24 = begin_ * N;
-        }
-        trips_0 = max(0, (N + 15) / 16);
-        {
-            // query_gradient/for.0: 2 stages, an iteration every 496 cycles
-            const int32_t n = trips_0;
-            int32_t kept_keys_38_corner0;
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_keys_38 = 0;
+            uint32_t count_p_44 = 0;
+            int32_t trips_0 = 0;
+            int32_t begin_24;
+            // muli.begin_24 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:61:17)
             {
-                kept_keys_38_corner0 = int32_t(begin_24);
+                const int32_t begin_ = int32_t(blockIdx.y);
+                begin_24 = begin_ * N;
             }
-            keep(kept_keys_38_corner0);
-            uint32_t kept_p_44_to[1];
-            uint32_t kept_p_44_at0[8];
+            trips_0 = max(0, (N + 15) / 16);
             {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_p_44_to[0] = swizzle<64>(row_ * 64 + chunk_ % 16 * 4);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
-            }
-            keep(kept_p_44_to);
-            keep(kept_p_44_at0);
-            if (n >= 1) {
-                // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
-                channel_keys_38.producer_acquire(count_keys_38);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 2048);
-                    {
-                        tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t(0)));
-                    }
-                }
-                // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
-                channel_p_44.producer_acquire(count_p_44);
+                // query_gradient/for.0: 2 stages, an iteration every 496 cycles
+                const int32_t n = trips_0;
+                int32_t kept_keys_38_corner0;
                 {
-                    const int32_t at_30_ = begin_24;
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                    const uint32_t to_ = channel_p_44.slot(count_p_44);
-                    float* from_ = v;
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    kept_keys_38_corner0 = int32_t(begin_24);
                 }
-                channel_p_44.producer_commit(count_p_44);
-                for (int32_t i = 1; i < n; ++i) {
+                keep(kept_keys_38_corner0);
+                int32_t kept_p_44_corner0;
+                {
+                    kept_p_44_corner0 = int32_t(begin_24);
+                }
+                keep(kept_p_44_corner0);
+                if (n >= 1) {
                     // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
-                    channel_keys_38.producer_acquire(count_keys_38 + i);
+                    channel_keys_38.producer_acquire(count_keys_38);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 2048);
+                        mbarrier_arrive_expect(channel_keys_38.full(count_keys_38), 2048);
                         {
-                            tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t((i * 16))));
+                            tma_load(channel_keys_38.slot(count_keys_38), &map_keys_38, channel_keys_38.full(count_keys_38), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t(0)));
                         }
                     }
-                    // cycle 46, stage 0: copy p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
-                    channel_p_44.producer_acquire(count_p_44 + i);
-                    {
-                        const int32_t at_30_ = begin_24 + (i * 16);
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                        const uint32_t to_ = channel_p_44.slot(count_p_44 + i);
-                        float* from_ = v;
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    // cycle 46, stage 0: load p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
+                    channel_p_44.producer_acquire(count_p_44);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_p_44.full(count_p_44), 4096);
+                        {
+                            tma_load(channel_p_44.slot(count_p_44), &map_p_44, channel_p_44.full(count_p_44), int32_t(0), int32_t(kept_p_44_corner0 + int32_t(0)));
+                            tma_load(channel_p_44.slot(count_p_44) + 2048, &map_p_44, channel_p_44.full(count_p_44), int32_t(0) + 32, int32_t(kept_p_44_corner0 + int32_t(0)));
+                        }
                     }
-                    channel_p_44.producer_commit(count_p_44 + i);
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
+                        channel_keys_38.producer_acquire(count_keys_38 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_keys_38.full(count_keys_38 + i), 2048);
+                            {
+                                tma_load(channel_keys_38.slot(count_keys_38 + i), &map_keys_38, channel_keys_38.full(count_keys_38 + i), int32_t(0), int32_t(kept_keys_38_corner0 + int32_t((i * 16))));
+                            }
+                        }
+                        // cycle 46, stage 0: load p_44 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:83:15)
+                        channel_p_44.producer_acquire(count_p_44 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_p_44.full(count_p_44 + i), 4096);
+                            {
+                                tma_load(channel_p_44.slot(count_p_44 + i), &map_p_44, channel_p_44.full(count_p_44 + i), int32_t(0), int32_t(kept_p_44_corner0 + int32_t((i * 16))));
+                                tma_load(channel_p_44.slot(count_p_44 + i) + 2048, &map_p_44, channel_p_44.full(count_p_44 + i), int32_t(0) + 32, int32_t(kept_p_44_corner0 + int32_t((i * 16))));
+                            }
+                        }
+                    }
                 }
             }
+            count_keys_38 += trips_0;
+            count_p_44 += trips_0;
         }
-        count_keys_38 += trips_0;
-        count_p_44 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<216>();
@@ -179,20 +171,19 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                     wgmma_commit();
                 }
                 channel_p_44.consumer_wait(count_p_44);
-                fence_async_shared();
                 // cycle 46, stage 0: store stage.p_46 to p_46
                 {
                     float read_0[8];
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
                     #pragma unroll
-                    for (int p = 0; p < 4; ++p)
-                        load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
                     uint32_t p_45_[1][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<__half>(channel_p_46.slot(count_p_46) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int j = 0; j < 1; ++j)
+                        stmatrix_x4_transposed(channel_p_46.slot(count_p_46) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 2048 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), p_45_[j][0], p_45_[j][1], p_45_[j][2], p_45_[j][3]);
                 }
                 fence_async_shared();
                 channel_p_44.consumer_release(count_p_44);
@@ -258,20 +249,19 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, __hal
                         wgmma_commit();
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
-                    fence_async_shared();
                     // cycle 46, stage 0: store stage.p_46 to p_46
                     {
                         float read_0[8];
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
                         #pragma unroll
-                        for (int p = 0; p < 4; ++p)
-                            load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
                         uint32_t p_45_[1][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<__half>(channel_p_46.slot(count_p_46 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int j = 0; j < 1; ++j)
+                            stmatrix_x4_transposed(channel_p_46.slot(count_p_46 + i) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 2048 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), p_45_[j][0], p_45_[j][1], p_45_[j][2], p_45_[j][3]);
                     }
                     fence_async_shared();
                     channel_p_44.consumer_release(count_p_44 + i);
@@ -406,12 +396,12 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
             keep(kept_keys_38_to);
             keep(kept_keys_38_at0);
             uint32_t kept_p_44_to[1];
-            uint32_t kept_p_44_at0[8];
+            uint32_t kept_p_44_at0[2];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_p_44_to[0] = swizzle<64>(row_ * 64 + chunk_ % 16 * 4);
+                kept_p_44_to[0] = chunk_ / 8 * 2048 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((chunk_ * 1))) * uint32_t(stride)) + uint32_t(int32_t((row_ + 8 * i_)));
+                for (uint32_t i_ = 0; i_ < 2; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 4)));
             }
             keep(kept_p_44_to);
             keep(kept_p_44_at0);
@@ -437,7 +427,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     float* from_ = v;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                 }
                 channel_p_44.producer_commit(count_p_44);
                 for (int32_t i = 1; i < n; ++i) {
@@ -462,7 +452,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         float* from_ = v;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<4>(to_ + kept_p_44_to[0] + i_ * 512, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                     }
                     channel_p_44.producer_commit(count_p_44 + i);
                 }
@@ -550,14 +540,14 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     float read_0[8];
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
                     #pragma unroll
-                    for (int p = 0; p < 4; ++p)
-                        load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
                     uint32_t p_45_[1][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<__half>(channel_p_46.slot(count_p_46) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int j = 0; j < 1; ++j)
+                        stmatrix_x4_transposed(channel_p_46.slot(count_p_46) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 2048 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), p_45_[j][0], p_45_[j][1], p_45_[j][2], p_45_[j][3]);
                 }
                 fence_async_shared();
                 channel_p_44.consumer_release(count_p_44);
@@ -630,14 +620,14 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         float read_0[8];
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
                         #pragma unroll
-                        for (int p = 0; p < 4; ++p)
-                            load_shared(read_0_at + p / 4 * 4096 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 4) ^ p / 2 % 2 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                        for (int i_ = 0; i_ < 8; ++i_)
+                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
                         uint32_t p_45_[1][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<__half>(channel_p_46.slot(count_p_46 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 2 % 128)) = __half(unpack_f16(p_45_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int j = 0; j < 1; ++j)
+                            stmatrix_x4_transposed(channel_p_46.slot(count_p_46 + i) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 2048 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), p_45_[j][0], p_45_[j][1], p_45_[j][2], p_45_[j][3]);
                     }
                     fence_async_shared();
                     channel_p_44.consumer_release(count_p_44 + i);
@@ -734,11 +724,13 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
 extern "C" int
 query_gradient_launch(__half* q, __half* k, float* v, __half* g, float* dq, int32_t M, int32_t N, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     CUtensorMap map_keys_38;
-    bool by_tma = reinterpret_cast<uintptr_t>(k) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0;
+    CUtensorMap map_p_44;
+    bool by_tma = reinterpret_cast<uintptr_t>(k) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && reinterpret_cast<uintptr_t>(v) % 16 == 0 && (int64_t(stride)) % 4 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_keys_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2)}, {64, 16});
+    by_tma = by_tma && !tensor_map<2>(&map_p_44, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 4)}, {32, 16});
     if (by_tma) {
         if (const cudaError_t status = allow_shared_memory<query_gradient_tma_kernel>(54560)) return status;
-        query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(map_keys_38, q, k, v, g, dq, M, N, stride);
+        query_gradient_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 54560, stream>>>(map_keys_38, map_p_44, q, k, v, g, dq, M, N, stride);
         return cudaGetLastError();
     }
     if (const cudaError_t status = allow_shared_memory<query_gradient_kernel>(54560)) return status;

@@ -45,7 +45,16 @@ from twill.targets.cuda.register_tiles import (
     point,
 )
 from twill.targets.cuda.scope import Form, Scope
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, loaded, scattered, shared, stored, unrolled
+from twill.targets.cuda.shared_tiles import (
+    UNROLL,
+    Shared,
+    loaded,
+    scattered,
+    shared,
+    stored,
+    stored_by_columns,
+    unrolled,
+)
 from twill.targets.cuda.stores import vector_load, vector_store
 
 FOLDED = {"add": plus, "multiply": times}
@@ -83,6 +92,8 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
     tile = replace(tile, transposed=tile.transposed != transposed)
     if isinstance(source, Held) and isinstance(fragment, Fragment) and not tile.transposed:
         scope.lines += stored(source, tile)
+    elif isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack and tile.bits == 16:
+        scope.lines += stored_by_columns(source, tile)
     else:
         scope.lines += scattered(source, fragment, tile, c_type(kind))
 

@@ -262,6 +262,19 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     return [UNROLL, loop, f"    store_shared({tile.address} + {address}, {', '.join(both)});"]
 
 
+def stored_by_columns(source: Held, tile: Shared) -> list[str]:
+    """Write a tile of 16 bits whose columns lie one after the other. Raises ValueError as `loaded`."""
+    form = source.fragment
+    line = form.band // 8
+    j, band = ("j", "") if form.bands == 1 else (f"j % {line}", f" + j / {line} * {16 * form.down}")
+    row = f"{_row('thread.row', form)} - thread.lane / 4 + thread.lane / 8 % 2 * 8{band}"
+    part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
+    column = f"({j} * 16 + thread.lane / 16 * 8 + thread.lane % 8{part})"
+    four = ", ".join(f"{source.name}[j][{i}]" for i in range(4))
+    body = f"stmatrix_x4_transposed({tile.address} + {_element(tile, f'({row})', column)}, {four});"
+    return [UNROLL, f"for (int j = 0; j < {form.registers // 8}; ++j)", f"    {body}"]
+
+
 def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[str]:
     """Of a tile that has a row in each thread (`tensor_memory.row_groups`): as many registers from `first` on
     as the tile has columns for each of its warpgroups, neighbours in one access."""

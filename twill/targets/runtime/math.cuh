@@ -211,6 +211,12 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t address, uint32_t m0, uint3
                  "r"(m2), "r"(m3) : "memory");
 }
 
+/// Stores four matrices transposed; lane l gives the address of column l%8 of matrix l/8 (stmatrix.x4.trans).
+__device__ __forceinline__ void stmatrix_x4_transposed(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
+                 "r"(m2), "r"(m3) : "memory");
+}
+
 /// Loads four matrices into m[0..3]; lane l gives the address of row l%8 of matrix l/8 (ldmatrix.x4).
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&m)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
