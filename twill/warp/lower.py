@@ -212,19 +212,21 @@ def _plan(module: Module, loops: Sequence[Scheduled], target: Target, options: O
     if several is not None:
         return replace(several, reasons=reasons)
     if target.accumulators == "tensor memory":
-        found = _with_mma_warps(plain) or _with_tensor_memory(_planned(plain))
+        alone = _planned(plain)
+        found = _with_mma_warps(plain, alone) or _with_tensor_memory(alone)
     else:
         found = _loading_ahead(plain) or _with_store_warp(plain) or _planned(plain)
     return replace(found, reasons=reasons)
 
 
-def _with_mma_warps(plain: _Design) -> Plan | None:
+def _with_mma_warps(plain: _Design, alone: Plan) -> Plan | None:
     """The plan in which warps of their own issue the MMAs of groups that compute; None where no warp is free,
-    or the loads would not keep two slots each."""
+    or channels would have fewer slots than in the plan without."""
     limits = plain.parts[0].scheduled.problem.limits
     tasks = [task for part in plain.parts for task in part.tasks]
     issuers = mma_warps.issuing(plain.code, tasks, plain.granted, limits.narrow_registers)
-    if not issuers:
+    widths = thread_block.widths(plain.granted, alone.memory.channels)
+    if not issuers or any(widths[one.id] != one.warps for one in plain.granted):
         return None
     parts = tuple(replace(p, tasks=mma_warps.moved(plain.code, p.tasks, issuers)) for p in plain.parts)
     granted = (*plain.granted, *issuers.values())
@@ -233,7 +235,9 @@ def _with_mma_warps(plain: _Design) -> Plan | None:
         plan = _planned(replace(plain, parts=parts, granted=granted, issuers=ids))
     except SharedMemoryError:
         return None
-    return _with_tensor_memory(plan) if _kept(plan, plain.options) else None
+    depths = {channel.id: channel.depth for channel in plan.memory.plans}
+    fewer = any(channel.depth > depths.get(channel.id, 0) for channel in alone.memory.plans)
+    return None if fewer else _with_tensor_memory(plan)
 
 
 def _loading_ahead(plain: _Design) -> Plan | None:

@@ -20,11 +20,10 @@ from twill.warp.thread_block import only_moves
 def issuing(
     code: Code, tasks: Sequence[Task], granted: Sequence[Granted], registers: int
 ) -> Mapping[int, Granted]:
-    """The new group for each wide one whose MMAs can be issued elsewhere, by its id; none where the loading
-    group copies tiles by itself, with all warps of its warpgroup. An MMA that reads what its group stages
-    before the loop stays there."""
+    """The new group for each wide one whose MMAs can be issued elsewhere, by its id. An MMA that reads what
+    its group stages before the loop stays there."""
     narrow = sum(group.warps for group in granted if only_moves(group))
-    free = -narrow % WARPGROUP if narrow and not code.copies else 0
+    free = -narrow % WARPGROUP if narrow else 0
     issued = {group.id: [t for t in tasks if t.group == group.id and _is_mma(code, t)] for group in granted}
     wide = [
         group.id
