@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.kernels.programs import program
 from twill import loop_nest
 from twill.files import load, read_schedule
 from twill.inputs import Case, Inputs, cases
@@ -76,3 +77,12 @@ def test_what_never_fits_is_refused(loops: tuple[Case, ...], monkeypatch: pytest
     monkeypatch.setattr(loop_nest, "lower", full(1 << 30))
     with pytest.raises(SharedMemoryError, match="too much"):
         loop_nest.program(loops, given([]))
+
+
+def test_numbers_that_say_what_is_loaded_have_as_many_slots_as_the_loads() -> None:
+    """The group that loads reads a number in every iteration, and hands it to the group that computes."""
+    channels = program("skipping").channels
+    numbers = [one for one in channels if all(tensor.shape == (1,) for tensor in one.tensors)]
+    loads = [one for one in channels if one.filled_by in ("tma", "cp_async")]
+    assert numbers
+    assert min(one.depth for one in numbers) >= min(one.depth for one in loads) > 2

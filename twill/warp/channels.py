@@ -445,10 +445,18 @@ def deepen(
     limits = {
         channel.id: min(LOCAL if channel.local else most, channel.fills or most)
         for channel in channels
-        if channel.id not in given and not channel.once and (channel.local or channel.filled_by in LOADED)
+        if channel.id not in given and not channel.once and (channel.local or _runs_ahead(channel, channels))
     }
     depths = _raised(depths, {channel.id: _bytes(channel) for channel in channels}, limits, available)
     return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)
+
+
+def _runs_ahead(channel: ChannelPlan, channels: Iterable[ChannelPlan]) -> bool:
+    """Whether more slots let loads run ahead: those of loads, and of numbers that a loading group hands on,
+    so that it does not wait for their readers before it loads what the numbers say."""
+    loading = {one.producer for one in channels if one.filled_by in LOADED and not one.once}
+    numbers = all(tensor.shape == (1,) for tensor in channel.tensors)
+    return channel.filled_by in LOADED or (numbers and not channel.local and channel.producer in loading)
 
 
 def _bytes(channel: ChannelPlan) -> int:

@@ -3,7 +3,7 @@
 // channel x: 1 slots of 8192 bytes, group 0 to (1,)
 // channel s_then0: 8 slots of 8192 bytes, group 0 to (1,)
 // channel z_20_then0: 8 slots of 8192 bytes, group 0 to (2,)
-// channel load_8: 3 slots of 1024 bytes, group 0 to (2,)
+// channel load_8: 8 slots of 1024 bytes, group 0 to (2,)
 // channel total_24_then0: 1 slots of 1024 bytes, group 1 to (2,)
 // channel acc_26_then0: 2 slots of 8192 bytes, group 1 to (2,)
 // buffer staging2: 8192 bytes, of its own
@@ -20,12 +20,12 @@ __global__ void __launch_bounds__(384, 1)
 skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, int32_t* flags, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 8192> channel_x{memory, memory + 167936};
-    const Channel<8, 8192> channel_s_then0{memory + 8192, memory + 167952};
-    const Channel<8, 8192, Filling::cp_async> channel_z_20_then0{memory + 73728, memory + 168080};
-    const Channel<3, 1024, Filling::threads> channel_load_8{memory + 139264, memory + 168208};
-    const Channel<1, 1024, Filling::threads> channel_total_24_then0{memory + 142336, memory + 168256};
-    const Channel<2, 8192, Filling::threads> channel_acc_26_then0{memory + 143360, memory + 168272};
+    const Channel<1, 8192> channel_x{memory, memory + 173056};
+    const Channel<8, 8192> channel_s_then0{memory + 8192, memory + 173072};
+    const Channel<8, 8192, Filling::cp_async> channel_z_20_then0{memory + 73728, memory + 173200};
+    const Channel<8, 1024, Filling::threads> channel_load_8{memory + 139264, memory + 173328};
+    const Channel<1, 1024, Filling::threads> channel_total_24_then0{memory + 147456, memory + 173456};
+    const Channel<2, 8192, Filling::threads> channel_acc_26_then0{memory + 148480, memory + 173472};
     enum NamedBarrier : uint32_t { hand_off0 = 1, hand_off1 = 2, group_2_barrier = 5 };
     if (threadIdx.x == 0) {
         channel_x.init(1, 4);
@@ -826,11 +826,11 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         {
             #pragma unroll
             for (int j = 0; j < 4; ++j)
-                stmatrix_x4(memory + 159744 + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_4[j][0], truncf_4[j][1], truncf_4[j][2], truncf_4[j][3]);
+                stmatrix_x4(memory + 164864 + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_4[j][0], truncf_4[j][1], truncf_4[j][2], truncf_4[j][3]);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 128);
             if (thread.leader) {
-                tma_store(&map_o_desc, memory + 159744, 0, 0);
+                tma_store(&map_o_desc, memory + 164864, 0, 0);
                 tma_commit();
             }
         }
@@ -853,7 +853,7 @@ skipping_launch(__half* q, __half* k, __half* v, __half* o, int32_t* flags, int3
     {
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, 64}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
     }
-    if (const cudaError_t status = allow_shared_memory<skipping_kernel>(169328)) return status;
-    skipping_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 169328, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, flags, K);
+    if (const cudaError_t status = allow_shared_memory<skipping_kernel>(174528)) return status;
+    skipping_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 174528, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, flags, K);
     return cudaGetLastError();
 }
