@@ -84,6 +84,15 @@ def test_exported_kernels_compute_what_their_ttgir_computes(kernel: str) -> None
 
 
 @needs_triton
+def test_buffers_of_tensor_memory_change_with_the_iteration() -> None:
+    one = program("biased.sm100")
+    assert [tile.buffers for tile in one.tensor_memory] == [2]
+    text = source(one)
+    assert "tensor_buffer(tensor_memory, gl.float32, TMEM_LAYOUT, 2, 64, 0 + " in text
+    accepted(one, executed(compiled(text, one.function, "sm100"), one.function, {"M": 256, "N": 256}))
+
+
+@needs_triton
 def test_loops_with_fewer_iterations_than_stages() -> None:
     """A loop of four stages, whose statements are predicated where there are fewer than three iterations."""
     one = program("fa_fwd.sm100")

@@ -113,6 +113,22 @@ def tensor_tile(
         return memory.reinterpret(dtype, [memory.shape[0], whole], layout).slice(first, columns)
     else:
         return memory._reinterpret(dtype, [memory.shape[0], whole], layout).slice(first, columns)
+
+
+@gluon.jit
+def tensor_buffer(
+    memory,
+    dtype: gl.constexpr,
+    layout: gl.constexpr,
+    count: gl.constexpr,
+    columns: gl.constexpr,
+    index,
+):
+    """One of `count` equal parts of tensor memory, taken as a tile."""
+    if PUBLIC_TENSOR_MEMORY:
+        return memory.reinterpret(dtype, [count, memory.shape[0], columns], layout).index(index)
+    else:
+        return memory._reinterpret(dtype, [count, memory.shape[0], columns], layout).index(index)
 '''
 """What kernels with tensor memory have besides."""
 

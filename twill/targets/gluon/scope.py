@@ -11,7 +11,7 @@ from keyword import iskeyword
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import MemDesc, Op, Pointer, Slice, Tensor, Token, Type, Value
-from twill.ir.program import Iteration, Program, Read, Register, Slot, TensorMemory, Write
+from twill.ir.program import Iteration, Program, Read, Register, Slot, TensorMemory, TensorTile, Write
 from twill.ops.table import role
 from twill.targets.cuda.elements import variable
 from twill.targets.cuda.expressions import atom, bare, plus
@@ -22,8 +22,8 @@ _NAMES = """
 NUM_WARPS PROPAGATE PUBLIC_REINTERPRET PUBLIC_TENSOR_MEMORY TensorMemoryLayout add allocate_tensor_memory
 async_copy consumer_wait copy_async fence_async_shared float gl gluon i kernel launch len load max mbarrier
 min print producer_acquire range reinterpreted slot store tcgen05_commit tcgen05_mma tensor_memory
-tensor_memory_descriptor tensor_sync tensor_sync_count tensor_tile tl tma tma_load tma_store triton
-warpgroup_mma warpgroup_mma_init warpgroup_mma_wait
+tensor_buffer tensor_memory_descriptor tensor_sync tensor_sync_count tensor_tile tl tma tma_load tma_store
+triton warpgroup_mma warpgroup_mma_init warpgroup_mma_wait
 """
 WAY_OUT = "use `twill codegen`, which writes CUDA C++ for this program"
 TENSOR_MEMORY = "tensor_memory"
@@ -71,6 +71,8 @@ class Scope:
     """Variables that results of the statement are assigned to at once, by value id."""
     inductions: dict[int, str] = field(default_factory=dict[int, str])
     """Of the enclosing loops that are executed as they stand."""
+    trips: str = ""
+    """The trip count of the pipelined loop that is written."""
 
     @property
     def program(self) -> Program:
@@ -129,12 +131,23 @@ class Scope:
         whole = width * allocated(self.program)
         given = f"{TENSOR_MEMORY}, {element}, {whole}, {width * tile.column}, {kind.shape[-1]}, {form}"
         if tile.buffers > 1:
+            return self._buffer_of_several(tile, where, kind, f"{element}, {form}")
+        return f"tensor_tile({given})"
+
+    def _buffer_of_several(self, tile: TensorTile, where: TensorMemory, kind: MemDesc, given: str) -> str:
+        """One of several buffers, by the iteration. Raises TwillError where they do not begin at a multiple
+        of their size."""
+        if tile.column % tile.columns or allocated(self.program) % tile.columns:
             raise TwillError(
-                f"{tile.id} has several buffers in tensor memory, which is not exported",
+                f"{tile.id} has several buffers at column {tile.column} of tensor memory: not exported",
                 self.program.function.location,
                 help=WAY_OUT,
             )
-        return f"tensor_tile({given})"
+        index = (
+            f"{tile.column // tile.columns} + {atom(iteration(where.iteration, self.trips))} % {tile.buffers}"
+        )
+        count = allocated(self.program) // tile.columns
+        return f"tensor_buffer({TENSOR_MEMORY}, {given}, {count}, {kind.shape[-1]}, {index})"
 
     def loaded(self, value: Value, buffer: str) -> str:
         assert isinstance(value.type, Tensor)

@@ -171,6 +171,7 @@ class Emitter:
     def _begin(self, reads: Sequence[Read] = (), at: Iteration = ONCE, *, shared: bool = False) -> Scope:
         """The scope of a statement."""
         self.scope.values, self.scope.lines, self.scope.targets = {}, [], {}
+        self.scope.trips = self.trips
         for value, (lower, step) in self.affine.items():
             self.scope.values[value] = atom(plus(lower, times(iteration(at, self.trips), step)))
         self.scope.bind(reads, lambda slot: number(slot.channel, slot.iteration, self.trips), shared=shared)
