@@ -13,7 +13,7 @@ from twill.ir.loop import Loop, Op
 from twill.ops.table import lookup, role
 from twill.targets import target
 from twill.warp import non_loop_code, tasks
-from twill.warp.dataflow import EFFECTS, NOTHING, Code, read
+from twill.warp.dataflow import EFFECTS, NOTHING, TENSOR_MEMORY, Code, ordering, read
 
 MEANING: Mapping[str, tuple[str, str]] = {
     "scf.while": ("a while loop", "write a for loop over a range that is known when it begins"),
@@ -48,7 +48,7 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     found = [*non_loop_code.refusals(code, plain, around)]
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
     found += _without_text(code)
-    found += _ordering_barriers(code)
+    found += _ordering_barriers(code, tensor_memory=any(op.name in TENSOR_MEMORY for op in code.ops.values()))
     found += _by_the_target(code, cases)
     parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
     yield from (_explained(error, code) for error in found if error.location not in parts)
@@ -63,12 +63,14 @@ def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
             yield code.refuse(f"{op.name} {reason}", op)
 
 
-def _ordering_barriers(code: Code) -> Iterator[TwillError]:
+def _ordering_barriers(code: Code, *, tensor_memory: bool) -> Iterator[TwillError]:
     """Barriers of the threads of a program behind stores, also those of an earlier iteration: what is loaded
-    after one may be what another group stored. Tiles in shared memory have barriers of their own."""
+    after one may be what another group stored. Those in straight code are executed, without tensor memory.
+    Tiles in shared memory have barriers of their own."""
+    executed = frozenset[int]() if tensor_memory else ordering(code)
     loops = [op for op in code.ops.values() if role(op) in ("for", "while")]
     stores = [op.index for op in code.ops.values() if op.name in EFFECTS]
-    for op in (op for op in code.ops.values() if role(op) == "barrier"):
+    for op in (op for op in code.ops.values() if role(op) == "barrier" and op.index not in executed):
         around = [loop for loop in loops if any(inner.index == op.index for inner in loop.inner())]
         repeated = {inner.index for loop in around for inner in loop.inner()}
         if any(store < op.index or store in repeated for store in stores):

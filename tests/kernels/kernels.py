@@ -672,6 +672,26 @@ def exactly(
 
 
 @triton.jit
+def settled(
+    a, b, c, o, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, and o = c @ b for the rows of a program: what it stores it loads again behind a barrier."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (i + k)[:, None] * N + n[None, :]), acc)
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], (acc * 0.1).to(tl.float16))
+    tl.debug_barrier()
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, BLOCK_N, BLOCK_K):
+        x = tl.load(c + m[:, None] * BLOCK_N + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (i + k)[:, None] * N + n[None, :]), acc)
+    tl.store(o + m[:, None] * BLOCK_N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1035,6 +1055,10 @@ TWILL = {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES,
         "BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16, "num_warps": 4,
     },
+    "settled": {
+        **HALF, "o": "*fp16:16", **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
@@ -1129,6 +1153,7 @@ VARIANTS = {
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
     "reread": ("reread", {}),
+    "settled": ("settled", {}),
     "exactly": ("exactly", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),

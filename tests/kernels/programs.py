@@ -32,6 +32,7 @@ FORMS = (
     *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "scaled_32", "across", "unpacked", "rotated", "crests"),
     *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
+    "settled",
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer"),
     *("nearest", "nearest_across", "nearest_32"),

@@ -411,7 +411,8 @@ class BarrierWait:
 @dataclass(frozen=True, slots=True)
 class TensorMemorySync:
     """All groups that use tensor memory synchronize; whatever any of them has done to it before is complete:
-    MMAs, loads, stores."""
+    MMAs, loads, stores. In a kernel without tensor memory, a barrier of its source: all groups synchronize,
+    and what they have written to global memory is complete."""
 
     at: At = At()
     half: Literal["both", "arrive", "wait"] = "both"
@@ -818,7 +819,7 @@ class Program:
     """Of pairs: numbers, by value id, that follow from the arguments and are even in every launch."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
-    """Ids of the groups that execute TensorMemorySync."""
+    """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all."""
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     warnings: tuple[str, ...] = ()

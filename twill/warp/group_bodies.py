@@ -79,6 +79,9 @@ class Body:
     initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
     """Stores that matter only where a loop has no iteration, with that loop."""
 
+    barriers: frozenset[int] = frozenset()
+    """Barriers at which all groups synchronize."""
+
     @property
     def code(self) -> Code:
         return self.kernel.code
@@ -220,6 +223,8 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
         yield from _stage(body, op)
     elif op.index in body.initial_stores:
         return
+    elif op.index in body.barriers:
+        yield TensorMemorySync()
     elif body.non_loop.owner.get(op.index) == body.group:
         yield _effect(body, op)
     elif role(op) in ("for", "while"):

@@ -40,7 +40,7 @@ from twill.warp.alignment import aligned, ties
 from twill.warp.alternating import Alternating
 from twill.warp.channels import LOADED, ChannelPlan, SharedMemoryError, distinct, merged, of_loop
 from twill.warp.copies import element_by_element, with_copies
-from twill.warp.dataflow import STORES, Code, carries, cone, into_shared, loaded, read, variables
+from twill.warp.dataflow import STORES, Code, carries, cone, into_shared, loaded, ordering, read, variables
 from twill.warp.dead_code import without_dead_code
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.group_bodies import Body, statements
@@ -672,6 +672,7 @@ def _assembled(draft: Draft) -> Draft:
             plan.synchronized,
             plan.entered,
             plan.initial_stores,
+            ordering(plan.kernel.code),
         )
         for i, group in enumerate(plan.granted)
     ]
@@ -697,7 +698,7 @@ def _assembled(draft: Draft) -> Draft:
         claiming=plan.claiming,
         even=pairs.assumptions(code) if plan.pairs else (),
         dependences=barriers,
-        synchronized=plan.synchronized,
+        synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
         notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers), *plan.reasons),
         warnings=tuple(_slow_loads(code, plan.loops)),
     )

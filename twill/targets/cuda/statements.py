@@ -550,8 +550,15 @@ class Emitter:
                 return [f"n > {when.offset}"] if when.offset >= self.least else []
 
     def _tensor_memory_sync(self) -> list[str]:
-        """The MMAs of this group are complete, then the groups synchronize."""
+        """The MMAs of this group are complete, then the groups synchronize. Without tensor memory, what the
+        group has written is complete, and what follows sees it, by TMA too."""
         lines = list[str]()
+        if not self.program.tensor_memory:
+            stores = any(isinstance(one, StoreTile) for one in walk(self.group.body))
+            wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
+            threads = sum(32 * group.warps for group in self.program.groups)
+            sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
+            return [*wait, "__threadfence();", sync, "fence_async();"]
         if issues(self.group):
             commit = f"if (elect_one()) tcgen05_commit({DRAIN}{self.group.id});"
             if self.program.pairs:

@@ -406,6 +406,12 @@ class Emitter:
 
     def _tensor_memory_sync(self) -> list[str]:
         """The MMAs of this group are complete, then the groups synchronize."""
+        if not self.file.program.tensor_memory:
+            raise TwillError(
+                "a barrier behind a store can not be exported: Gluon has no fence for global memory",
+                self.file.program.function.location,
+                help="generate CUDA with twill codegen",
+            )
         lines, phase = list[str](), f"{SYNC_COUNT} & 1"
         if any(isinstance(one, MmaIssue) for one in walk(self.group.body)):
             drain = drained(self.group)

@@ -113,6 +113,9 @@ __device__ __forceinline__ void fence_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// The same for all memory: what TMA reads then is what was written before.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 // ---- warp roles --------------------------------------------------------------------------------------------------
 
 /// The warp's index in its CTA, uniform across the warp so that role branches stay uniform.
