@@ -423,8 +423,8 @@ MUTANTS = (
     Mutant(
         "stmatrix-order",
         f"{RUNTIME}/math.cuh",
-        '"r"(address), "r"(m0), "r"(m1),',
-        '"r"(address), "r"(m1), "r"(m0),',
+        'm8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),',
+        'm8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m1), "r"(m0),',
         "matrices exchanged",
     ),
     Mutant(

@@ -284,9 +284,7 @@ across_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) 
             for (int32_t i = 0; i < n; ++i) {
                 thread.rematerialize();
                 channel_x_30.consumer_wait(count_x_30 + i);
-                fence_async_shared();
                 channel_y_37.consumer_wait(count_y_37 + i);
-                fence_async_shared();
                 // cycle 0, stage 0: dot.acc_40 (tests/kernels/ttgir/across.sm90.ttgir:74:17)
                 {
                     uint32_t read_0[16];

@@ -381,7 +381,6 @@ columns_kernel(__half* a, float* b, __half* c, int32_t M, int32_t N, int32_t K) 
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_y_45.consumer_wait(count_y_45);
-                fence_async_shared();
                 // cycle 0, stage 0: store stage.acc_47 to acc_47
                 {
                     float read_0[32];
@@ -417,7 +416,6 @@ columns_kernel(__half* a, float* b, __half* c, int32_t M, int32_t N, int32_t K) 
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_y_45.consumer_wait(count_y_45 + i);
-                    fence_async_shared();
                     // cycle 0, stage 0: store stage.acc_47 to acc_47
                     {
                         float read_0[32];

@@ -647,7 +647,6 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_y_29.consumer_wait(count_y_29);
-                fence_async_shared();
                 // cycle 0, stage 0: ext.y_40 (tests/kernels/ttgir/decayed.sm90.ttgir:74:15)
                 {
                     uint32_t read_0[4][4];
@@ -743,7 +742,6 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_y_29.consumer_wait(count_y_29 + i);
-                    fence_async_shared();
                     // cycle 0, stage 0: ext.y_40 (tests/kernels/ttgir/decayed.sm90.ttgir:74:15)
                     {
                         uint32_t read_0[4][4];

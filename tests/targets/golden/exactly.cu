@@ -238,9 +238,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_18.consumer_wait(count_x_18);
-                fence_async_shared();
                 channel_y_24.consumer_wait(count_y_24);
-                fence_async_shared();
                 // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                 {
                     float read_0[64];
@@ -268,9 +266,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     channel_x_18.consumer_release(count_x_18 + i - 1);
                     channel_y_24.consumer_release(count_y_24 + i - 1);
                     channel_x_18.consumer_wait(count_x_18 + i);
-                    fence_async_shared();
                     channel_y_24.consumer_wait(count_y_24 + i);
-                    fence_async_shared();
                     // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                     {
                         float read_0[64];

@@ -534,7 +534,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     wgmma_commit();
                 }
                 channel_p_44.consumer_wait(count_p_44);
-                fence_async_shared();
                 // cycle 46, stage 0: store stage.p_46 to p_46
                 {
                     float read_0[8];
@@ -614,7 +613,6 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         wgmma_commit();
                     }
                     channel_p_44.consumer_wait(count_p_44 + i);
-                    fence_async_shared();
                     // cycle 46, stage 0: store stage.p_46 to p_46
                     {
                         float read_0[8];

@@ -414,7 +414,6 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_16.consumer_wait(count_x_16);
-                fence_async_shared();
                 channel_x_21.consumer_wait(count_x_21);
                 // cycle 31, stage 0: store stage.twill_operand51 to twill_operand51
                 {
@@ -454,7 +453,6 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x_16.consumer_wait(count_x_16 + i);
-                    fence_async_shared();
                     channel_x_21.consumer_wait(count_x_21 + i);
                     // cycle 31, stage 0: store stage.twill_operand51 to twill_operand51
                     {

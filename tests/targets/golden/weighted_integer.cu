@@ -398,7 +398,6 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_16.consumer_wait(count_x_16);
-                fence_async_shared();
                 channel_x_21.consumer_wait(count_x_21);
                 // cycle 0, stage 0: store stage.twill_operand50 to twill_operand50
                 {
@@ -434,7 +433,6 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x_16.consumer_wait(count_x_16 + i);
-                    fence_async_shared();
                     channel_x_21.consumer_wait(count_x_21 + i);
                     // cycle 0, stage 0: store stage.twill_operand50 to twill_operand50
                     {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol, assert_never
 
-from twill.ir.effects import at
+from twill.ir.effects import at, effects
 from twill.ir.loop import Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.program import (
     Advance,
@@ -489,7 +489,7 @@ class Emitter:
         one = self.program.channel(channel)
         if one.local:
             return [self.scope().group_barrier()]
-        fenced = one.filled_by == "cp_async" and any(tensor.encoding is not None for tensor in one.tensors)
+        fenced = one.filled_by == "cp_async" and self._read_by_mmas(channel)
         wait = f"{channel_name(channel)}.consumer_wait({self.positions.of(channel, at.iteration)});"
         lines = [wait, "fence_async_shared();"] if fenced else [wait]
         if self._of_pair(channel):
@@ -498,6 +498,12 @@ class Emitter:
         if self.group.warps > 1 and one.only_mma(self.group.id):
             return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
         return lines
+
+    def _read_by_mmas(self, channel: str) -> bool:
+        """Whether an MMA of this group reads slots of a channel where they lie."""
+        issued = (one for one in walk(self.group.body) if isinstance(one, MmaIssue))
+        read = (location for one in issued for location in effects(one).reads)
+        return any(isinstance(location, Slot) and location.channel == channel for location in read)
 
     def _consumer_release(self, channel: str, at: At) -> list[str]:
         if self.program.channel(channel).local:
