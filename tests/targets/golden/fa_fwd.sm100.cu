@@ -855,7 +855,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
                         }
-                        if (i >= 3) channel_reduce_13.consumer_release(count_reduce_13 + i - 3);
+                        if (uint32_t(i - 3) < uint32_t(n)) channel_reduce_13.consumer_release(count_reduce_13 + i - 3);
                     }
                     if (uint32_t(i) < uint32_t(n)) {
                         // cycle 985, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
@@ -1259,7 +1259,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             #pragma unroll
                             for (int i_ = 0; i_ < 128; ++i_) weights_28[i_] = exp2_approx(read_0[((i_ & 127))]);
                         }
-                        if (i >= 2) channel_weights_27.consumer_release(count_weights_27 + i - 2);
+                        if (uint32_t(i - 2) < uint32_t(n)) channel_weights_27.consumer_release(count_weights_27 + i - 2);
                     }
                 }
             }
