@@ -18,6 +18,8 @@ Language: TypeAlias = Literal["gluon", "tilelang"]
 def exported(made: Generated, to: Language) -> tuple[str, str]:
     """The name and the text of the file. A Gluon kernel is compiled where Triton is installed."""
     name = identifier(made.program.function.name)
+    if reason := _not_expressed(made.program):
+        raise TwillError(f"{reason} can not be exported", made.program.function.location)
     match to:
         case "gluon":
             from twill.targets.gluon.kernel import source
@@ -31,6 +33,15 @@ def exported(made: Generated, to: Language) -> tuple[str, str]:
             from twill.targets.tilelang import schedule
 
             return f"{name}_tilelang.py", schedule(made.program, made.loops)
+
+
+def _not_expressed(program: Program) -> str:
+    """What only the generated CUDA has; empty for a program without it."""
+    if program.pairs:
+        return "MMAs of pairs of thread blocks"
+    if program.claiming is not None:
+        return "tiles that are claimed by cluster launch control"
+    return "accumulators that alternate" if any(tile.counter for tile in program.tensor_memory) else ""
 
 
 def _compiled(text: str, program: Program, arch: str, limit: int) -> None:

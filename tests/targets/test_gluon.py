@@ -19,19 +19,23 @@ from tests.kernels.programs import (
     INVARIANT,
     architecture,
     changed,
+    loops,
     program,
 )
 from twill.diagnostics import TwillError
 from twill.emulate import load
 from twill.emulate.arrays import decoded, encoded
+from twill.export import exported
 from twill.extract.frontend.gluon import Compiled, compiled
+from twill.generate import Generated
 from twill.ir.loop import Blocked, Function, Linear, NvidiaMma, Pointer, Slice
 from twill.ir.program import Pipelined, Program, walk
 from twill.simulate.compare import TOLERANCE, arguments, error, scalars
 from twill.simulate.interpret import interpret
+from twill.targets import target
 from twill.targets.gluon.kernel import source
 from twill.targets.gluon.layouts import scaled_to
-from twill.warp.lower import Options
+from twill.warp.lower import Options, lower
 
 needs_triton = pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs Triton")
 EXECUTED = (
@@ -109,9 +113,14 @@ def test_tensor_memory_of_several_tiles_is_allocated_once() -> None:
     assert "mbarriers=[y_24_empty.index(" in text
 
 
+def exportable(kernel: str) -> Program:
+    """As `twill export` lowers it."""
+    return lower(*loops(kernel), target(architecture(kernel)), Options(alternate=False))
+
+
 def written(kernel: str) -> str:
     """The file, whose functions are all there."""
-    text = source(program(kernel))
+    text = source(exportable(kernel))
     functions = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     assert {f"group_{group.id}" for group in program(kernel).groups} <= set(functions)
     assert functions[-1] == "launch"
@@ -172,3 +181,13 @@ def test_layouts_of_groups_with_other_numbers_of_warps() -> None:
     assert scaled_to(rows, 1) == Linear(((1,), (4,), (8,)), ((2,),), (), ())
     with pytest.raises(ValueError, match="laid out for 4"):
         scaled_to(rows, 8)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [("gemm_persistent.sm100", "alternate"), ("gemm_pairs.sm100", "pairs of thread blocks")],
+)
+def test_what_only_the_cuda_has_is_not_exported(kernel: str, reason: str) -> None:
+    _, scheduled = loops(kernel)
+    with pytest.raises(TwillError, match=reason):
+        exported(Generated(program(kernel), scheduled, {}, ""), "gluon")

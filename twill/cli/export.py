@@ -51,8 +51,10 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     from twill.generate import generate
 
     wanted = replace(generate_options(options), execute=False)
-    if wanted.lowering.tiles is None:  # several tiles in flight are not expressed in other languages
-        wanted = replace(wanted, lowering=replace(wanted.lowering, tiles=1))
+    lowering = replace(wanted.lowering, alternate=False)
+    if lowering.tiles is None:  # several tiles in flight are not expressed in other languages
+        lowering = replace(lowering, tiles=1)
+    wanted = replace(wanted, lowering=lowering)
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     name, text = worker.alone(lambda: exported(made, to))
     for path in write_all(out, {name: lambda: text}):

@@ -92,6 +92,8 @@ class Options:
     """Bytes of shared memory that the schedules do without, for what else lies there."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks (`twill.warp.pairs`)."""
+    alternate: bool = True
+    """Accumulators of persistent kernels in tensor memory alternate (`twill.warp.alternating`)."""
     dynamic: bool = False
     """Running thread blocks of a persistent kernel take over tiles (cluster launch control)."""
     tiles: int | None = None
@@ -125,6 +127,8 @@ class Plan:
     """MMAs are those of pairs of thread blocks."""
     claiming: int | None = None
     """The loop over tiles whose tiles are claimed, by its operation."""
+    alternate: bool = True
+    """Accumulators may have two buffers, for every second tile."""
     synchronized: tuple[int, ...] = ()
     """Groups that use tensor memory."""
     entered: frozenset[int] = frozenset()
@@ -420,6 +424,7 @@ def _planned(design: _Design) -> Plan:
         tiles=tiles,
         pairs=options.pairs,
         claiming=_claiming(design),
+        alternate=options.alternate,
     )
 
 
@@ -508,7 +513,7 @@ def _with_tensor_memory(plan: Plan) -> Plan:
     initial = tensor_memory.initial_stores(code, inside)
     left = [op for op in outside if op.index not in initial]
     entered = tensor_memory.entered(code, [part.scheduled.loop for part in plan.loops], left)
-    if not any(one.barriers for one in found.values()):
+    if plan.alternate and not any(one.barriers for one in found.values()):
         groups = _synchronized(plan, outside)
         kernel = _alternating(kernel, inside, alternating.alternating(code, inside, left, groups, entered))
     return replace(
