@@ -173,7 +173,7 @@ class _Writer:
         if isinstance(type, Tensor):
             kinds.insert(0, _truths(self.module, type))
         return self.op(
-            f"arith.select {self.taken(side, type)}, {one}, {other} : {', '.join(filter(None, kinds))}"
+            f"{named('select')} {self.taken(side, type)}, {one}, {other} : {', '.join(filter(None, kinds))}"
         )
 
 
