@@ -651,8 +651,8 @@ MUTANTS = (
     Mutant(
         "late-release",
         f"{CUDA}/statements.py",
-        'f"if (i >= {at.iteration.offset}) {text}" if late',
-        'f"if (i > {at.iteration.offset}) {text}" if late',
+        "conditions = self._exists(at.iteration)",
+        'conditions = [one.replace(">=", ">") for one in self._exists(at.iteration)]',
         "the first release is left out",
         ("rotated", "unpacked"),
     ),
