@@ -13,7 +13,7 @@ from re import search
 from twill.diagnostics import TwillError
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.machine import Cost, Machine
-from twill.ops.table import cost_name
+from twill.ops.table import cost_name, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def scan(work: Work, machine: Machine) -> Charge:
     kept = within + spread.lanes * ends if spread.lanes else 0
     combined = within + kept + (tile.held if spread.warps else 0)
     return _along_rows(
-        work, machine, [*((op, combined) for op in work.combine), ("arith.select", kept)], exchanges, ends
+        work, machine, [*((op, combined) for op in work.combine), (named("select"), kept)], exchanges, ends
     )
 
 
