@@ -136,6 +136,7 @@ def tensor_buffer(
 def source(program: Program) -> str:
     """The file."""
     _refuse(program)
+    _refuse_handed_over(program)
     file = File(program, Layouts(program.module.encodings))
     groups = _in_order(program)
     functions = {group.id: _function(file, group) for group in groups}
@@ -157,6 +158,23 @@ def _refuse(program: Program) -> None:
                 f"{argument.name} is the size of the grid: a kernel made persistent is not exported",
                 program.function.location,
                 help="leave --persistent out, or write the kernel as a loop over tiles",
+            )
+
+
+WARPGROUP = 4
+"""Warps of a group whose threads may hand tensor memory to MMAs of another one."""
+
+
+def _refuse_handed_over(program: Program) -> None:
+    """Triton's code for attention backward computed wrong values where a group of eight warps hands tensor
+    memory to the MMAs of another group; why is not known."""
+    warps = {group.id: group.warps for group in program.groups}
+    for one in program.dependences:
+        if one.by == "threads" and one.signaller != one.waiter and warps[one.signaller] > WARPGROUP:
+            raise TwillError(
+                f"tensor memory from {warps[one.signaller]} warps to MMAs of another group is not exported",
+                program.function.location,
+                help=f"compile the kernel with num_warps={WARPGROUP}, or use `twill codegen`",
             )
 
 
