@@ -5,6 +5,7 @@ out, for what the other compiler's language can not express.
 """
 
 from importlib.util import find_spec
+from re import findall
 from typing import Literal, TypeAlias
 
 from twill.diagnostics import TwillError
@@ -48,13 +49,28 @@ def _compiled(text: str, program: Program, arch: str, limit: int) -> None:
     """Triton adds shared memory for its own exchanges between threads."""
     from twill.extract.frontend.gluon import compiled
 
-    used = compiled(text, program.function, arch).shared_bytes
+    made = compiled(text, program.function, arch)
+    if program.tensor_memory and _loads_and_arrivals(text) != _loads_and_arrivals(made.ttgir):
+        raise TwillError(
+            "Triton moves a load from tensor memory behind the arrival that says it is done",
+            program.function.location,
+            help="use `twill codegen`, which writes CUDA C++ for this program",
+        )
+    used = made.shared_bytes
     if used > limit:
         raise TwillError(
             f"{program.function.name} needs {used} bytes of shared memory as Triton compiles it;"
             f" a thread block has {limit}",
             help=_fewer_slots(program, used - limit),
         )
+
+
+def _loads_and_arrivals(text: str) -> list[bool]:
+    """The loads from tensor memory (True) and the arrivals of threads (False) of a Gluon kernel, or of what
+    Triton makes of it, in order."""
+    loads = r"tensor_(?:tile|buffer)\([^\n]*\)\.load\(|ttng\.tmem_load"
+    arrivals = r"mbarrier\.arrive\(|ttng\.arrive_barrier"
+    return ["load" in found for found in findall(f"{loads}|{arrivals}", text)]
 
 
 def _fewer_slots(program: Program, excess: int) -> str:

@@ -1,6 +1,7 @@
 """`twill export`."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,22 @@ def test_too_much_shared_memory_names_a_way_out(
     assert run([*command, "--out", str(tmp_path)]) == 2
     assert "--slots x_y=3" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def reordered(text: str, *given: object) -> Compiled:
+    """A compilation in which a load comes after the arrival that it precedes in the file."""
+    words = ["ttng.arrive_barrier" if "arrive" in one else "ttng.tmem_load" for one in EVENTS.findall(text)]
+    return Compiled("\n".join([*words[:-2], *words[-2:][::-1]]), "", 1000, 0)
+
+
+EVENTS = re.compile(r"mbarrier\.arrive\(|\)\.load\(LINEAR")
+
+
+def test_a_load_behind_its_arrival_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("twill.extract.frontend.gluon.compiled", reordered)
+    monkeypatch.setattr("twill.export.find_spec", installed)
+    command = ["export", "examples/ttgir/gemm_reduction.sm100.ttgir", "--arch", "sm100"]
+    assert run([*command, "--out", str(tmp_path)]) == 2
+    assert "Triton moves a load from tensor memory" in capsys.readouterr().err

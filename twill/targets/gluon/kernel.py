@@ -166,8 +166,8 @@ WARPGROUP = 4
 
 
 def _refuse_handed_over(program: Program) -> None:
-    """Triton's code for attention backward computed wrong values where a group of eight warps hands tensor
-    memory to the MMAs of another group; why is not known."""
+    """Triton moves a load from tensor memory behind the arrival that says it is done, in attention backward,
+    where a group of eight warps hands tensor memory to the MMAs of another one."""
     warps = {group.id: group.warps for group in program.groups}
     for one in program.dependences:
         if one.by == "threads" and one.signaller != one.waiter and warps[one.signaller] > WARPGROUP:
