@@ -21,7 +21,8 @@ from twill.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from twill.generate import Generated
+    from twill.generate import Generated, GenerateOptions
+    from twill.inputs import Inputs
 
 
 @click.command(cls=Command, short_help="Generate CUDA C++ for Hopper or Blackwell.")
@@ -52,9 +53,7 @@ def codegen(
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
     from twill.cli.output import note, write_all
-    from twill.generate import files, generate, with_fewer_registers
-    from twill.launch.build import LIBRARY, LOG
-    from twill.launch.build import build as built
+    from twill.generate import files, generate
 
     compiles = bool(shutil.which("nvcc"))
     build = compiles if build is None else build
@@ -63,42 +62,57 @@ def codegen(
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
             click.echo(f"wrote {path}", err=True)
+    _say_unchecked(made)
+    for path in write_all(out, files(made)):
+        click.echo(f"wrote {path}", err=True)
+    for warning in made.program.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if build:
+        made = _built(out, made, inputs(spec, options), wanted)
+    reports = _reports(out, made)
+    note(out, reports)
+    for path in reports:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _say_unchecked(made: "Generated") -> None:
+    """What the check before the kernel is written did not compare."""
     if made.checked and not made.checked.values:
         reason = next(
             (run.skipped for run in made.checked.runs if run.skipped),
             "the kernel writes nothing with the arguments tried",
         )
         click.echo(f"warning: no value of the kernel was checked: {reason}", err=True)
-    for unexecuted in (run for run in (made.checked.runs if made.checked else ()) if run.by == "emulator"):
-        if unexecuted.skipped:
-            click.echo(f"note: the PTX was not checked: {unexecuted.skipped}", err=True)
-    for path in write_all(out, files(made)):
-        click.echo(f"wrote {path}", err=True)
-    for warning in made.program.warnings:
+    for run in made.checked.runs if made.checked else ():
+        if run.by == "emulator" and run.skipped:
+            click.echo(f"note: the PTX was not checked: {run.skipped}", err=True)
+
+
+def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateOptions") -> "Generated":
+    """The kernel that is built in a folder: another one, for fewer registers, where ptxas spills and that
+    helps."""
+    from twill.cli.output import note, write_all
+    from twill.generate import files, with_fewer_registers
+    from twill.launch.build import LIBRARY, LOG
+    from twill.launch.build import build as built
+
+    warnings = built(out)
+    if warnings:
+        other = worker.watched(
+            lambda on_progress: with_fewer_registers(requested, wanted, made, warnings, on_progress)
+        )
+        if other is not None:
+            made = other
+            write_all(out, files(made))
+            warnings = built(out)
+            click.echo(f"note: {made.program.notes[-1]}", err=True)
+        elif requested.registers is None and not wanted.schedules:
+            click.echo("note: scheduling for fewer registers does not prevent this warning:", err=True)
+    note(out, [out / LIBRARY, out / LOG])
+    click.echo(f"wrote {out / LIBRARY}", err=True)
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
-    if build:
-        warnings = built(out)
-        if warnings:
-            other = worker.watched(
-                lambda on_progress: with_fewer_registers(
-                    inputs(spec, options), wanted, made, warnings, on_progress
-                )
-            )
-            if other is not None:
-                made = other
-                write_all(out, files(made))
-                warnings = built(out)
-                click.echo(f"note: {made.program.notes[-1]}", err=True)
-            elif options["registers"] is None and not options["schedules"]:
-                click.echo("note: scheduling for fewer registers does not prevent this warning:", err=True)
-        note(out, [out / LIBRARY, out / LOG])
-        click.echo(f"wrote {out / LIBRARY}", err=True)
-        for warning in warnings:
-            click.echo(f"warning: {warning}", err=True)
-    reports = _reports(out, made)
-    note(out, reports)
-    for path in reports:
-        click.echo(f"wrote {path}", err=True)
+    return made
 
 
 def _reports(out: Path, made: "Generated") -> list[Path]:

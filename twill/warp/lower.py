@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
 from twill.ir.distribution import root
-from twill.ir.loop import GRID, Linear, Module, Op, Tensor, Token
+from twill.ir.loop import GRID, Linear, Loop, Module, Op, Tensor, Token
 from twill.ir.program import (
     CLAIMS,
     DRAINS,
@@ -20,6 +20,7 @@ from twill.ir.program import (
     Descriptor,
     Launch,
     OrderBarrier,
+    Pipelined,
     Program,
     SharedMemory,
     TensorTile,
@@ -371,6 +372,31 @@ def _with_store_warp(plain: _Design) -> Plan | None:
     return plan if kept and all(widths[one.id] == one.warps for one in plain.granted) else None
 
 
+def _channels(
+    design: _Design, inside: Sequence[tuple[Scheduled, tuple[Task, ...]]], non_loop: NonLoopCode
+) -> tuple[ChannelPlan, ...]:
+    """The channels of the loops and of the code outside of them, as the target uses them."""
+    code, target = design.code, design.target
+    channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
+    if target.completion == "commit group":
+        channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
+    if design.options.pairs:
+        if target.accumulators != "tensor memory":
+            what = f"{target.name} has no MMAs of pairs of thread blocks"
+            raise code.refuse(what, design.parts[0].scheduled.loop.op)
+        channels = pairs.halved(code, channels, inside)
+    return channels
+
+
+def _in_flight(design: _Design, channels: tuple[ChannelPlan, ...]) -> tuple[ChannelPlan, ...]:
+    """The channels with slots for the tile that is loaded ahead, and for each copy of a group."""
+    if design.ahead is not None:
+        channels = tiles_in_flight.loaded_ahead(design.code, channels, design.ahead) or channels
+    if design.tiles is not None:
+        channels = tiles_in_flight.channels(design.code, channels, design.tiles)
+    return channels
+
+
 def _planned(design: _Design) -> Plan:
     """Channels, shared memory and the code outside of loops, for groups with their tasks."""
     code, target, options, granted = design.code, design.target, design.options, design.granted
@@ -379,22 +405,14 @@ def _planned(design: _Design) -> Plan:
     non_loop = plan_non_loop_code(
         code, inside, [group.id for group in granted], _loader(parts), design.epilogue
     )
-    channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
-    if target.completion == "commit group":
-        channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
-    if options.pairs:
-        if target.accumulators != "tensor memory":
-            raise code.refuse(f"{target.name} has no MMAs of pairs of thread blocks", one.loop.op)
-        channels = pairs.halved(code, channels, inside)
+    channels = _channels(design, inside, non_loop)
     stores = [task for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES]
     stored = {task.ops[-1]: task.group for task in stores}
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
     tiles, copies, limit = design.tiles, dict[int, tuple[int, ...]](), _limit(one) + options.withheld
-    if design.ahead is not None:
-        channels = tiles_in_flight.loaded_ahead(code, channels, design.ahead) or channels
+    channels = _in_flight(design, channels)
     if tiles is not None:
-        channels = tiles_in_flight.channels(code, channels, tiles)
         copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
@@ -663,34 +681,20 @@ def _assembled(draft: Draft) -> Draft:
     """The program: every group's code outside of loops with its finished loops."""
     plan, lowered = draft.plan, [tuple(map(pipelined_loops.pipelined, groups)) for groups in draft.loops]
     finalizers = {value: op for own in plan.deferred for value, op in own.finalized.items()}
-    bodies = [
-        Body(
-            plan.kernel,
-            group.id,
-            plan.non_loop,
-            {
-                part.scheduled.loop.op.index: (part.scheduled.loop, made[i])
-                for part, made in zip(plan.loops, lowered, strict=True)
-            },
-            plan.memory.overlaid,
-            finalizers,
-            plan.synchronized,
-            plan.entered,
-            plan.initial_stores,
-            ordering(plan.kernel.code),
-        )
-        for i, group in enumerate(plan.granted)
-    ]
-    programs = tuple(
-        _warp_program(plan, group, body) for group, body in zip(plan.granted, bodies, strict=True)
-    )
+    programs = list[WarpProgram]()
+    for i, group in enumerate(plan.granted):
+        loops = {
+            part.scheduled.loop.op.index: (part.scheduled.loop, made[i])
+            for part, made in zip(plan.loops, lowered, strict=True)
+        }
+        programs.append(_warp_program(plan, group, _body(plan, group.id, loops, finalizers)))
     code, memory = plan.kernel.code, plan.memory
     barriers = tuple(one for found in plan.kernel.dependences.values() for one in found.barriers)
     barriers += plan.kernel.alternating.barriers if plan.kernel.alternating else ()
     made = Program(
         module=plan.module,
         function=code.function,
-        groups=programs,
+        groups=tuple(programs),
         channels=memory.channels,
         orders=_orders(draft),
         buffers=memory.buffers,
@@ -730,6 +734,23 @@ def _tensor_notes(plan: Plan, barriers: Sequence[DependenceBarrier]) -> Iterable
         yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}"
     for one in barriers:
         yield f"{one.id}: {one.reason}, {one.depth} mbarriers, group {one.signaller} to {one.waiter}"
+
+
+def _body(
+    plan: Plan, group: int, loops: Mapping[int, tuple[Loop, Pipelined]], finalizers: Mapping[int, int]
+) -> Body:
+    return Body(
+        plan.kernel,
+        group,
+        plan.non_loop,
+        loops,
+        plan.memory.overlaid,
+        finalizers,
+        plan.synchronized,
+        plan.entered,
+        plan.initial_stores,
+        ordering(plan.kernel.code),
+    )
 
 
 def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:

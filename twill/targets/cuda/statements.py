@@ -196,10 +196,7 @@ class Emitter:
             case OrderBarrierArrive(order):
                 return [f"named_barrier_arrive({order}, {self.threads(order)});"]
             case BarrierArrive(barrier, at):
-                if self._dependence(barrier).by == "mma":
-                    return self._mmas_complete(barrier, at)
-                arrive = "arrive_at_first" if pair_waits(self.program, barrier) else "arrive"
-                return [f"{barrier}.{arrive}({sequence(barrier, at.iteration)});"]
+                return self._barrier_arrive(barrier, at)
             case BarrierWait():
                 return self._dependence_wait(statement)
             case TensorMemorySync():
@@ -212,6 +209,12 @@ class Emitter:
                 return self._structure(statement)
             case _:
                 assert_never(statement)
+
+    def _barrier_arrive(self, barrier: str, at: At) -> list[str]:
+        if self._dependence(barrier).by == "mma":
+            return self._mmas_complete(barrier, at)
+        arrive = "arrive_at_first" if pair_waits(self.program, barrier) else "arrive"
+        return [f"{barrier}.{arrive}({sequence(barrier, at.iteration)});"]
 
     def _structure(self, statement: Pipelined | For | While | If | Alternate) -> list[str]:
         match statement:
