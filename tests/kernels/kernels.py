@@ -555,7 +555,7 @@ def reread(
     z = tl.load(v + (column + n)[:, None] * DIM + columns[None, :])
     p = tl.dot(s.to(tl.float16).T, z) * z
     tl.store(o + (column + n)[:, None] * DIM + columns[None, :], p.to(tl.float16))
-    tl.store(sums + tl.program_id(0), most * tl.sum(p))
+    tl.store(sums + tl.program_id(0), most * tl.sum(p))  # pyright: ignore
 
 
 @triton.jit
