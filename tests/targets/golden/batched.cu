@@ -178,14 +178,14 @@ batched_launch(__half* a, __half* b, __half* c, int32_t L, int32_t M, int32_t N,
         const int32_t a_desc_ = M * K;
         const int64_t a_desc_0_ = (int64_t)(a_desc_);
         const int64_t a_desc_1_ = (int64_t)(K);
-        if (const int status = tensor_map<3>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M), uint64_t(L)}, {uint64_t(a_desc_1_) * 2, uint64_t(a_desc_0_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<3>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M), uint64_t(L)}, {uint64_t(a_desc_1_) * 2, uint64_t(a_desc_0_) * 2}, {64, 128, 1})) return status;
     }
     CUtensorMap map_b_desc_5;
     {
         const int32_t b_desc_ = K * N;
         const int64_t b_desc_3_ = (int64_t)(b_desc_);
         const int64_t b_desc_4_ = (int64_t)(N);
-        if (const int status = tensor_map<3>(&map_b_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(N), uint64_t(K), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(b_desc_3_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<3>(&map_b_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(N), uint64_t(K), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(b_desc_3_) * 2}, {64, 64, 1})) return status;
     }
     CUtensorMap map_c_desc_7;
     {

@@ -480,12 +480,14 @@ def _even(program: Program, value: int) -> list[str]:
 
 
 def _part(program: Program, descriptor: int, kind: TensorDesc) -> tuple[int, ...]:
-    """The shape of the tile that a thread block loads through a descriptor."""
+    """The shape of the tile that a thread block loads through a descriptor: the descriptor's own, unless each
+    block of a pair loads a part of it."""
     fills = (it for group in program.groups for it in walk(group.body) if isinstance(it, ProducerLoad))
     for fill in fills:
         for load in fill.loads:
             if program.op(load.ops[-1]).operands[0].id == descriptor:
-                return program.channel(fill.channel).tensors[load.tensor].part
+                tensor = program.channel(fill.channel).tensors[load.tensor]
+                return kind.shape if tensor.part == tensor.shape else tensor.part
     return kind.shape
 
 
