@@ -9,7 +9,13 @@ from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, program
 from twill.diagnostics import TwillError
 from twill.ir.program import Compute, InitializeCarried
 from twill.ops.values import Pointers, rounded
-from twill.simulate.compare import arguments, compare, error, scalars
+from twill.simulate.compare import (
+    _compared,  # pyright: ignore[reportPrivateUsage]
+    arguments,
+    compare,
+    error,
+    scalars,
+)
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 from twill.simulate.protocol import HazardError
@@ -150,3 +156,12 @@ def test_what_is_never_assigned_is_not_computed_with() -> None:
 def test_unknown_arguments_are_refused() -> None:
     with pytest.raises(TwillError, match="no scalar argument 'L'"):
         scalars(program("gemm").function, {"L": 3})
+
+
+def test_arrays_that_have_grown_differently_are_compared() -> None:
+    memories = [Memory({"c": "f16"}) for _ in range(3)]
+    for memory, size in zip(memories, (13_959_168, 13_107_200, 1), strict=True):
+        memory.array("c", size)
+    assert _compared("c", *memories).error == 0.0
+    memories[0].arrays["c"][13_500_000] += 1.0
+    assert 0.0 < _compared("c", *memories).error < float("inf")

@@ -153,7 +153,7 @@ def compare(
 
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
     size = max(len(memory.arrays.get(name, ())) for memory in (expected, found))
-    whole = [memory.array(name, size) for memory in (expected, found, untouched)]
+    whole = [memory.array(name, size)[:size] for memory in (expected, found, untouched)]  # they grow ahead
     if all(np.array_equal(whole[0], array) for array in whole[1:]):
         return Compared(name, 0.0, False, expected.types[name], 0)
     one, other, before = (array.astype(np.float64) for array in whole)
