@@ -44,12 +44,14 @@ def _table(loop: str, found: tuple[Sampled, ...], steady: Steady | None) -> list
         part = one.samples / whole
         at = "" if one.statement.cycle is None else one.statement.cycle
         amount = f"{part * steady.measured:7.0f}" if steady else f"{part:7.1%}"
-        reasons = ", ".join(
-            f"{REASONS.get(name, name)} {count / one.samples:.0%}"
-            for name, count in list(one.reasons.items())[:SHOWN]
-        )
-        lines.append(f"  {at:>6}  {one.statement.name:<{width}}  {amount}  {reasons}")
+        lines.append(f"  {at:>6}  {one.statement.name:<{width}}  {amount}  {_reasons(one, SHOWN)}")
     return lines
+
+
+def _reasons(one: Sampled, most: int | None = None) -> str:
+    """In words, with the part of the statement's samples that each has; the first `most` of them."""
+    counts = list(one.reasons.items())[:most]
+    return ", ".join(f"{REASONS.get(name, name)} {count / one.samples:.0%}" for name, count in counts)
 
 
 def document(profile: Profile, loops: Mapping[str, Steady]) -> str:
@@ -113,11 +115,8 @@ def _measured(found: tuple[Sampled, ...], cycles: float) -> tuple[Span, ...]:
     whole, at, spans = sum(one.samples for one in found), 0.0, list[Span]()
     for one in found:
         long = one.samples / whole * cycles
-        reasons = ", ".join(
-            f"{REASONS.get(name, name)} {count / one.samples:.0%}" for name, count in one.reasons.items()
-        )
         name = one.statement.name
-        spans.append(Span(name, at, at + long, _waits(name), f"{name}: {long:.0f} cycles; {reasons}"))
+        spans.append(Span(name, at, at + long, _waits(name), f"{name}: {long:.0f} cycles; {_reasons(one)}"))
         at += long
     return tuple(spans)
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twill.ir.schedule import Group as Granted
-from twill.warp.dataflow import MMAS, Code
+from twill.warp.dataflow import Code
+from twill.warp.steady_state import is_mma
 from twill.warp.store_warp import WARPGROUP
 from twill.warp.tasks import Task
 from twill.warp.thread_block import only_moves
@@ -24,7 +25,7 @@ def issuing(
     its group stages before the loop stays there."""
     narrow = sum(group.warps for group in granted if only_moves(group))
     free = -narrow % WARPGROUP if narrow else 0
-    issued = {group.id: [t for t in tasks if t.group == group.id and _is_mma(code, t)] for group in granted}
+    issued = {group.id: [t for t in tasks if t.group == group.id and is_mma(code, t)] for group in granted}
     wide = [
         group.id
         for group in granted
@@ -39,10 +40,6 @@ def issuing(
 def moved(code: Code, tasks: Sequence[Task], issuers: Mapping[int, Granted]) -> tuple[Task, ...]:
     """The tasks of a loop with MMAs in the groups that issue them."""
     return tuple(
-        replace(task, group=issuers[task.group].id) if task.group in issuers and _is_mma(code, task) else task
+        replace(task, group=issuers[task.group].id) if task.group in issuers and is_mma(code, task) else task
         for task in tasks
     )
-
-
-def _is_mma(code: Code, task: Task) -> bool:
-    return code.ops[task.ops[-1]].name in MMAS

@@ -45,11 +45,12 @@ def candidates(
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
     mmas = _mmas(code)
+    needed = _registers(code, granted, loops, mmas)
     entry = max(mmas.together, mmas.single + BESIDE_MMA) if mmas.single else 0
     if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops]):
         for blocks in range(min(most, residency.blocks), 1, -1):
             launch = thread_block.launch(granted, one, blocks)
-            enough = _registers(code, granted, loops) <= launch.entry_registers * launch.threads
+            enough = needed <= launch.entry_registers * launch.threads
             entered = launch.entry_registers >= max(limits.narrow_registers, entry)
             if launch.threads * blocks <= residency.threads and enough and entered:
                 yield blocks
@@ -116,7 +117,7 @@ def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
 
 
 def _registers(
-    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]]
+    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], mmas: _Mmas
 ) -> int:
     """Registers of a block whose groups have what they need."""
     limits = loops[0][0].machine.limits
@@ -126,7 +127,6 @@ def _registers(
     moving = max(
         limits.narrow_registers, thread_block.copying(code, [task for _, tasks in loops for task in tasks])
     )
-    mmas = _mmas(code)
     least = mmas.together + BESIDE_MMAS if mmas.single else 0
     computing = sum(32 * group.warps * max(_used(group, step), -(-least // step) * step) for group in wide)
     return 128 * narrow * -(-moving // step) * step + computing
