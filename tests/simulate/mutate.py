@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from twill.ir.program import Alternate, For, Pipelined, Program, Statement, WarpProgram
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import Alternate, For, Pipelined, Statement
 
 Edit = Callable[[Statement], tuple[Statement, ...] | None]
 """What stands there instead; None where the edit does not apply."""

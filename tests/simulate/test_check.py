@@ -13,7 +13,7 @@ from tests.simulate.mutate import mutants
 from tests.simulate.test_hazards import dropped
 from twill.cli import run
 from twill.diagnostics import TwillError
-from twill.ir.program import InitializeCarried, MmaIssue, MmaWait
+from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
 from twill.simulate.check import check, trials
 

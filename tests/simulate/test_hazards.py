@@ -10,7 +10,8 @@ from tests.kernels.programs import EXAMPLES, program
 from tests.simulate.mutate import Edit, mutants, swapped
 from tests.simulate.test_values import ATTENTION, GEMM, grid
 from twill.diagnostics import TwillError
-from twill.ir.program import (
+from twill.ir.program import Program
+from twill.ir.statements import (
     ConsumerRelease,
     ConsumerWait,
     MmaIssue,
@@ -20,7 +21,6 @@ from twill.ir.program import (
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Program,
     Statement,
     StoreWait,
 )

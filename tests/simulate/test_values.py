@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, program
 from twill.diagnostics import TwillError
-from twill.ir.program import Compute, InitializeCarried
+from twill.ir.statements import Compute, InitializeCarried
 from twill.ops.values import Pointers, rounded
 from twill.simulate.compare import (
     _compared,  # pyright: ignore[reportPrivateUsage]

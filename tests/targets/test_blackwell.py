@@ -13,14 +13,14 @@ from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
 from twill.generate import GenerateOptions, generate
 from twill.inputs import Inputs
-from twill.ir.program import (
+from twill.ir.program import Program
+from twill.ir.statements import (
     BarrierArrive,
     BarrierWait,
     For,
     MbarrierArrival,
     MmaIssue,
     Pipelined,
-    Program,
     Statement,
     TensorMemorySync,
     walk,

@@ -13,7 +13,8 @@ from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
-from twill.ir.program import MmaIssue, MmaWait, Pipelined, Register, Write, walk
+from twill.ir.operands import Register, Write
+from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
 from twill.launch import manifest
 from twill.launch.build import build, warnings
 from twill.targets.cuda import shared_tiles as shared

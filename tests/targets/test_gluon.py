@@ -29,7 +29,8 @@ from twill.export import exported
 from twill.extract.frontend.gluon import Compiled, compiled
 from twill.generate import Generated
 from twill.ir.loop import Blocked, Function, Linear, NvidiaMma, Pointer, Slice
-from twill.ir.program import Pipelined, Program, walk
+from twill.ir.program import Program
+from twill.ir.statements import Pipelined, walk
 from twill.simulate.compare import TOLERANCE, arguments, error, scalars
 from twill.simulate.interpret import interpret
 from twill.targets import target

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import changed, program
-from twill.ir.program import ConsumerRelease, ConsumerWait, Pipelined, Program, Statement, WarpProgram
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import ConsumerRelease, ConsumerWait, Pipelined, Statement
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.hopper import source
 from twill.warp.lower import Options

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.kernels.programs import program
-from twill.ir.program import ProducerLoad, Program, walk
+from twill.ir.program import Program
+from twill.ir.statements import ProducerLoad, walk
 from twill.targets.cuda.polynomials import Atom, Polynomial, atom, number, text
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
 

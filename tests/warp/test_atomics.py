@@ -10,7 +10,7 @@ from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
 from twill.generate import GenerateOptions, generate
 from twill.inputs import Inputs, cases
-from twill.ir.program import Compute, walk
+from twill.ir.statements import Compute, walk
 from twill.ops.table import role
 from twill.refusals import refusals
 from twill.simulate.compare import arguments

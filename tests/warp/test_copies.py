@@ -7,8 +7,9 @@ import pytest
 
 from tests.kernels.programs import loops, program
 from twill.extract.reader.ttgir import read as read_module
+from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
-from twill.ir.program import ProducerLoad, SlotTensor, walk
+from twill.ir.statements import ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
 from twill.ops.pointer_loads import one_copy
 from twill.targets.cuda.copies import copies

@@ -9,7 +9,8 @@ import pytest
 
 from tests.kernels.programs import loops
 from tests.simulate.test_values import grid
-from twill.ir.program import Move, Pipelined, Program, walk
+from twill.ir.program import Program
+from twill.ir.statements import Move, Pipelined, walk
 from twill.simulate.compare import compare
 from twill.simulate.explore import explore, same
 from twill.targets.hopper import TARGET

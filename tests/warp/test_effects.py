@@ -6,16 +6,12 @@ import pytest
 
 from tests.kernels.programs import BLACKWELL, EXAMPLES, program
 from twill.ir.effects import OrderSignal, SlotPhase, StagingBuffer, SyncPoint, at, effects, registers
-from twill.ir.program import (
-    At,
+from twill.ir.operands import At, Iteration, Read, Register, Slot
+from twill.ir.statements import (
     BarrierPhase,
-    Iteration,
     MmaIssue,
     ProducerLoad,
     ProducerStore,
-    Read,
-    Register,
-    Slot,
     Statement,
     StoreTile,
     walk,

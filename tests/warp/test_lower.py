@@ -9,7 +9,8 @@ import pytest
 from tests.kernels.programs import EXAMPLES, changed, loops, program
 from twill.diagnostics import TwillError
 from twill.ir.loop import Scalar, Tensor, Type
-from twill.ir.program import (
+from twill.ir.operands import Read, Register, Write
+from twill.ir.statements import (
     Advance,
     Compute,
     ConsumerRelease,
@@ -22,12 +23,9 @@ from twill.ir.program import (
     OrderBarrierWait,
     Pipelined,
     ProducerLoad,
-    Read,
-    Register,
     SchedulingFence,
     Statement,
     StoreTile,
-    Write,
     walk,
 )
 from twill.targets.hopper import TARGET

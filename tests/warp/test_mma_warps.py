@@ -3,7 +3,7 @@
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.ir.program import BarrierWait, ConsumerWait, MmaIssue, walk
+from twill.ir.statements import BarrierWait, ConsumerWait, MmaIssue, walk
 
 
 @pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_subtiled.sm100", "fa_fwd_causal.sm100"])

@@ -13,7 +13,8 @@ from twill.extract.frontend.persistent import persistent
 from twill.extract.reader.ttgir import read
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Function
-from twill.ir.program import For, Pipelined, ProducerLoad, Program, walk
+from twill.ir.program import Program
+from twill.ir.statements import For, Pipelined, ProducerLoad, walk
 from twill.simulate.compare import arguments, compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.interpret import interpret

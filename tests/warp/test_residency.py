@@ -7,8 +7,8 @@ import pytest
 
 from tests.kernels.programs import changed, loops, program
 from twill.costs.machine import load
+from twill.ir.channels import SlotTensor
 from twill.ir.loop import Scalar, Tensor
-from twill.ir.program import SlotTensor
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, deepen
 from twill.warp.lower import Options

@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import changed, loops, program
-from twill.ir.program import (
+from twill.ir.operands import Slot
+from twill.ir.program import WarpProgram
+from twill.ir.schedule import Group
+from twill.ir.statements import (
     ConsumerRelease,
     ConsumerWait,
     Pipelined,
     ProducerStore,
-    Slot,
     Statement,
     StoreTile,
     StoreWait,
-    WarpProgram,
     walk,
 )
-from twill.ir.schedule import Group
 from twill.simulate.actions import unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError

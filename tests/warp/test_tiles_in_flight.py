@@ -10,13 +10,13 @@ from tests.kernels.programs import changed, loops, program
 from tests.simulate.mutate import mutants
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
-from twill.ir.program import (
+from twill.ir.program import Program
+from twill.ir.statements import (
     Advance,
     Alternate,
     OrderBarrierArrive,
     OrderBarrierWait,
     Pipelined,
-    Program,
     Statement,
     walk,
 )

@@ -9,14 +9,8 @@ import pytest
 
 from tests.kernels.programs import CARRIED, EXAMPLES, FORMS, INVARIANT, loops, program
 from twill.diagnostics import TwillError
-from twill.ir.program import (
-    OrderBarrierArrive,
-    OrderBarrierWait,
-    Pipelined,
-    ProducerLoad,
-    Program,
-    WarpProgram,
-)
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import OrderBarrierArrive, OrderBarrierWait, Pipelined, ProducerLoad
 from twill.warp.validate import complaints, validate
 
 KERNEL = "fa_fwd_subtiled"

@@ -2,17 +2,17 @@
 simulation.
 
 Takes a `Statement`; gives its `Effects` and the `At` that it stands at. Statements with others inside them
-have the effects of their own bounds and conditions alone: `ir.program.walk` visits what is inside.
+have the effects of their own bounds and conditions alone: `ir.statements.walk` visits what is inside.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from twill.ir.program import (
+from twill.ir.operands import At, OperandLocation, Read, Register, Slot
+from twill.ir.statements import (
     Advance,
     Alternate,
-    At,
     BarrierArrive,
     BarrierPhase,
     BarrierWait,
@@ -29,16 +29,12 @@ from twill.ir.program import (
     MmaIssue,
     MmaWait,
     Move,
-    OperandLocation,
     OrderBarrierArrive,
     OrderBarrierWait,
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Read,
-    Register,
     SchedulingFence,
-    Slot,
     SlotPhase,
     Statement,
     StoreTile,

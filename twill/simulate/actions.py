@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from twill.ir.effects import at
-from twill.ir.program import (
+from twill.ir.operands import Iteration
+from twill.ir.statements import (
     Advance,
     Alternate,
     BarrierWait,
     For,
     If,
-    Iteration,
     Move,
     Pipelined,
     Statement,
     TensorMemorySync,
     While,
 )
-from twill.ir.program import walk as every
+from twill.ir.statements import walk as every
 
 Trips = Callable[[Pipelined | For | While], int | None]
 """How often a loop runs; called when it is reached. None for a `While` whose condition decides."""

@@ -16,7 +16,8 @@ from twill.extract.frontend.persistent import GRID
 from twill.extract.scalars import bounding, extents
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Op, Pointer, Value
-from twill.ir.program import Pipelined, Program, walk
+from twill.ir.program import Program
+from twill.ir.statements import Pipelined, walk
 from twill.simulate.compare import FLOAT, Compared, arguments, compare, scalars
 from twill.simulate.explore import explore, same
 from twill.simulate.index_arrays import writes

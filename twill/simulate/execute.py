@@ -13,13 +13,12 @@ from typing import assert_never
 import numpy as np
 
 from twill.ir.loop import Op, Token, Value
-from twill.ir.program import (
-    ONCE,
+from twill.ir.operands import ONCE, Accumulator, At, OperandLocation, Read, Register, TensorMemory
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import (
     SLICES,
-    Accumulator,
     Advance,
     Alternate,
-    At,
     BarrierArrive,
     BarrierWait,
     Compute,
@@ -33,22 +32,16 @@ from twill.ir.program import (
     MmaIssue,
     MmaWait,
     Move,
-    OperandLocation,
     OrderBarrierArrive,
     OrderBarrierWait,
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Program,
-    Read,
-    Register,
     SchedulingFence,
     StoreTile,
     StoreWait,
-    TensorMemory,
     TensorMemorySync,
     TileLoad,
-    WarpProgram,
     While,
     walk,
 )

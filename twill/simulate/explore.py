@@ -13,7 +13,8 @@ from itertools import permutations
 from random import Random
 
 from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, SyncPoint, effects
-from twill.ir.program import BarrierPhase, For, Pipelined, Program, While
+from twill.ir.program import Program
+from twill.ir.statements import BarrierPhase, For, Pipelined, While
 from twill.simulate.actions import Action, unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from twill.ir.effects import effects, registers
-from twill.ir.program import (
+from twill.ir.operands import OperandLocation, Register, Slot, TensorMemory
+from twill.ir.program import Program
+from twill.ir.statements import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -18,17 +20,12 @@ from twill.ir.program import (
     MmaIssue,
     MmaWait,
     Move,
-    OperandLocation,
     ProducerLoad,
     ProducerStore,
-    Program,
-    Register,
     SchedulingFence,
-    Slot,
     Statement,
     StoreTile,
     StoreWait,
-    TensorMemory,
 )
 from twill.ops.values import shape_of
 from twill.simulate.actions import Action

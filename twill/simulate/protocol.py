@@ -9,23 +9,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import Channel, DependenceBarrier, OrderBarrier
 from twill.ir.effects import at, effects
-from twill.ir.program import (
+from twill.ir.operands import Iteration
+from twill.ir.program import Program
+from twill.ir.statements import (
     BarrierArrive,
     BarrierWait,
-    Channel,
     ConsumerRelease,
     ConsumerWait,
-    DependenceBarrier,
-    Iteration,
     MbarrierArrival,
     MmaIssue,
-    OrderBarrier,
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Program,
     TensorMemorySync,
 )
 from twill.simulate.actions import Action

@@ -10,9 +10,9 @@ with the placement of barriers.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twill.ir.program import (
-    ONCE,
-    At,
+from twill.ir.operands import ONCE, At, Read, Slot, TensorMemory
+from twill.ir.program import Program
+from twill.ir.statements import (
     BarrierArrive,
     BarrierWait,
     Compute,
@@ -22,11 +22,7 @@ from twill.ir.program import (
     MmaIssue,
     ProducerLoad,
     ProducerStore,
-    Program,
-    Read,
-    Slot,
     StoreTile,
-    TensorMemory,
     TensorMemorySync,
 )
 from twill.simulate.actions import Action, unfold

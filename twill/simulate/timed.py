@@ -18,7 +18,8 @@ from typing import Literal
 from twill.ir.effects import at
 from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
-from twill.ir.program import (
+from twill.ir.program import Program
+from twill.ir.statements import (
     SLICES,
     BarrierArrive,
     BarrierWait,
@@ -32,7 +33,6 @@ from twill.ir.program import (
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Program,
     Statement,
     StoreTile,
     TensorMemorySync,

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.ir.program import (
+from twill.ir.operands import Slot
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import (
     SLICES,
     Compute,
     MmaIssue,
@@ -21,11 +23,8 @@ from twill.ir.program import (
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Program,
-    Slot,
     Statement,
     StoreTile,
-    WarpProgram,
     walk,
 )
 from twill.targets.cuda.statements import indented

@@ -9,19 +9,10 @@ None where anything else touches tensor memory, or where twice the columns do no
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from twill.ir.channels import DependenceBarrier, TensorTile
 from twill.ir.loop import Op
-from twill.ir.program import (
-    ONCE,
-    Advance,
-    BarrierArrive,
-    BarrierWait,
-    Compute,
-    DependenceBarrier,
-    Pipelined,
-    Statement,
-    TensorMemory,
-    TensorTile,
-)
+from twill.ir.operands import ONCE, TensorMemory
+from twill.ir.statements import Advance, BarrierArrive, BarrierWait, Compute, Pipelined, Statement
 from twill.ops.table import role
 from twill.warp.dataflow import MMAS, Code, blocks
 from twill.warp.tasks import Scheduled, Task

@@ -13,6 +13,7 @@ from math import prod
 from re import search
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import Filling, SlotTensor
 from twill.ir.loop import (
     DotOperand,
     Encoding,
@@ -26,7 +27,6 @@ from twill.ir.loop import (
     Type,
     Value,
 )
-from twill.ir.program import Filling, SlotTensor
 from twill.ops.pointer_loads import LEAST_LINE
 from twill.ops.table import role
 from twill.warp.dataflow import ALLOC, LOAD, MMAS, STORES, Code
@@ -70,11 +70,11 @@ class ChannelPlan:
     fills: int | None = None
     """How often a thread block fills a slot of it, where that is constant: more slots are of no use."""
     alternating: tuple[tuple[int, ...], ...] = ()
-    """As `ir.program.Channel.alternating`."""
+    """As `ir.channels.Channel.alternating`."""
 
     @property
     def local(self) -> bool:
-        """As `ir.program.Channel.local`."""
+        """As `ir.channels.Channel.local`."""
         return self.filled_by == "threads" and self.consumers == (self.producer,) and not self.by_mma
 
     @property

@@ -8,18 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.ir.effects import effects, registers
-from twill.ir.program import (
-    ONCE,
-    Compute,
-    For,
-    If,
-    MmaIssue,
-    Register,
-    Statement,
-    TensorMemory,
-    While,
-    walk,
-)
+from twill.ir.operands import ONCE, Register, TensorMemory
+from twill.ir.statements import Compute, For, If, MmaIssue, Statement, While, walk
 from twill.warp.dataflow import Code, captured, pure
 
 Statements = tuple[Statement, ...]

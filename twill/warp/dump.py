@@ -6,7 +6,7 @@ program once there is one.
 
 from collections.abc import Iterable
 
-from twill.ir.program import SLICES
+from twill.ir.statements import SLICES
 from twill.warp.listing import lines, text
 from twill.warp.lower import Draft
 from twill.warp.pipelined_loops import LoopDraft

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Block, Loop, Op, Value
-from twill.ir.program import (
-    ONCE,
+from twill.ir.operands import ONCE, OperandLocation, Read, Register, Slot, Write
+from twill.ir.statements import (
     Advance,
     Compute,
     ConsumerRelease,
@@ -19,20 +19,15 @@ from twill.ir.program import (
     For,
     If,
     InitializeCarried,
-    OperandLocation,
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Read,
-    Register,
-    Slot,
     Statement,
     StoreTile,
     StoreWait,
     TensorMemorySync,
     TileLoad,
     While,
-    Write,
     inner,
     walk,
 )

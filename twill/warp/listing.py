@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from twill.ir.effects import at
-from twill.ir.program import (
+from twill.ir.operands import Iteration, OperandLocation, Read, Register, Slot, TensorMemory
+from twill.ir.program import Program
+from twill.ir.statements import (
     SLICES,
     Advance,
     Alternate,
@@ -22,26 +24,19 @@ from twill.ir.program import (
     For,
     If,
     InitializeCarried,
-    Iteration,
     MbarrierArrival,
     MmaIssue,
     MmaWait,
     Move,
-    OperandLocation,
     OrderBarrierArrive,
     OrderBarrierWait,
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Program,
-    Read,
-    Register,
     SchedulingFence,
-    Slot,
     Statement,
     StoreTile,
     StoreWait,
-    TensorMemory,
     TensorMemorySync,
     While,
     inner,

@@ -11,22 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import CLAIMS, DRAINS, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
 from twill.ir.distribution import root
 from twill.ir.loop import GRID, Linear, Loop, Module, Op, Tensor, Token
-from twill.ir.program import (
-    CLAIMS,
-    DRAINS,
-    DependenceBarrier,
-    Descriptor,
-    Launch,
-    OrderBarrier,
-    Pipelined,
-    Program,
-    SharedMemory,
-    TensorTile,
-    WarpProgram,
-)
+from twill.ir.program import Descriptor, Launch, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
+from twill.ir.statements import Pipelined
 from twill.ops.table import role
 from twill.warp import (
     alternating,

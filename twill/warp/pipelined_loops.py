@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.ir.loop import Type
+from twill.ir.operands import Read, Register
 from twill.ir.problem import Time
-from twill.ir.program import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, Read, Register
+from twill.ir.statements import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined
 from twill.ops.table import role
 from twill.warp.ordering import ahead
 from twill.warp.slices import divided

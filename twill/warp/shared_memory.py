@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import Buffer, Channel, SharedMemory
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
-from twill.ir.program import Buffer, Channel, SharedMemory
 from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.warp.channels import ALIGNMENT, BARRIERS, ChannelPlan, bits, deepen, tile_bytes

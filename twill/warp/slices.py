@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from twill.ir.loop import Op, Tensor
 from twill.ir.problem import Time
-from twill.ir.program import SLICES
+from twill.ir.statements import SLICES
 from twill.ops.table import is_elementwise, role
 from twill.warp.dataflow import cheap
 from twill.warp.steady_state import Event, Group, first_readers

@@ -8,13 +8,13 @@ without waits for MMAs.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from twill.ir.channels import TensorTile
 from twill.ir.loop import Carried, NvidiaMma, Tensor, Value
+from twill.ir.operands import ONCE, At, Iteration, OperandLocation, Read, Register, Slot, TensorMemory, Write
 from twill.ir.problem import Time
-from twill.ir.program import (
-    ONCE,
+from twill.ir.statements import (
     SLICES,
     Accumulate,
-    At,
     BarrierArrive,
     BarrierPhase,
     BarrierWait,
@@ -22,25 +22,17 @@ from twill.ir.program import (
     ConsumerRelease,
     ConsumerWait,
     InitializeCarried,
-    Iteration,
     MbarrierArrival,
     MmaIssue,
     Move,
-    OperandLocation,
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Read,
-    Register,
-    Slot,
     SlotPhase,
     StoreTile,
     StoreWait,
-    TensorMemory,
-    TensorTile,
     TileLoad,
-    Write,
 )
 from twill.warp.alternating import Alternating
 from twill.warp.channels import LOADED, ChannelPlan

@@ -7,7 +7,7 @@ MMAs.
 from dataclasses import dataclass
 
 from twill.ir.problem import Time
-from twill.ir.program import Statement
+from twill.ir.statements import Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ precede.
 
 from dataclasses import replace
 
-from twill.ir.program import For, If, Pipelined, Statement, StoreTile, StoreWait, While
+from twill.ir.statements import For, If, Pipelined, Statement, StoreTile, StoreWait, While
 
 Statements = tuple[Statement, ...]
 

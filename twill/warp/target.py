@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from twill.ir.loop import Op, Tensor, Type
-from twill.ir.program import Program, Statement
+from twill.ir.program import Program
+from twill.ir.statements import Statement
 from twill.warp.dataflow import Code
 from twill.warp.steps import Parts, Step
 
@@ -57,9 +58,9 @@ class Target:
     """As in machine files: `sm90`."""
     name: str
     completion: Literal["commit group", "mbarrier"]
-    """How an MMA completes: `ir.program.MmaCompletion`."""
+    """How an MMA completes: `ir.statements.MmaCompletion`."""
     accumulators: Literal["registers", "tensor memory"]
-    """Where an accumulator lives: `ir.program.Accumulator`."""
+    """Where an accumulator lives: `ir.operands.Accumulator`."""
     tiles: Tiles
     legalization: Legalization
     source: Callable[[Program], str]

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+from twill.ir.channels import DependenceBarrier, TensorTile
 from twill.ir.loop import Loop, Op, Value
 from twill.ir.problem import Time
-from twill.ir.program import Accumulate, DependenceBarrier, TensorTile
+from twill.ir.statements import Accumulate
 from twill.ops.mma import copied_scales, inputs
 from twill.ops.table import role
 from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory

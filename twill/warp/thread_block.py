@@ -7,22 +7,13 @@ Takes the groups of a schedule and the bodies of their programs; gives first war
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from twill.ir.channels import Channel
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Scalar, Tensor, Type
-from twill.ir.program import (
-    Channel,
-    Compute,
-    InitializeCarried,
-    Launch,
-    MmaIssue,
-    ProducerLoad,
-    Register,
-    Statement,
-    Variable,
-    WarpProgram,
-    walk,
-)
+from twill.ir.operands import Register
+from twill.ir.program import Launch, Variable, WarpProgram
 from twill.ir.schedule import Group as Granted
+from twill.ir.statements import Compute, InitializeCarried, MmaIssue, ProducerLoad, Statement, walk
 from twill.ops.table import role
 from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code

@@ -15,8 +15,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from math import prod
 from typing import Any
 
+from twill.ir.channels import OrderBarrier
 from twill.ir.loop import GRID, Op, Tensor
-from twill.ir.program import (
+from twill.ir.program import Program, WarpProgram
+from twill.ir.schedule import Group as Granted
+from twill.ir.statements import (
     Advance,
     Alternate,
     Compute,
@@ -24,17 +27,13 @@ from twill.ir.program import (
     If,
     InitializeCarried,
     MmaIssue,
-    OrderBarrier,
     OrderBarrierArrive,
     OrderBarrierWait,
     Pipelined,
-    Program,
     Statement,
-    WarpProgram,
     While,
     walk,
 )
-from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
 from twill.warp.channels import ChannelPlan, bits

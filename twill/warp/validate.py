@@ -11,21 +11,19 @@ from itertools import pairwise
 from math import prod
 
 from twill.diagnostics import Location, TwillError
+from twill.ir.channels import Channel, SlotTensor
 from twill.ir.problem import Limits
-from twill.ir.program import (
-    Channel,
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import (
     ConsumerRelease,
     ConsumerWait,
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Program,
-    SlotTensor,
     Statement,
     StoreTile,
     StoreWait,
-    WarpProgram,
     walk,
 )
 from twill.warp.channels import LOADED, bits

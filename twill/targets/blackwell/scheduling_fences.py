@@ -10,15 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Tensor, Type
-from twill.ir.program import (
-    BarrierWait,
-    Compute,
-    ConsumerWait,
-    Register,
-    SchedulingFence,
-    Statement,
-    TensorMemory,
-)
+from twill.ir.operands import Register, TensorMemory
+from twill.ir.statements import BarrierWait, Compute, ConsumerWait, SchedulingFence, Statement
 
 
 def fenced(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, NvmmaShared, Op, Scalar, Tensor, TensorMemory, Value
-from twill.ir.program import MbarrierArrival, MmaIssue, Program, Read, Slot
-from twill.ir.program import TensorMemory as Location
+from twill.ir.operands import Read, Slot
+from twill.ir.operands import TensorMemory as Location
+from twill.ir.program import Program
+from twill.ir.statements import MbarrierArrival, MmaIssue
 from twill.ops.mma import copied_scales, inputs
 from twill.ops.table import role
 from twill.targets.blackwell.scales import codes, copies, scale_address, scaled_kind

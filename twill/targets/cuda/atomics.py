@@ -8,7 +8,7 @@ behind all that the group has written, by TMA too; one that acquires is before a
 from collections.abc import Sequence
 
 from twill.ir.loop import Op, Tensor, Value
-from twill.ir.program import StoreTile, walk
+from twill.ir.statements import StoreTile, walk
 from twill.ops.c import c_type
 from twill.targets.cuda.elements import guard, once, plain, written
 from twill.targets.cuda.expressions import bare

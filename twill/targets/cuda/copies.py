@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from re import search
 
+from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op, Value
-from twill.ir.program import SlotTensor
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element

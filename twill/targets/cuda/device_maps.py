@@ -9,7 +9,8 @@ the sizes and the strides. Before it does so again, its TMA operations are compl
 from math import prod
 
 from twill.ir.loop import Op, Scalar, TensorDesc
-from twill.ir.program import Compute, Program, StoreTile, walk
+from twill.ir.program import Program
+from twill.ir.statements import Compute, StoreTile, walk
 from twill.ops.table import role
 from twill.targets.cuda.expressions import bare, literal, plus, times
 from twill.targets.cuda.names import channel, count, tensor_map

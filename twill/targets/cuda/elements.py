@@ -4,7 +4,8 @@ from math import prod
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Tensor, Type
-from twill.ir.program import Iteration, Program, Register
+from twill.ir.operands import Iteration, Register
+from twill.ir.program import Program
 from twill.ops.c import c_type
 from twill.targets.cuda import linear_tiles
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, pairs

@@ -8,7 +8,7 @@ written.
 from math import prod
 
 from twill.ir.loop import Op
-from twill.ir.program import SLICES
+from twill.ir.statements import SLICES
 from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
 from twill.targets.cuda.expressions import plus

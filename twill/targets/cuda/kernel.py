@@ -10,23 +10,18 @@ from dataclasses import dataclass
 from re import findall
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Filling
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
-from twill.ir.program import (
-    CLAIMS,
-    DRAINS,
-    Channel,
-    DependenceBarrier,
-    Filling,
+from twill.ir.operands import Register
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import (
     Pipelined,
     ProducerLoad,
-    Program,
-    Register,
     SchedulingFence,
     Statement,
     StoreWait,
     TensorMemorySync,
-    WarpProgram,
     walk,
 )
 from twill.ops.c import c_type

@@ -9,16 +9,9 @@ otherwise a group barrier stands in front of the fill.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.ir.program import (
-    Channel,
-    ConsumerRelease,
-    ConsumerWait,
-    Pipelined,
-    ProducerStore,
-    Statement,
-    WarpProgram,
-    walk,
-)
+from twill.ir.channels import Channel
+from twill.ir.program import WarpProgram
+from twill.ir.statements import ConsumerRelease, ConsumerWait, Pipelined, ProducerStore, Statement, walk
 
 
 @dataclass(frozen=True, slots=True, order=True)

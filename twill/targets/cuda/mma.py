@@ -3,7 +3,7 @@
 Takes a tile in shared memory or an `MmaIssue`; gives bytes and C.
 """
 
-from twill.ir.program import MmaIssue
+from twill.ir.statements import MmaIssue
 from twill.targets.cuda.shared_tiles import Shared
 
 

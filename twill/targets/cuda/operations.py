@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
-from twill.ir.program import SLICES, Channel, Program, SlotTensor
+from twill.ir.program import Program
+from twill.ir.statements import SLICES
 from twill.ops.c import c_type
 from twill.ops.table import named, names, role
 from twill.ops.values import element

@@ -9,20 +9,19 @@ arithmetic it is hidden, and kept positions cost registers: attention gains noth
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twill.ir.channels import Channel
 from twill.ir.effects import effects
-from twill.ir.program import (
+from twill.ir.operands import Iteration, Slot
+from twill.ir.program import Program
+from twill.ir.statements import (
     BarrierArrive,
     BarrierWait,
-    Channel,
     ConsumerRelease,
     ConsumerWait,
-    Iteration,
     MmaIssue,
     MmaWait,
     OrderBarrierArrive,
     OrderBarrierWait,
-    Program,
-    Slot,
     SlotPhase,
     Statement,
 )

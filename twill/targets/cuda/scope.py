@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import Channel
 from twill.ir.loop import Function, Op, Tensor, Value
-from twill.ir.program import Channel, Program, Read, Register, Slot, TensorMemory, WarpProgram, Write
+from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
+from twill.ir.program import Program, WarpProgram
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type, computed
 from twill.ops.pointer_loads import all_equal

@@ -11,9 +11,9 @@ from math import prod
 
 import numpy as np
 
+from twill.ir.channels import SlotTensor
 from twill.ir.distribution import powers
 from twill.ir.loop import Encoding, Function, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Type
-from twill.ir.program import SlotTensor
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import filling

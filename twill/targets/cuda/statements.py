@@ -9,25 +9,23 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol, assert_never
 
+from twill.ir.channels import Buffer, Channel, DependenceBarrier, SlotTensor
 from twill.ir.effects import at, effects
 from twill.ir.loop import Op, Scalar, Tensor, TensorDesc, Value
-from twill.ir.program import (
+from twill.ir.operands import At, Iteration, Read, Register, Slot, Write
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import (
     Advance,
     Alternate,
-    At,
     BarrierArrive,
     BarrierWait,
-    Buffer,
-    Channel,
     Compute,
     ConsumerRelease,
     ConsumerWait,
-    DependenceBarrier,
     FinalizeReduction,
     For,
     If,
     InitializeCarried,
-    Iteration,
     MmaIssue,
     MmaWait,
     Move,
@@ -36,20 +34,13 @@ from twill.ir.program import (
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Program,
-    Read,
-    Register,
     SchedulingFence,
-    Slot,
-    SlotTensor,
     Statement,
     StoreTile,
     StoreWait,
     TensorMemorySync,
     TileLoad,
-    WarpProgram,
     While,
-    Write,
     inner,
     walk,
 )

@@ -7,16 +7,15 @@ host that makes their tensor maps and decides by the arguments of a launch.
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from twill.ir.program import (
-    Channel,
+from twill.ir.channels import Channel
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import (
     Compute,
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Program,
     StoreTile,
-    WarpProgram,
     walk,
 )
 from twill.ops.table import role

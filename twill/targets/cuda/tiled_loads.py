@@ -10,8 +10,10 @@ fills in zeros. Rows that wrap around (`% M`) are consecutive where M is a multi
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Pointer, Scalar, Tensor, Value
-from twill.ir.program import Program, SlotTensor, TileLoad
+from twill.ir.program import Program
+from twill.ir.statements import TileLoad
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
 from twill.ops.table import role

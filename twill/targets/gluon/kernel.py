@@ -9,9 +9,11 @@ import re
 from collections.abc import Mapping
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import Buffer, Channel
 from twill.ir.loop import GRID, Op, Scalar, TensorDesc
 from twill.ir.names import identifier
-from twill.ir.program import Buffer, Channel, MmaIssue, Program, StoreTile, WarpProgram, walk
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import MmaIssue, StoreTile, walk
 from twill.targets.cuda.statements import indented
 from twill.targets.gluon.layouts import Layouts, dtype
 from twill.targets.gluon.scope import (

@@ -10,8 +10,10 @@ from itertools import count
 from keyword import iskeyword
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import TensorTile
 from twill.ir.loop import MemDesc, Op, Pointer, Slice, Tensor, Token, Type, Value
-from twill.ir.program import Iteration, Program, Read, Register, Slot, TensorMemory, TensorTile, Write
+from twill.ir.operands import Iteration, Read, Register, Slot, TensorMemory, Write
+from twill.ir.program import Program
 from twill.ops.table import role
 from twill.targets.cuda.elements import variable
 from twill.targets.cuda.expressions import atom, bare, plus

@@ -12,17 +12,17 @@ from math import prod
 from typing import assert_never
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import Buffer, Channel
 from twill.ir.effects import at
 from twill.ir.loop import MemDesc, NvidiaMma, NvmmaShared, Op, Pointer, Scalar, Tensor, TensorDesc
-from twill.ir.program import (
-    ONCE,
+from twill.ir.operands import ONCE, Iteration, Read, Register, Slot, TensorMemory
+from twill.ir.program import WarpProgram
+from twill.ir.statements import (
     SLICES,
     Advance,
     Alternate,
     BarrierArrive,
     BarrierWait,
-    Buffer,
-    Channel,
     Compute,
     ConsumerRelease,
     ConsumerWait,
@@ -30,7 +30,6 @@ from twill.ir.program import (
     For,
     If,
     InitializeCarried,
-    Iteration,
     MbarrierArrival,
     MmaIssue,
     MmaWait,
@@ -40,17 +39,12 @@ from twill.ir.program import (
     Pipelined,
     ProducerLoad,
     ProducerStore,
-    Read,
-    Register,
     SchedulingFence,
-    Slot,
     Statement,
     StoreTile,
     StoreWait,
-    TensorMemory,
     TensorMemorySync,
     TileLoad,
-    WarpProgram,
     While,
     walk,
 )

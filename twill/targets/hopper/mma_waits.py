@@ -12,24 +12,20 @@ from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
 from twill.ir.effects import SlotPhase, at, effects, registers
+from twill.ir.operands import At, OperandLocation, Register, Slot, TensorMemory
 from twill.ir.problem import Time
-from twill.ir.program import (
-    At,
+from twill.ir.statements import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
     MmaIssue,
     MmaWait,
     Move,
-    OperandLocation,
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
-    Register,
-    Slot,
     Statement,
     StoreTile,
-    TensorMemory,
 )
 from twill.warp.dataflow import Code
 from twill.warp.steps import Parts, Step

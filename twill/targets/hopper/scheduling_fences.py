@@ -11,7 +11,8 @@ from itertools import groupby
 
 from twill.ir.effects import at, effects, registers
 from twill.ir.loop import Scalar, Tensor, Type
-from twill.ir.program import At, Compute, MmaIssue, MmaWait, Move, Register, SchedulingFence, Statement
+from twill.ir.operands import At, Register
+from twill.ir.statements import Compute, MmaIssue, MmaWait, Move, SchedulingFence, Statement
 
 
 def fenced(statements: Sequence[Statement], types: Mapping[str, Type]) -> tuple[Statement, ...]:

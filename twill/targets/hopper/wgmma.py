@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
-from twill.ir.program import Compute, InitializeCarried, MmaIssue, Program, Register, Slot, walk
+from twill.ir.operands import Register, Slot
+from twill.ir.program import Program
+from twill.ir.statements import Compute, InitializeCarried, MmaIssue, walk
 from twill.ops.table import named, role
 from twill.ops.values import element
 from twill.targets.cuda import warp_mma

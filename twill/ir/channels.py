@@ -1,0 +1,177 @@
+"""What connects the groups of a thread block: channels, barriers, shared and tensor memory.
+
+The docstrings define each; the statements of `ir.statements` use them.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from twill.ir.loop import Encoding, Type
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTensor:
+    """A tile in each slot of a channel."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Type
+    encoding: Encoding | None
+    """Of the tile in shared memory."""
+    offset: int
+    """Bytes from the beginning of the slot; a multiple of 1024."""
+    bytes: int
+    """That it takes there."""
+    halved: int | None = None
+    """Of a pair of thread blocks each has half of the tile along this axis, the first one the first half."""
+
+    @property
+    def part(self) -> tuple[int, ...]:
+        """The shape of what a thread block has of it."""
+        return tuple(size // (1 + (i == self.halved)) for i, size in enumerate(self.shape))
+
+
+Filling: TypeAlias = Literal["tma", "threads", "cp_async", "mma"]
+"""What fills a slot, and so what arrives on its full barrier: the bytes of TMA loads, the warps that wrote
+it, the completion of their asynchronous copies (cp.async), or of an MMA whose accumulator the slot is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A multi-buffered channel of `depth` slots, each with a full and an empty barrier (CUTLASS: a pipeline
+    of `depth` stages).
+
+    Full barrier: one phase per fill (ProducerLoad: one arrival that expects the bytes; ProducerStore: the
+    arrivals of the producing group's warps). Empty barrier: one phase per round of ConsumerRelease by all
+    `consumers` (of one tile). The fill of sequence number n waits for the empty phase of parity
+    ((n div depth) + 1) mod 2, ConsumerWait for the full phase of parity (n div depth) mod 2; so the first
+    round of fills does not wait.
+    """
+
+    id: str
+    producer: int
+    """Group id."""
+    consumers: tuple[int, ...]
+    """Group ids, ascending."""
+    depth: int
+    tensors: tuple[SlotTensor, ...]
+    filled_by: Filling
+    offset: int
+    """Of slot 0 in shared memory, bytes."""
+    stride: int
+    """Bytes from slot to slot."""
+    by_mma: tuple[int, ...] = ()
+    """Groups whose MMAs read a slot, where their completion releases it (`MbarrierArrival`): one arrival of
+    each on the empty barrier."""
+    by_threads: tuple[int, ...] | None = None
+    """Groups that execute ConsumerRelease; None: all `consumers`."""
+    alternating: tuple[tuple[int, ...], ...] = ()
+    """Where several tiles are in flight: the consumers of each, which all release slots by threads. Every
+    slot is of one tile, and the consumers of that one alone wait for it and release it."""
+
+    @property
+    def releasing(self) -> tuple[int, ...]:
+        """Groups that execute ConsumerRelease for a slot; of several tiles in flight, those of the first."""
+        if self.alternating:
+            return self.alternating[0]
+        return self.consumers if self.by_threads is None else self.by_threads
+
+    def sharing(self, group: int) -> tuple[int, ...]:
+        """Groups that read the same slots as a group."""
+        return next((one for one in self.alternating if group in one), self.consumers)
+
+    def only_mma(self, group: int) -> bool:
+        """Whether the MMAs of a group read the slots, and its threads do not: only the warp that issues them
+        waits for a slot."""
+        return group in self.by_mma and group not in self.releasing
+
+    @property
+    def local(self) -> bool:
+        """Whether the threads of one group fill the slots and that group alone reads them, but for MMAs that
+        arrive on the empty barriers: a group barrier can then stand for the full and empty barriers."""
+        return self.filled_by == "threads" and self.consumers == (self.producer,) and not self.by_mma
+
+
+@dataclass(frozen=True, slots=True)
+class DependenceBarrier:
+    """`depth` mbarriers that order accesses to tensor memory: a later one waits until an earlier one is
+    complete. One phase per iteration of a pipelined loop.
+
+    The sequence number of an iteration is the group's counter of the barrier plus the iteration; mbarrier =
+    sequence number mod depth, phase = (sequence number div depth) mod 2. Iteration n + depth arrives only
+    after the wait for iteration n is over.
+    """
+
+    id: str
+    signaller: int
+    """Group id."""
+    waiter: int
+    """Group id; may be the signaller."""
+    by: Literal["mma", "threads"]
+    """What arrives: the completion of an MMA (once), or all warps of the signaller."""
+    depth: int
+    reason: str = ""
+    """Which accesses it orders, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBarrier:
+    """A hand-off of the tensor core from group `signaller` to group `waiter` (a named barrier of both groups'
+    threads)."""
+
+    id: str
+    barrier: int
+    """Number of the named barrier, 1 to 15, of its own."""
+    signaller: int
+    waiter: int
+    signalled: bool
+    """Whether one signal is given before the groups start. One is then left when they end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Shared memory for a tile on its way to global memory."""
+
+    id: str
+    offset: int
+    bytes: int
+    overlays: str | None = None
+    """The channel in whose slots it lies, which is dead for all groups whenever the buffer is in use."""
+    reason: str = ""
+    """Why that is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTile:
+    """A tile in tensor memory."""
+
+    id: str
+    column: int
+    """Of its first buffer."""
+    columns: int
+    """Of 32 bits, of one buffer."""
+    buffers: int = 1
+    counter: str = ""
+    """The dependence barrier whose counter numbers the buffers, instead of the iteration; empty for none."""
+
+
+CLAIMS = 128
+"""Bytes of shared memory behind those, for the responses of cluster launch control and their mbarriers."""
+
+
+DRAINS = 128
+"""Bytes of shared memory behind the barriers, for kernels with tensor memory: its address, and one mbarrier
+for each group that waits for all of its MMAs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """The thread block's shared memory; offsets from a 1024-byte aligned base."""
+
+    bytes: int
+    """Everything, barriers included."""
+    barriers: int
+    """Offset of the barriers: for each channel, in order, `depth` full ones, then `depth` empty ones, 8 bytes
+    each; then those of each `DependenceBarrier`."""
+    limit: int
+    """What the machine grants."""
