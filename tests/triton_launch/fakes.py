@@ -103,6 +103,8 @@ class Built:
     arguments: tuple[Argument, ...]
     status: int = 0
     loaded: list[str] = field(default_factory=list[str])
+    ahead: list[Any] = field(default_factory=list[Any])
+    """What was to be built ahead of its launch."""
 
     def load(self, folder: str) -> Kernel:
         self.loaded.append(folder)

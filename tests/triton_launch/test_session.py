@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 
 import triton
 from triton.compiler.compiler import CompiledKernel
+from triton.runtime.autotuner import Autotuner
 
 import twill.triton
 from tests.triton_launch import kernels as sources
@@ -58,6 +59,9 @@ def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
         workers,
         "outcome",
         lambda request, key, settings: store.keep(key, Outcome(folder=f"/built/{request.name}")),
+    )
+    monkeypatch.setattr(
+        workers, "ahead", lambda request, key, settings: made.ahead.append((request.configuration, key))
     )
     monkeypatch.setattr(session, "loaded", made.load)
     return made
@@ -340,6 +344,83 @@ def test_autotuned_kernels(driver: Driver, built: Built, monkeypatch: pytest.Mon
     assert who(driver)[-1] == "twill"
 
 
+def tune(driver: Driver, monkeypatch: pytest.MonkeyPatch, tuned: Any) -> None:
+    """Launches it with a tuner that takes the first configuration."""
+
+    def benchmark(run: Any, quantiles: Any) -> list[float]:
+        run()
+        return [float(len(driver.launches))] * 3
+
+    monkeypatch.setattr(tuned, "_do_bench", benchmark, raising=False)
+    monkeypatch.setattr(type(tuned), "do_bench", property(lambda self: benchmark))
+    tuned[(1,)](A, B, C, 64)
+
+
+def test_configurations_are_built_ahead(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them before the first launch; none where the tuner has an answer already."""
+    built.arguments = ARGUMENTS[:4]
+    ahead = built.ahead
+    launched: list[int] = []
+    monkeypatch.setattr(
+        workers, "ahead", lambda request, *_: ahead.append(request) or launched.append(len(driver.launches))
+    )
+    tuned = triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn)
+    twill.triton.install(measure=False)
+    tune(driver, monkeypatch, tuned)
+    assert [request.configuration[:8] for request in ahead] == ["BLOCK=16", "BLOCK=32"]
+    assert launched == [0, 0]
+    tuned[(1,)](A, B, C, 64)
+    assert len(ahead) == 2
+
+
+@pytest.mark.parametrize("compile", ["background", "cached"])
+def test_nothing_is_built_ahead_where_launches_do_not_wait(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch, compile: Any
+) -> None:
+    built.arguments = ARGUMENTS[:4]
+    monkeypatch.setattr(workers, "in_background", lambda *_: None)
+    twill.triton.install(compile=compile, measure=False)
+    tune(driver, monkeypatch, triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn))
+    assert not built.ahead
+
+
+def test_a_configuration_that_fails_is_tritons_to_handle(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hook raises before the tuner gets there; the tuner sees the same error."""
+
+    def hook(arguments: Any) -> None:
+        raise RuntimeError("too small")
+
+    failing = [*kernels.tuned.configs, triton.Config({"BLOCK": 64}, pre_hook=hook)]
+    built.arguments = ARGUMENTS[:4]
+    twill.triton.install(measure=False)
+    with pytest.raises(RuntimeError, match="too small"):
+        tune(driver, monkeypatch, triton.autotune(failing, key=["stride"])(kernels.tuned.fn))
+    assert len(built.ahead) == 2
+
+
+def test_numbers_of_stages_share_a_kernel_and_not_a_trial(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They decide how Triton pipelines, and so how Triton's kernel does beside Twill's."""
+    monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
+    trials: list[Trial] = [Trial(None, 2.0, 1.0), Trial(None, 1.0, 2.0)]
+    monkeypatch.setattr(session, "torch_trial", lambda *_: trials.pop(0))
+    twill.triton.install()
+    for stages in (3, 4, 3):
+        kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=16, num_stages=stages)
+    assert [(row.choice, row.configuration[-1]) for row in twill.triton.report()] == [
+        ("twill", "3"),
+        ("triton", "4"),
+    ]
+    assert len({*built.loaded}) == 1
+    assert not trials
+    assert len([*(store.folder_of("k").parent).glob("*")]) == 1
+
+
 def test_heuristics(driver: Driver, built: Built) -> None:
     built.arguments = ARGUMENTS[:3]
     twill.triton.install(measure=False)
@@ -384,7 +465,7 @@ def test_kernels_launched_before_are_adopted(driver: Driver, built: Built) -> No
 
 def test_uninstall_leaves_nothing(driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER", raising=False)
-    before = CompiledKernel._init_handles
+    before = CompiledKernel._init_handles, Autotuner.prune_configs, Autotuner._bench
     twill.triton.install(measure=False)
     twill.triton.install(measure=False)
     launch()
@@ -392,7 +473,7 @@ def test_uninstall_leaves_nothing(driver: Driver, built: Built, monkeypatch: pyt
     twill.triton.uninstall()
     launch()
     assert who(driver) == ["twill", "triton"]
-    assert CompiledKernel._init_handles is before
+    assert (CompiledKernel._init_handles, Autotuner.prune_configs, Autotuner._bench) == before
     assert not isinstance(kernel._run, session.Route)
     assert "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER" not in os.environ
     assert twill.triton.report().rows == ()

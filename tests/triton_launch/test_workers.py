@@ -19,7 +19,7 @@ import triton
 import twill.triton
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
 from twill.extract.frontend.triton import load_file
-from twill.triton import session, store, worker
+from twill.triton import session, store, worker, workers
 from twill.triton.store import Outcome, Trial
 
 
@@ -83,6 +83,40 @@ def test_one_worker_builds_and_the_others_take_its_result(monkeypatch: pytest.Mo
     assert (made, results) == (["a.ttir"], [Outcome(refused="once")] * 3)
 
 
+def test_a_launch_waits_for_the_build_that_was_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    go = threading.Event()
+
+    def worked(request: Any, key: str, settings: Any) -> Outcome:
+        asked.append(key)
+        go.wait(10)
+        return Outcome(refused=f"{key} is refused")
+
+    monkeypatch.setattr(workers, "_worked", worked)
+    request: Any = None
+    for key in ("a", "a", "b"):
+        workers.ahead(request, key, twill.triton.Settings())
+    threading.Timer(0.2, go.set).start()
+    assert workers.outcome(request, "a", twill.triton.Settings()).refused == "a is refused"
+    assert workers.outcome(request, "b", twill.triton.Settings()).refused == "b is refused"
+    assert sorted({*asked}) == ["a", "b"]
+
+
+def test_an_error_of_a_build_ahead_reaches_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+
+    def worked(request: Any, key: str, settings: Any) -> Outcome:
+        go.wait(10)
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(workers, "_worked", worked)
+    request: Any = None
+    workers.ahead(request, "c", twill.triton.Settings())
+    threading.Timer(0.2, go.set).start()
+    with pytest.raises(OSError, match="no more processes"):
+        workers.outcome(request, "c", twill.triton.Settings())
+
+
 # --- with the worker itself -------------------------------------------------------------------------------
 
 
@@ -104,6 +138,15 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield launch
     twill.triton.uninstall()
     forget(kernel)
+
+
+@pytest.mark.parametrize("arch", ["sm90", "sm100"])
+def test_twill_takes_the_same_kernel_whatever_the_number_of_stages(arch: str) -> None:
+    """So that it may be left out of a kernel's name."""
+    from twill.extract.frontend.triton import capture
+
+    found = [capture("examples/kernels.py", "fa_fwd", arch, {"num_stages": stages}) for stages in (1, 4)]
+    assert found[0] == found[1]
 
 
 def test_without_nvcc_the_kernel_is_tritons(launches: Any, monkeypatch: pytest.MonkeyPatch) -> None:

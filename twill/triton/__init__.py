@@ -63,12 +63,21 @@ def start(settings: Settings) -> None:
     _session.settings = settings
     if _hooks is not None:
         _hooks.remove()
-    _hooks = Hooks(_adopt)
+    _hooks = Hooks(_adopt, _ahead)
 
 
 def _adopt(kernel: CompiledKernel) -> None:
-    if _session is not None and (_everything or getattr(kernel.src, "fn", None) in _marked):
+    if _session is not None and _meant(kernel):
         _session.adopt(kernel)
+
+
+def _ahead(kernel: CompiledKernel) -> None:
+    if _session is not None and _meant(kernel):
+        _session.ahead(kernel)
+
+
+def _meant(kernel: CompiledKernel) -> bool:
+    return _everything or getattr(kernel.src, "fn", None) in _marked
 
 
 def uninstall() -> None:

@@ -3,8 +3,9 @@
 
 Triton makes the launcher of a `CompiledKernel` when the kernel is loaded (`_init_handles`), for `@triton.jit`
 functions, autotuned ones and Inductor's kernels alike, in Triton 3.5 to 3.9. That method is wrapped: after
-it, the session may put a route in the launcher's place. Inductor's own static launcher, which goes past
-Triton's, is switched off meanwhile. `remove` undoes all of it.
+it, the session may put a route in the launcher's place. The tuner tells of its configurations ahead
+(`tuning`). Inductor's own static launcher, which goes past Triton's, is switched off meanwhile. `remove`
+undoes all of it.
 """
 
 import gc
@@ -12,6 +13,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
+
+from twill.triton import tuning
 
 STATIC = "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER"
 
@@ -23,13 +26,15 @@ Adopt = Callable[[CompiledKernel], None]
 class Hooks:
     """In place from its making until `remove`."""
 
-    def __init__(self, adopt: Adopt) -> None:
+    def __init__(self, adopt: Adopt, ahead: Adopt | None = None) -> None:
         from triton.compiler.compiler import CompiledKernel
 
         self._class: Any = CompiledKernel
         self._original = CompiledKernel._init_handles
         self._undo: list[Callable[[], None]] = []
         self._wrap(adopt)
+        if ahead is not None:
+            self._undo.append(tuning.wrap(ahead))
         self._static_launcher_off()
         for kernel in list(loaded(CompiledKernel)):
             adopt(kernel)

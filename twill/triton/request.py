@@ -6,6 +6,7 @@ where Twill has nothing for it.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,8 @@ from twill.triton import store
 from twill.triton.hooks import CompiledKernel
 from twill.triton.settings import Settings
 
+LOCATION = re.compile(r"^#loc\d* = loc\(.*$", re.MULTILINE)
+"""A line of TTIR that names a place in the source."""
 DOTS = ("tt.dot ", "tt.dot_scaled ")
 """Without one of these there is nothing to schedule."""
 
@@ -51,12 +54,23 @@ class Request:
         return "it is launched cooperatively" if self.metadata.get("launch_cooperative_grid") else None
 
     def key(self, settings: Settings) -> str:
-        """Names all that the generated kernel depends on: Triton's hash (source, types, constants, options,
-        Triton itself), the machine, Twill itself, and how long may be searched."""
-        text = (
-            f"{self.metadata['hash']}{_machine(settings.machine, self.arch)}{settings.time_limit}{sources()}"
+        """Names all that the generated kernel depends on: the TTIR (source, types, constants), options,
+        Triton's version, the machine, Twill itself, and how long may be searched.
+
+        The number of stages is left out: it decides how Triton pipelines, after the point where Twill takes
+        the kernel. Configurations of a tuner that differ in it alone share a kernel. Where the source lies is
+        left out, too.
+        """
+        options = {name: self.metadata.get(name) for name in OPTIONS if name != "num_stages"}
+        parts = (
+            LOCATION.sub("", self.ttir),
+            json.dumps(options),
+            self.metadata.get("triton_version"),
+            _machine(settings.machine, self.arch),
+            settings.time_limit,
+            sources(),
         )
-        return hashlib.sha256(text.encode()).hexdigest()[:40]
+        return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:40]
 
     def save(self, key: str) -> Path:
         """Writes the request for a process that serves it; gives the path of the TTIR."""

@@ -82,6 +82,15 @@ class Session:
         self.routes.add(route)
         kernel._run = route
 
+    def ahead(self, kernel: CompiledKernel) -> None:
+        """Starts to build a kernel that is going to be launched, where launches wait for builds."""
+        asked = request(kernel)
+        if asked is None or asked.unfit or self.settings.compile != "now":
+            return
+        key = asked.key(self.settings)
+        if store.find(key) is None:
+            workers.ahead(asked, key, self.settings)
+
     def first(self, route: Route, *values: Passed) -> None:
         """Decides, and launches once."""
         if capturing(values[STREAM]):
@@ -159,8 +168,9 @@ class Session:
         return self._tried(route, key, twill, values, interval)
 
     def _tried(self, route: Route, key: str, twill: Launch, values: Sequence[Passed], interval: str) -> None:
-        """By the trial on this kind of GPU, now or in an earlier process."""
-        name = gpu()
+        """By the trial beside this kernel of Triton's on this kind of GPU, now or in an earlier process.
+        Kernels of Triton's that differ in their number of stages share one of Twill's, not its trial."""
+        name = f"{device} {route.request.metadata['hash']}" if (device := gpu()) else None
         found, launched = store.find_trial(key, name) if name else None, False
         if not self._enough(found):
             try:

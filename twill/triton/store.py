@@ -1,9 +1,9 @@
 """What was found out about Triton's kernels, kept on disk for all processes of a user.
 
 A folder for each key, `~/.cache/twill/triton/KEY/`: the request (NAME.ttir, NAME.json), `outcome.json` (where
-the built kernel lies, or why there is none) and `trial.GPU.json` (how it did beside Triton's). Files are
-replaced atomically; a lock lets one process at a time build a kernel. A file that cannot be read counts as
-missing.
+the built kernel lies, or why there is none) and `trial.*.json` (how it did beside Triton's on a kind of
+GPU). Files are replaced atomically; a lock lets one process at a time build a kernel. A file that cannot be
+read counts as missing.
 """
 
 import fcntl
@@ -64,17 +64,18 @@ def keep(key: str, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def find_trial(key: str, gpu: str) -> Trial | None:
-    return _read(_trial(key, gpu), Trial)
+def find_trial(key: str, beside: str) -> Trial | None:
+    """`beside` names the GPU and Triton's kernel."""
+    return _read(_trial(key, beside), Trial)
 
 
-def keep_trial(key: str, gpu: str, trial: Trial) -> None:
-    write(_trial(key, gpu), json.dumps(asdict(trial)))
+def keep_trial(key: str, beside: str, trial: Trial) -> None:
+    write(_trial(key, beside), json.dumps(asdict(trial)))
 
 
-def _trial(key: str, gpu: str) -> Path:
+def _trial(key: str, beside: str) -> Path:
     """Names of GPUs have spaces and slashes."""
-    return folder_of(key) / f"trial.{hashlib.sha256(gpu.encode()).hexdigest()[:16]}.json"
+    return folder_of(key) / f"trial.{hashlib.sha256(beside.encode()).hexdigest()[:16]}.json"
 
 
 def _read(path: Path, kind: type[Kept]) -> Kept | None:

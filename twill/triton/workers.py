@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,12 +23,48 @@ from twill.triton.store import Outcome
 AT_ONCE = max(1, (os.cpu_count() or 1) // 8)
 """Processes that work in the background at the same time: each searches with several threads."""
 
+SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // 2)
+"""Processes that build the configurations of an autotuned kernel, while the program waits for them: a search
+is short beside the build, which has one thread."""
+
 _running: set[subprocess.Popen[str]] = set()
 _slots = threading.BoundedSemaphore(AT_ONCE)
+_slots_ahead = threading.BoundedSemaphore(SIDE_BY_SIDE)
+_ahead: dict[str, Future[Outcome]] = {}
+"""Builds that were started ahead of the launch, by key."""
 
 
 def outcome(request: Request, key: str, settings: Settings) -> Outcome:
-    """Waits for the worker. Raises KeyboardInterrupt, after ending the worker, where the user interrupts."""
+    """Waits for the worker, the one that was started ahead if there is one. Raises KeyboardInterrupt, after
+    ending the worker, where the user interrupts."""
+    begun = _ahead.get(key)
+    if begun is None:
+        return _worked(request, key, settings)
+    try:
+        return begun.result()
+    except KeyboardInterrupt:
+        stop()
+        raise
+
+
+def ahead(request: Request, key: str, settings: Settings) -> None:
+    """Starts a worker without waiting for it; `outcome` waits."""
+    if key in _ahead:
+        return
+    begun = _ahead[key] = Future[Outcome]()
+
+    def work() -> None:
+        try:
+            with _slots_ahead:
+                begun.set_result(_worked(request, key, settings))
+        except BaseException as error:
+            begun.set_exception(error)
+        del _ahead[key]
+
+    threading.Thread(target=work, name=f"twill-{key[:8]}", daemon=True).start()
+
+
+def _worked(request: Request, key: str, settings: Settings) -> Outcome:
     try:
         path = request.save(key)
     except OSError as error:

@@ -1,0 +1,54 @@
+# pyright: reportMissingImports=false, reportUnknownMemberType=false
+"""Compiles every configuration of an autotuned kernel before Triton measures the first one.
+
+Triton's tuner compiles, launches and times its configurations one after the other, so that each would wait
+for its own search and build. Known ahead, they are built side by side. Wrapped are two methods of `Autotuner`
+(Triton 3.5 to 3.9): `prune_configs`, which gives the configurations where nothing is known about a key, and
+`_bench`, which measures one of them and is not called where the timings are on disk.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+Ahead = Callable[[Any], None]
+"""Takes a `CompiledKernel` that is going to be launched."""
+
+
+def wrap(ahead: Ahead) -> Callable[[], None]:
+    """Gives a function that undoes it."""
+    from triton.runtime.autotuner import Autotuner
+
+    kind: Any = Autotuner
+    prune, bench = kind.prune_configs, kind._bench
+    chosen: WeakKeyDictionary[Any, Sequence[Any]] = WeakKeyDictionary()
+
+    def prune_configs(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        found = prune(tuner, *args, **kwargs)
+        chosen[tuner] = tuple(found)
+        return found
+
+    def bench_one(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        for one in chosen.pop(tuner, ()):
+            # What a configuration makes fail is Triton's to handle, when it measures that configuration.
+            with suppress(Exception):
+                ahead(compiled(tuner, one, args, meta))
+        return bench(tuner, *args, config=config, **meta)
+
+    kind.prune_configs, kind._bench = prune_configs, bench_one
+
+    def undo() -> None:
+        if kind._bench is bench_one:
+            kind.prune_configs, kind._bench = prune, bench
+
+    return undo
+
+
+def compiled(tuner: Any, config: Any, args: Sequence[Any], meta: dict[str, Any]) -> Any:
+    """The kernel of one configuration, not loaded and not launched. Its hook runs first, as before each
+    launch: it may set the block shapes of descriptors."""
+    options = {**meta, **config.all_kwargs()}
+    if config.pre_hook:
+        config.pre_hook({**tuner.nargs, **options})
+    return tuner.fn.run(*args, **{**options, "warmup": True})
