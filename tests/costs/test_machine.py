@@ -95,6 +95,13 @@ def test_all_mistakes_are_listed_each_at_its_place() -> None:
     assert f"m.toml:{place(text, 'warps = 3')}:1: error: must be 1, 4 or 8" in found
 
 
+def test_mistakes_about_residency_are_found_too() -> None:
+    text = 'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n[residency]\nused = 1.5\nslots = -1\n'
+    found = mistakes(text)
+    assert "m.toml:5:1: error: must be 1 or less" in found
+    assert "m.toml:6:1: error: must not be negative" in found
+
+
 def test_mistakes_about_contention_are_found_too() -> None:
     text = (
         'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n[contention]\nunit = "tensr"\nreductions ='

@@ -12,7 +12,7 @@ from twill.ir.loop import Scalar, Tensor
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, deepen
 from twill.warp.lower import Options
-from twill.warp.residency import BESIDE_MMAS, SLOTS, shared_bytes
+from twill.warp.residency import enough_slots, shared_bytes
 from twill.warp.validate import validate
 
 SHARED_BY = {"matmul_32": 3, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
@@ -45,13 +45,14 @@ def test_a_block_with_large_tiles_or_a_persistent_one_is_alone(kernel: str) -> N
 
 @pytest.mark.parametrize("kernel", ["query_gradient", "matmul_narrow", "searched"])
 def test_what_mmas_keep_in_registers_fits_the_registers_at_entry(kernel: str) -> None:
-    made = program(kernel)
+    made, residency = program(kernel), load("h200").residency
+    assert residency is not None
     threads = 32 * max(group.warps for group in made.groups)
     tiles = [op.result.type for op in made.function.walk() if role(op) == "wgmma"]
     accumulators = sum(prod(tile.shape) // threads for tile in tiles if isinstance(tile, Tensor))
     assert accumulators
     assert made.launch.entry_registers >= accumulators
-    assert max(group.registers for group in made.groups) >= accumulators + BESIDE_MMAS
+    assert max(group.registers for group in made.groups) >= accumulators + residency.beside_mmas
 
 
 @pytest.mark.parametrize(("fills", "slots"), [(None, 8), (8, 8), (3, 3), (1, 2)])
@@ -66,7 +67,9 @@ def test_a_channel_has_no_more_slots_than_it_is_filled(fills: int | None, slots:
 def test_a_machine_without_residency_has_one_block_at_a_time() -> None:
     machine = replace(load("h200"), residency=None)
     assert shared_bytes(machine, 4, 232448) == 232448
+    assert enough_slots(machine, 8) == 8
     assert shared_bytes(load("h200"), 4, 232448) == 233472 // 4 - 1024
+    assert enough_slots(load("h200"), 8) == 4
 
 
 @pytest.mark.parametrize("kernel", ["matmul_32", "pointers_two_warps", "pointers_one_warp"])
@@ -76,5 +79,5 @@ def test_loads_of_many_blocks_do_not_run_far_ahead(kernel: str) -> None:
     assert made.launch.blocks > 2
     loaded = [channel for channel in made.channels if channel.filled_by in ("tma", "cp_async")]
     assert loaded
-    assert max(channel.depth for channel in loaded) <= SLOTS
+    assert max(channel.depth for channel in loaded) <= residency.slots
     assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.in_flight

@@ -197,6 +197,7 @@ def _contradictions(made: File) -> Iterator[Mistake]:
         if unit.capacity < 1:
             yield ("units", name, "capacity"), "capacity must be at least 1"
     yield from _contention_mistakes(made)
+    yield from _residency_mistakes(made)
     yield from (
         (("limits", f.name), "must not be negative")
         for f in fields(_Limits)
@@ -228,6 +229,16 @@ def _contention_mistakes(made: File) -> Iterator[Mistake]:
         for path, factor in factors.items()
         if not 1 <= factor < inf
     )
+
+
+def _residency_mistakes(made: File) -> Iterator[Mistake]:
+    if (found := made.residency) is None:
+        return
+    for one in fields(Residency):
+        if isinstance(value := getattr(found, one.name), int | float) and not 0 <= value < inf:
+            yield ("residency", one.name), "must not be negative"
+    if found.used > 1:
+        yield ("residency", "used"), "must be 1 or less"
 
 
 def _cost_mistakes(name: str, cost: Cost, units: Mapping[str, _Unit]) -> Iterator[Mistake]:

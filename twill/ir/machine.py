@@ -138,6 +138,17 @@ class Residency:
     in_flight: int
     """Bytes of slots for loads that more than two thread blocks have at most together: with more, what one
     has loaded leaves L2 before the others read it."""
+    slots: int
+    """Slots of a loaded channel that are enough wherever other thread blocks load at the same time."""
+    long_loop: int
+    """Iterations of a loop from which on its slots matter more than another thread block."""
+    beside_mma: int
+    """Registers of a thread that the compiler needs at a kernel's entry beside accumulator and operand of one
+    instruction of a warpgroup."""
+    beside_mmas: int
+    """Registers that it needs beside accumulators and operands of all MMAs of a loop."""
+    used: float
+    """Of the registers that schedules count, what the compiler takes at most where it has to."""
     source: str
 
 

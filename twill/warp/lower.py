@@ -39,11 +39,9 @@ from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff, ahead, hand_offs
 from twill.warp.pipelined_loops import LoopDraft
 from twill.warp.residency import (
-    SLOTS as SHARED_SLOTS,
-)
-from twill.warp.residency import (
     all_tiles,
     candidates,
+    enough_slots,
     even_launches,
     hides_arrival,
     shared_bytes,
@@ -406,7 +404,7 @@ def _planned(design: _Design) -> Plan:
         copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
-        most = options.most if blocks <= 2 else min(SHARED_SLOTS, options.most)
+        most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
         limits = (shared_bytes(one.machine, blocks, limit), options.depths, most)
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
         dead = tiles is None and design.ahead is None
@@ -466,13 +464,14 @@ def _resident(
         except TwillError:  # what one block needs does not fit so often
             return None
         hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops])
-        cached = stays_in_cache(memory.plans, loops[0][0].machine, blocks)
+        cached = stays_in_cache(memory.plans, machine, blocks)
         return memory if hidden and cached else None
 
-    given = (design.code, design.granted, loops, design.options.most_blocks)
+    given, machine = (design.code, design.granted, loops, design.options.most_blocks), loops[0][0].machine
     found = ((memory, blocks) for blocks in candidates(*given) if (memory := shared_by(blocks)))
     memory, blocks = next(found, (alone, 1))
-    for launch in even_launches(*given) if all_tiles(design.code, design.granted, alone.plans) else ():
+    copies = all_tiles(design.code, design.granted, alone.plans, machine)
+    for launch in even_launches(*given) if copies else ():
         if launch.blocks > blocks and (more := shared_by(launch.blocks)):
             return more, blocks, launch
     return memory, blocks, None

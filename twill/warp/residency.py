@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from twill.ir.loop import NvidiaMma, Op, Tensor, Type
-from twill.ir.machine import Machine
+from twill.ir.machine import Machine, Residency
 from twill.ir.program import Launch
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
@@ -22,21 +22,6 @@ from twill.warp.non_loop_code import home
 from twill.warp.store_warp import WARPGROUP
 from twill.warp.tasks import Scheduled, Task
 
-BESIDE_MMA = 26
-"""Registers that ptxas wants at a kernel's entry beside accumulator and operand of one instruction of a
-warpgroup. With less it refuses the kernel (C7602; found by building some)."""
-BESIDE_MMAS = 48
-"""Registers that ptxas wants beside accumulators and operands of all MMAs of a loop. With less it spills, and
-executes MMAs one by one (C7512; found by building some)."""
-USED = 0.9
-"""Of the registers that schedules count, what ptxas takes at most where it has to (0.6 to 1.0 in kernels of
-other projects; what is left over is granted too)."""
-LONG = 48
-"""Iterations. (GEMMs of 128 x 128 tiles on an H200, one block of seven slots against two of three: 0.199 and
-0.210 ms with 64 iterations, 0.152 and 0.130 ms with 16.)"""
-SLOTS = 4
-"""Slots of a loaded channel that are enough wherever others load at the same time (estimate)."""
-
 
 def candidates(
     code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], most: int
@@ -44,10 +29,10 @@ def candidates(
     """Numbers of blocks whose registers and threads an SM has, the largest first; 1 at last."""
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
-    mmas = _mmas(code)
-    needed = _registers(code, granted, loops, mmas)
-    entry = max(mmas.together, mmas.single + BESIDE_MMA) if mmas.single else 0
     if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops]):
+        mmas = _mmas(code)
+        needed = _registers(code, granted, loops, mmas, residency)
+        entry = max(mmas.together, mmas.single + residency.beside_mma) if mmas.single else 0
         for blocks in range(min(most, residency.blocks), 1, -1):
             launch = thread_block.launch(granted, one, blocks)
             enough = needed <= launch.entry_registers * launch.threads
@@ -63,16 +48,18 @@ def even_launches(
     """Launches in which each group that loads is one warp and all threads have the same registers, with the
     most thread blocks first. The four partitions of an SM hold whole warps."""
     machine = loops[0][0].machine
-    if machine.residency is None or _persistent(code, [scheduled for scheduled, _ in loops]):
+    residency, limits = machine.residency, machine.limits
+    if residency is None or _persistent(code, [scheduled for scheduled, _ in loops]):
         return
-    limits, step, mmas = machine.limits, machine.limits.register_step, _mmas(code)
+    step, mmas = limits.register_step, _mmas(code)
     wide = [group for group in granted if not thread_block.only_moves(group)]
     warps = sum(group.warps for group in wide) + len(granted) - len(wide)
-    least = [mmas.together + BESIDE_MMA] * bool(mmas.single) + [_used(group, step) for group in wide]
-    for blocks in range(min(most, machine.residency.blocks), 1, -1):
+    beside = [mmas.together + residency.beside_mma] * bool(mmas.single)
+    least = beside + [_used(group, step, residency) for group in wide]
+    for blocks in range(min(most, residency.blocks), 1, -1):
         share = limits.registers_total // (4 * 32 * -(-blocks * warps // 4)) // step * step
         registers = min(limits.registers_per_thread // step * step, share)
-        if registers >= max(least) and 32 * warps * blocks <= machine.residency.threads:
+        if registers >= max(least) and 32 * warps * blocks <= residency.threads:
             yield Launch(32 * warps, registers, blocks, even=True)
 
 
@@ -117,7 +104,11 @@ def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
 
 
 def _registers(
-    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], mmas: _Mmas
+    code: Code,
+    granted: Sequence[Granted],
+    loops: Sequence[tuple[Scheduled, Sequence[Task]]],
+    mmas: _Mmas,
+    residency: Residency,
 ) -> int:
     """Registers of a block whose groups have what they need."""
     limits = loops[0][0].machine.limits
@@ -127,22 +118,22 @@ def _registers(
     moving = max(
         limits.narrow_registers, thread_block.copying(code, [task for _, tasks in loops for task in tasks])
     )
-    least = mmas.together + BESIDE_MMAS if mmas.single else 0
-    computing = sum(32 * group.warps * max(_used(group, step), -(-least // step) * step) for group in wide)
+    least = -(-(mmas.together + residency.beside_mmas) // step) * step if mmas.single else 0
+    computing = sum(32 * group.warps * max(_used(group, step, residency), least) for group in wide)
     return 128 * narrow * -(-moving // step) * step + computing
 
 
-def _used(group: Granted, step: int) -> int:
-    return -(-int(USED * group.registers) // step) * step
+def _used(group: Granted, step: int, residency: Residency) -> int:
+    return -(-int(residency.used * group.registers) // step) * step
 
 
 def sharing(granted: Sequence[Granted], one: Scheduled, blocks: int) -> tuple[Granted, ...]:
     """The groups of one of several blocks: with what they need, as long as nothing is left over."""
-    step = one.machine.limits.register_step
+    residency, step = one.machine.residency, one.machine.limits.register_step
     return tuple(
         group
-        if blocks == 1 or thread_block.only_moves(group)
-        else replace(group, registers=_used(group, step))
+        if residency is None or blocks == 1 or thread_block.only_moves(group)
+        else replace(group, registers=_used(group, step, residency))
         for group in granted
     )
 
@@ -154,14 +145,21 @@ def shared_bytes(machine: Machine, blocks: int, limit: int) -> int:
     return min(limit, machine.residency.shared // blocks - machine.residency.reserved)
 
 
-def all_tiles(code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> bool:
+def enough_slots(machine: Machine, wanted: int) -> int:
+    """Of so many slots of a loaded channel, those that are enough beside other thread blocks."""
+    return wanted if machine.residency is None else min(wanted, machine.residency.slots)
+
+
+def all_tiles(code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPlan], machine: Machine) -> bool:
     """Whether the groups that load copy tiles, and nothing else, which TMA might load: none whose place is
     loaded, and no loop that is known to be so long that its slots matter more than another block."""
+    if (residency := machine.residency) is None:
+        return False
     moving = {group.id for group in granted if thread_block.only_moves(group)}
     filled = [plan for plan in plans if plan.producer in moving]
     copied = [plan for plan in filled if plan.filled_by == "cp_async"]
     tiles = all(one.encoding is not None and len(one.shape) == 2 for plan in copied for one in plan.tensors)
-    long = any(plan.fills is not None and plan.fills >= LONG for plan in copied)
+    long = any(plan.fills is not None and plan.fills >= residency.long_loop for plan in copied)
     only = bool(copied) and tiles and all(plan.filled_by in LOADED for plan in filled)
     return only and not long and not code.reloaded
 
@@ -176,10 +174,10 @@ def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) 
 def hides_arrival(
     plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled]
 ) -> bool:
-    """Whether the slots of every channel last as long as a load takes to arrive, are `SLOTS`, or are as many
-    as in a block that is alone."""
-    shortest = min(max(1, one.solution.interval) for one in loops)
-    wanted = min(SLOTS, 1 + -(-loops[0].machine.loads.arrival // shortest))
+    """Whether the slots of every channel last as long as a load takes to arrive, are as many as
+    `enough_slots`, or are as many as in a block that is alone."""
+    machine, shortest = loops[0].machine, min(max(1, one.solution.interval) for one in loops)
+    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // shortest))
     most = {plan.id: plan.depth for plan in alone}
     return all(
         plan.depth >= min(wanted, most[plan.id])
