@@ -23,7 +23,7 @@ from twill.triton.store import Outcome
 AT_ONCE = max(1, (os.cpu_count() or 1) // 8)
 """Processes that work in the background at the same time: each searches with several threads."""
 
-SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // 2)
+SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) - 1)
 """Processes that build the configurations of an autotuned kernel, while the program waits for them: a search
 is short beside the build, which has one thread."""
 
