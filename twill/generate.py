@@ -20,8 +20,8 @@ from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
-from twill.warp.lower import Draft
-from twill.warp.lower import Options as Lowering
+from twill.warp.plan import Draft
+from twill.warp.plan import Options as Lowering
 from twill.warp.tasks import Scheduled
 
 ProgressCallback = Callable[[str, Progress], None]

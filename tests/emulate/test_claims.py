@@ -14,7 +14,7 @@ from twill.generate import GenerateOptions, generate
 from twill.inputs import Inputs
 from twill.launch.build import RUNTIME
 from twill.launch.manifest import manifest
-from twill.warp.lower import Options
+from twill.warp.plan import Options
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 KERNEL = "tests/kernels/ttgir/matmul_bf16.sm100.ttgir"

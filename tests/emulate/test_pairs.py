@@ -16,7 +16,8 @@ from twill.emulate.faults import HazardError
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
 from twill.targets.blackwell import TARGET
-from twill.warp.lower import Options, lower
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 

@@ -13,7 +13,8 @@ from twill.ir.loop import Module
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME, gencode
 from twill.targets import EXACT_LAYOUTS, target
-from twill.warp.lower import Options, lower
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 from twill.warp.tasks import Scheduled
 
 FORMS = (
@@ -29,7 +30,20 @@ FORMS = (
     ),
     *("matmul_half", "matmul_integer"),
     *("matmul_across", "batched", "epilogue", "widened", "split", "pointers"),
-    *("bumped", "offset", "branching", "gathered", "gathered_rows", "clamped", "scaled", "scaled_32", "across", "unpacked", "rotated", "crests"),
+    *(
+        "bumped",
+        "offset",
+        "branching",
+        "gathered",
+        "gathered_rows",
+        "clamped",
+        "scaled",
+        "scaled_32",
+        "across",
+        "unpacked",
+        "rotated",
+        "crests",
+    ),
     *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
@@ -67,7 +81,15 @@ BLACKWELL_FORMS = (
 )
 PAIRED = tuple(
     f"{kernel}_pairs.sm100"
-    for kernel in ("gemm", "gemm_persistent", "dual_gemm", "fa_fwd", "matmul_bf16", "matmul_mxfp8", "matmul_nvfp4")
+    for kernel in (
+        "gemm",
+        "gemm_persistent",
+        "dual_gemm",
+        "fa_fwd",
+        "matmul_bf16",
+        "matmul_mxfp8",
+        "matmul_nvfp4",
+    )
 )
 """Kernels compiled for Blackwell whose MMAs are those of pairs of thread blocks."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *BLACKWELL_FORMS))
@@ -132,7 +154,9 @@ def joined(kernels: Sequence[str]) -> str:
         name = program(kernel).function.name
         instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
-        texts.append(re.sub(rf"\b{name}_(tma_kernel|kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept))
+        texts.append(
+            re.sub(rf"\b{name}_(tma_kernel|kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept)
+        )
     headers = ["twill.cuh", *(["tcgen05.cuh"] if {"sm100"} == set(map(architecture, kernels)) else [])]
     head = ["#include <cuda_runtime.h>", *(f'#include "{one}"' for one in headers), *sorted(instructions)]
     return "\n".join([*head, *texts])

@@ -924,7 +924,7 @@ MUTANTS = (
     # --- lowering ---
     Mutant(
         "prologue-short",
-        f"{WARP}/steady_state.py",
+        f"{WARP}/prologue.py",
         "for t in range(stages - 1)\n        for step",
         "for t in range(stages - 2)\n        for step",
         "the prologue is one iteration short",
@@ -932,7 +932,7 @@ MUTANTS = (
     ),
     Mutant(
         "epilogue-skipped",
-        f"{WARP}/steady_state.py",
+        f"{WARP}/prologue.py",
         "for t in range(last)\n        for step",
         "for t in range(last - 1)\n        for step",
         "the epilogue misses its last interval",
@@ -940,7 +940,7 @@ MUTANTS = (
     ),
     Mutant(
         "iteration-of-epilogue",
-        f"{WARP}/steady_state.py",
+        f"{WARP}/prologue.py",
         'Iteration("last", it.offset - 1 - t)',
         'Iteration("last", it.offset - t)',
         "iterations of the epilogue",
@@ -957,7 +957,7 @@ MUTANTS = (
     ),
     Mutant(
         "release-first-read",
-        f"{WARP}/steady_state.py",
+        f"{WARP}/events.py",
         "found[location[0].id].time < end:",
         "found[location[0].id].time > end:",
         "slots are released after their first reader",

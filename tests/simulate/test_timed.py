@@ -16,7 +16,7 @@ from twill.simulate.predict import paces, predict
 from twill.simulate.protocol import HazardError
 from twill.simulate.report import Steady, lines, steady, trace
 from twill.simulate.timed import Costs, Event, Paces, Run, simulate
-from twill.warp.lower import Options
+from twill.warp.plan import Options
 
 COSTS = Costs.of(load("h200"))
 

@@ -36,7 +36,8 @@ from twill.simulate.interpret import interpret
 from twill.targets import target
 from twill.targets.gluon.kernel import source
 from twill.targets.gluon.layouts import scaled_to
-from twill.warp.lower import Options, lower
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 
 needs_triton = pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs Triton")
 REFUSED = ("gemm_persistent", "fa_bwd", "fa_bwd_subtiled")

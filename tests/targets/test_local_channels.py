@@ -9,7 +9,7 @@ from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import ConsumerRelease, ConsumerWait, Pipelined, Statement
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.hopper import source
-from twill.warp.lower import Options
+from twill.warp.plan import Options
 
 NAME = "convert_layout_11"
 """The score gradients of attention backward, which the MMA of dQ reads from shared memory."""

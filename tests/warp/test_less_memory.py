@@ -14,7 +14,8 @@ from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.warp.channels import SharedMemoryError
-from twill.warp.lower import Draft, Options, lower
+from twill.warp.lower import lower
+from twill.warp.plan import Draft, Options
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
 

@@ -31,9 +31,10 @@ from twill.ir.statements import (
 from twill.targets.hopper import TARGET
 from twill.targets.hopper.scheduling_fences import fenced
 from twill.warp.alignment import CarriedSplitError
+from twill.warp.kernel import Settings
 from twill.warp.listing import text
-from twill.warp.lower import Options, lower
-from twill.warp.steady_state import Settings
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 
 
 def loop(kernel: str, group: int) -> Pipelined:
@@ -263,7 +264,7 @@ def test_a_tile_stored_in_every_iteration_is_staged_whole_before_channels_get_sp
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where no warp is free to store it."""
-    monkeypatch.setattr("twill.warp.lower.store_group", lambda granted, registers: None)  # pyright: ignore
+    monkeypatch.setattr("twill.warp.designs.store_group", lambda granted, registers: None)  # pyright: ignore
     module, scheduled = loops("fa_bwd")
     made = lower(module, scheduled, TARGET)
     (steady,) = (s.steady for s in walk(made.groups[1].body) if isinstance(s, Pipelined))

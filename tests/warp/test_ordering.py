@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.kernels.programs import loops
 from twill.warp.dataflow import read
+from twill.warp.events import is_mma
 from twill.warp.ordering import ahead, hand_offs
-from twill.warp.steady_state import is_mma
 from twill.warp.tasks import tasks
 
 MMAS = {"dot.scores1": (0, 2), "dot.scores0_12": (595, 1), "dot.acc1_44": (3282, 2), "dot.acc0_38": (3794, 3)}

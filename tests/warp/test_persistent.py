@@ -19,7 +19,8 @@ from twill.simulate.compare import arguments, compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.interpret import interpret
 from twill.targets.hopper import TARGET, source
-from twill.warp.lower import Options, lower
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 from twill.warp.tasks import Scheduled
 
 NUMBERS = {

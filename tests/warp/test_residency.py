@@ -11,7 +11,7 @@ from twill.ir.channels import SlotTensor
 from twill.ir.loop import Scalar, Tensor
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, deepen
-from twill.warp.lower import Options
+from twill.warp.plan import Options
 from twill.warp.residency import enough_slots, shared_bytes
 from twill.warp.validate import validate
 

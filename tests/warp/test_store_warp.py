@@ -22,7 +22,8 @@ from twill.simulate.actions import unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError
 from twill.targets.hopper import TARGET
-from twill.warp.lower import Options, lower
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 from twill.warp.store_warp import store_group
 
 

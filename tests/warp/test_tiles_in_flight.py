@@ -24,7 +24,7 @@ from twill.simulate.compare import compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.protocol import HazardError
 from twill.targets.cuda.kernel import _init  # pyright: ignore[reportPrivateUsage]
-from twill.warp.lower import Options
+from twill.warp.plan import Options
 
 NUMBERS = {"M": 512, "N": 256, "K": 320}
 """Eight tiles of 2, 4, 5 and 5 iterations."""

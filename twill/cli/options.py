@@ -290,7 +290,7 @@ what_if_options = _group(
 def generate_options(options: CommandOptions) -> "GenerateOptions":
     """The values of `program_options`."""
     from twill.generate import GenerateOptions
-    from twill.warp.lower import Options
+    from twill.warp.plan import Options
 
     depths = dict(options["depths"]) | dict(options["slots"])
     lowering = Options(

@@ -7,10 +7,11 @@ program once there is one.
 from collections.abc import Iterable
 
 from twill.ir.statements import SLICES
+from twill.warp.events import Event
+from twill.warp.kernel import Group
 from twill.warp.listing import lines, text
-from twill.warp.lower import Draft
 from twill.warp.pipelined_loops import LoopDraft
-from twill.warp.steady_state import Event, Group
+from twill.warp.plan import Draft
 
 
 def dumped(draft: Draft) -> str:

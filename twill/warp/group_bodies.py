@@ -50,8 +50,8 @@ from twill.warp.dataflow import (
     selected,
     zero,
 )
+from twill.warp.kernel import Kernel
 from twill.warp.non_loop_code import NonLoopCode, executes, writes_tensor_memory
-from twill.warp.steady_state import Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

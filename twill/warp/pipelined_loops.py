@@ -12,21 +12,12 @@ from twill.ir.operands import Read, Register
 from twill.ir.problem import Time
 from twill.ir.statements import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined
 from twill.ops.table import role
+from twill.warp.events import Event, events, filled, is_mma, ordered, releases
+from twill.warp.kernel import Group
 from twill.warp.ordering import ahead
+from twill.warp.prologue import epilogue, prologue
 from twill.warp.slices import divided
-from twill.warp.steady_state import (
-    Event,
-    Group,
-    epilogue,
-    events,
-    filled,
-    is_mma,
-    ordered,
-    overwritten,
-    prologue,
-    releases,
-    steps,
-)
+from twill.warp.steady_state import overwritten, steps
 from twill.warp.steps import Parts, Step
 from twill.warp.target import Statements
 from twill.warp.tasks import Task

@@ -13,7 +13,8 @@ from twill.ir.problem import Time
 from twill.ir.statements import SLICES
 from twill.ops.table import is_elementwise, role
 from twill.warp.dataflow import cheap
-from twill.warp.steady_state import Event, Group, first_readers
+from twill.warp.events import Event, first_readers
+from twill.warp.kernel import Group
 from twill.warp.tasks import Task
 
 

@@ -1,0 +1,169 @@
+"""The last passes: every group's code outside of loops with its finished loops makes a program."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from twill.ir.channels import CLAIMS, DRAINS, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
+from twill.ir.loop import Loop
+from twill.ir.program import Descriptor, Program, WarpProgram
+from twill.ir.schedule import Group as Granted
+from twill.ir.statements import Pipelined
+from twill.ops.table import role
+from twill.warp import pairs, pipelined_loops, thread_block, tiles_in_flight
+from twill.warp.copies import element_by_element
+from twill.warp.dataflow import Code, cone, ordering
+from twill.warp.dead_code import without_dead_code
+from twill.warp.group_bodies import Body, statements
+from twill.warp.ordering import ahead
+from twill.warp.plan import Draft, Plan, PlannedLoop
+from twill.warp.shared_memory import SharedMemoryPlan
+from twill.warp.store_waits import with_store_waits
+
+
+def assembled(draft: Draft) -> Draft:
+    """The program: every group's code outside of loops with its finished loops."""
+    plan, lowered = draft.plan, [tuple(map(pipelined_loops.pipelined, groups)) for groups in draft.loops]
+    finalizers = {value: op for own in plan.deferred for value, op in own.finalized.items()}
+    programs = list[WarpProgram]()
+    for i, group in enumerate(plan.granted):
+        loops = {
+            part.scheduled.loop.op.index: (part.scheduled.loop, made[i])
+            for part, made in zip(plan.loops, lowered, strict=True)
+        }
+        programs.append(_warp_program(plan, group, _body(plan, group.id, loops, finalizers)))
+    code, memory = plan.kernel.code, plan.memory
+    barriers = tuple(one for found in plan.kernel.dependences.values() for one in found.barriers)
+    barriers += plan.kernel.alternating.barriers if plan.kernel.alternating else ()
+    made = Program(
+        module=plan.module,
+        function=code.function,
+        groups=tuple(programs),
+        channels=memory.channels,
+        orders=_orders(draft),
+        buffers=memory.buffers,
+        descriptors=_descriptors(code),
+        shared=_with_barriers(memory.memory, barriers, plan.claiming) if plan.kernel.tiles else memory.memory,
+        launch=plan.launch,
+        by_tma=plan.by_tma,
+        tensor_memory=_tensor_tiles(plan),
+        pairs=plan.pairs,
+        claiming=plan.claiming,
+        even=pairs.assumptions(code) if plan.pairs else (),
+        dependences=barriers,
+        synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
+        notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers), *plan.reasons),
+        warnings=tuple(_slow_loads(code, plan.loops)),
+    )
+    return replace(draft, program=made)
+
+
+def _with_barriers(
+    memory: SharedMemory, barriers: Sequence[DependenceBarrier], claiming: int | None
+) -> SharedMemory:
+    """Shared memory with the barriers of tensor memory, and what claims of tiles need."""
+    more = DRAINS if claiming is None else DRAINS + CLAIMS
+    return replace(memory, bytes=memory.bytes + 8 * sum(one.depth for one in barriers) + more)
+
+
+def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:
+    """Everything in tensor memory."""
+    return (*plan.kernel.tiles.values(), *(tile for made in plan.kernel.scales.values() for tile in made))
+
+
+def _tensor_notes(plan: Plan, barriers: Sequence[DependenceBarrier]) -> Iterable[str]:
+    for tile in sorted(_tensor_tiles(plan), key=lambda tile: (tile.column, tile.id)):
+        last = tile.column + tile.columns * tile.buffers - 1
+        several = f", {tile.buffers} buffers" if tile.buffers > 1 else ""
+        yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}"
+    for one in barriers:
+        yield f"{one.id}: {one.reason}, {one.depth} mbarriers, group {one.signaller} to {one.waiter}"
+
+
+def _body(
+    plan: Plan, group: int, loops: Mapping[int, tuple[Loop, Pipelined]], finalizers: Mapping[int, int]
+) -> Body:
+    return Body(
+        plan.kernel,
+        group,
+        plan.non_loop,
+        loops,
+        plan.memory.overlaid,
+        finalizers,
+        plan.synchronized,
+        plan.entered,
+        plan.initial_stores,
+        ordering(plan.kernel.code),
+    )
+
+
+def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
+    made = with_store_waits(without_dead_code(plan.kernel.code, statements(body)))
+    widths = thread_block.widths(plan.granted, plan.memory.channels)
+    return WarpProgram(
+        id=group.id,
+        warps=widths[group.id],
+        first_warp=thread_block.first_warp(group.id, widths),
+        registers=group.registers,
+        variables=thread_block.variables(plan.kernel.code, made),
+        body=made,
+        only_moves=thread_block.only_moves(group),
+    )
+
+
+def alternated(draft: Draft) -> Draft:
+    """Copies of the groups that compute, on alternate tiles, where several are in flight."""
+    assert draft.program is not None
+    plan = draft.plan
+    if plan.tiles is None:
+        return draft
+    return replace(draft, program=tiles_in_flight.alternated(plan.kernel.code, draft.program, plan.tiles))
+
+
+def with_registers(draft: Draft) -> Draft:
+    """All registers of the thread block granted."""
+    assert draft.program is not None
+    plan = draft.plan
+    granted = thread_block.with_registers(
+        plan.kernel.code, draft.program.groups, plan.launch, plan.loops[0].scheduled
+    )
+    return replace(draft, program=replace(draft.program, groups=granted))
+
+
+def _orders(draft: Draft) -> tuple[OrderBarrier, ...]:
+    found = list[OrderBarrier]()
+    for part, own in zip(draft.plan.loops, draft.loops, strict=True):
+        shifts = {one.group.id: one.group.shift for one in own}
+        for order, h in part.hand_offs:
+            found.append(
+                OrderBarrier(
+                    order, len(found) + 1, h.signaller, h.waiter, ahead(part.scheduled, h, shifts) == 1
+                )
+            )
+    return tuple(found)
+
+
+def _descriptors(code: Code) -> tuple[Descriptor, ...]:
+    made = [op for op in code.ops.values() if role(op) == "descriptor"]
+    return tuple(Descriptor(cone(code, [op], lambda value: False)[0]) for op in made)
+
+
+def _slow_loads(code: Code, parts: Sequence[PlannedLoop]) -> Iterable[str]:
+    for op, why in element_by_element(code, [part.scheduled for part in parts]):
+        yield f"{op.result.name.lstrip('%')} (line {op.location.line}) is loaded element by element: {why}"
+
+
+def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[str]:
+    for channel in memory.channels:
+        yield (
+            f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, group {channel.producer}"
+            f" to {channel.consumers}"
+        )
+    for buffer in memory.buffers:
+        where = f"in the slots of {buffer.overlays}: {buffer.reason}" if buffer.overlays else "of its own"
+        yield f"buffer {buffer.id}: {buffer.bytes} bytes, {where}"
+    for part in parts:
+        for order, hand_off in part.hand_offs:
+            yield (
+                f"{order}: {hand_off.before} of group {hand_off.waiter} after {hand_off.after} of group"
+                f" {hand_off.signaller}"
+            )

@@ -1,0 +1,238 @@
+"""What a group does in an interval of the steady state, and when.
+
+Takes the tasks of a loop and its channels; gives `Event`s in the order of the schedule: operations, parts of
+MMAs, fills and releases of slots.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twill.ir.loop import NvidiaMma, Tensor
+from twill.ir.problem import Time
+from twill.ir.statements import SLICES
+from twill.warp.channels import LOADED, ChannelPlan
+from twill.warp.dataflow import MMAS, STORES, Code
+from twill.warp.kernel import Group
+from twill.warp.tasks import Task, root
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What stands at one point of the schedule; `rank` orders what happens at the same time."""
+
+    time: Time
+    rank: int
+    index: int
+    task: Task | None = None
+    span: tuple[int, int] | None = None
+    """Of K, for a part of an MMA."""
+    channel: ChannelPlan | None = None
+    """Of which a slot is released (no task) or filled (task)."""
+    computes: bool = True
+    """False for a channel's fill with what is computed already, or loaded by TMA."""
+    slices: tuple[int, int] = (0, SLICES)
+    """Of a tile, for a part of an operation on it."""
+    late: bool = False
+    """After what else happens at its time."""
+
+
+def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
+    """By time in the interval; of what happens at once, MMAs first, then older iterations, then the order of
+    the text."""
+    events = list(events)
+    busy = {
+        (group.when(event.time)[1], name)
+        for event in events
+        if event.task and event.span is None
+        for name in _uses(group, event.task)
+    }
+
+    def key(event: Event) -> tuple[int, int, int, int, int, int]:
+        stage, cycle = group.when(event.time)
+        issued = (
+            event.span is not None
+            and event.task is not None
+            and not any((cycle, name) in busy for name in _uses(group, event.task))
+        )
+        return (
+            cycle,
+            2 * event.late - issued,
+            -stage,
+            event.rank,
+            event.index,
+            event.span[0] if event.span else event.slices[0],
+        )
+
+    return sorted(events, key=key)
+
+
+def _uses(group: Group, task: Task) -> set[str]:
+    """The variables that a task reads or writes."""
+    written = task.writes or group.code.ops[task.ops[-1]].results
+    return {group.names[value.id] for value in (*written, *(leaf.source for leaf in task.leaves))}
+
+
+def events(group: Group) -> list[Event]:
+    """Everything that the group does but releases, in the order of the steady state."""
+    found = [
+        event
+        for index, task in enumerate(group.tasks)
+        if task.group == group.id
+        for event in _events(group, index, task)
+    ]
+    return ordered(group, found)
+
+
+def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
+    channel = filled(group, task)
+    if channel is not None and channel.filled_by in LOADED:
+        first = min(other.start for other in group.tasks if filled(group, other) == channel)
+        if task == next(other for other in group.tasks if filled(group, other) == channel):
+            yield Event(first, 0, index, task, channel=channel, computes=False)
+        return
+    if is_mma(group.code, task):
+        yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
+    elif channel is not None and stores_at_once(group, task):
+        yield Event(task.start, 0, index, task, channel=channel)
+        return
+    else:
+        yield Event(task.start, 0, index, task)
+    if channel is not None:
+        yield Event(_filling_time(group, task, channel), 1, index, task, channel=channel, computes=False)
+
+
+def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:
+    """When a task's result is written to a slot: when it is there, or, for a store by another group, when the
+    schedule stores it, if its registers are kept until then."""
+    done = task.start + group.scheduled.problem.operation(task.id).latency
+    stored = [other.start for other in group.tasks if stores_from(group, other, channel)]
+    kept = [time for time in stored if time < task.start + group.scheduled.solution.interval]
+    return max([done, *kept])
+
+
+def stores_from(group: Group, task: Task, channel: ChannelPlan) -> bool:
+    """Whether a task stores a tile from a slot of the channel."""
+    stores = group.code.ops[task.ops[-1]].name in STORES
+    return (
+        stores
+        and task.group != channel.producer
+        and any(channel.holds(leaf.source) is not None for leaf in task.leaves)
+    )
+
+
+def is_mma(code: Code, task: Task) -> bool:
+    return code.ops[task.ops[-1]].name in MMAS
+
+
+def filled(group: Group, task: Task) -> ChannelPlan | None:
+    """The channel in which a task's result goes to other groups."""
+    made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
+    for channel in group.kernel.channels:
+        if (
+            not channel.once
+            and channel.producer == task.group
+            and any(value.id in made for use in channel.sources for value in use)
+        ):
+            return channel
+    return None
+
+
+def stores_at_once(group: Group, task: Task) -> bool:
+    """Only the channel's readers use its result: it need not be kept in registers."""
+    values = {value.id for value in task.writes}
+    kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
+    readers = [leaf for other in group.own for leaf in other.leaves if leaf.source.id in values]
+    return (
+        not is_mma(group.code, task)
+        and not values & kept
+        and all(group.channel(leaf) is not None for leaf in readers)
+    )
+
+
+def depth_of(group: Group, task: Task) -> tuple[int, int]:
+    """K of an MMA, and of one instruction of it."""
+    (_, _, k) = task.node.work[-1].mnk or (0, 0, 16)
+    result = root(group.code, task.node).result.type
+    step = (
+        result.encoding.instr_shape[2]
+        if isinstance(result, Tensor) and isinstance(result.encoding, NvidiaMma)
+        else 16
+    )
+    return k, step
+
+
+def _spans(group: Group, task: Task) -> list[tuple[Time, tuple[int, int]]]:
+    """The parts of an MMA with their times: cut where another operation of the group waits for an earlier MMA
+    meanwhile."""
+    k, step = depth_of(group, task)
+    if group.kernel.by_mbarrier:
+        return [(task.start, (0, k))]
+    problem = group.scheduled.problem
+    operation, unit = problem.operation(task.id), problem.unit(problem.operation(task.id))
+    taken = max((r.cycles for r in operation.reservations if r.unit == unit), default=0)
+    steps, ahead = k // step, taken - operation.issue
+    cuts = [(task.start, 0)]
+    for offset in (
+        _waiting(group, task, taken)
+        if group.kernel.settings.split and not group.flat and steps > 1 and taken
+        else ()
+    ):
+        issued = -int(-(offset + ahead) * steps // taken)
+        if cuts[-1][1] < issued < steps:
+            cuts.append((task.start + max(offset, issued * taken // steps - ahead), issued))
+    ends = [*(cut for _, cut in cuts[1:]), steps]
+    return [(time, (cut * step, end * step)) for (time, cut), end in zip(cuts, ends, strict=True)]
+
+
+def _waiting(group: Group, task: Task, taken: Time) -> list[Time]:
+    """How long after an MMA starts others of the group start that are the first to wait for another MMA,
+    while it is under way."""
+    interval = group.scheduled.solution.interval
+    offsets = {
+        (other.start - task.start) % interval for mma, other in first_readers(group).items() if mma != task.id
+    }
+    return sorted(offset for offset in offsets if 0 < offset < taken)
+
+
+def first_readers(group: Group) -> Mapping[str, Task]:
+    """The operation of a group that is the first to wait for each of its MMAs, by MMA; a store that another
+    group executes waits when the group fills its slot."""
+    interval, found = group.scheduled.solution.interval, dict[str, Task]()
+    filling = [channel for channel in group.kernel.channels if channel.producer == group.id]
+    handed = (task for task in group.tasks if any(stores_from(group, task, one) for one in filling))
+    tasks = {task.id: task for task in (*group.own, *handed) if not is_mma(group.code, task)}
+    for mma in (task for task in group.own if is_mma(group.code, task)):
+        edges = [
+            edge
+            for edge in group.scheduled.problem.edges
+            if edge.src == mma.id and edge.blocking and edge.dst in tasks
+        ]
+        for edge in sorted(edges, key=lambda edge: tasks[edge.dst].start + edge.distance * interval)[:1]:
+            found[mma.id] = tasks[edge.dst]
+    return found
+
+
+def releases(group: Group) -> list[Event]:
+    """When the group needs a slot of each channel of the loop no more."""
+    holds = {(use.op, value.src): use.hold for value in group.scheduled.problem.values for use in value.uses}
+    sources = {
+        value.id: task
+        for task in group.tasks
+        for index in task.node.ops
+        for value in group.code.ops[index].results
+    }
+    found: dict[str, Event] = {}
+    for index, task in enumerate(group.tasks):
+        if group.kernel.by_mbarrier and is_mma(group.code, task):
+            continue
+        for leaf in task.leaves if task.group == group.id else ():
+            location = group.channel(leaf)
+            if location is None or leaf.distance is None:
+                continue
+            end = task.start + max(
+                holds.get((task.id, sources[leaf.source.id].id), 0),
+                group.scheduled.problem.operation(task.id).issue,
+            )
+            if location[0].id not in found or found[location[0].id].time < end:
+                found[location[0].id] = Event(end, 2, index, channel=location[0])
+    return [found[channel] for channel in sorted(found)]

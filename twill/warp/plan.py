@@ -1,0 +1,328 @@
+"""What the groups of a kernel share, before any of their statements.
+
+Takes a `Design`, which says what each group does; gives a `Plan`: channels, shared memory, code outside of
+loops, launch. Raises TwillError for what does not fit or can not be lowered.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twill.diagnostics import TwillError
+from twill.ir.distribution import root
+from twill.ir.loop import GRID, Linear, Module, Op, Tensor
+from twill.ir.program import Launch, Program
+from twill.ir.schedule import Group as Granted
+from twill.ops.table import role
+from twill.warp import pairs, thread_block, tiles_in_flight
+from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
+from twill.warp.dataflow import STORES, Code, into_shared, loaded
+from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
+from twill.warp.kernel import Group, Kernel, Settings
+from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
+from twill.warp.ordering import HandOff
+from twill.warp.pipelined_loops import LoopDraft
+from twill.warp.residency import (
+    all_tiles,
+    candidates,
+    enough_slots,
+    even_launches,
+    hides_arrival,
+    shared_bytes,
+    sharing,
+    stays_in_cache,
+)
+from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
+from twill.warp.target import Target
+from twill.warp.tasks import Scheduled, Task
+from twill.warp.tiles_in_flight import TilesInFlight
+
+COPYING = 56
+"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
+way (estimate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What can be chosen."""
+
+    depths: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Slots of channels, by name; the others get as many as shared memory allows."""
+    most: int = 8
+    """Slots of a channel at most."""
+    settings: Settings = field(default_factory=Settings)
+    most_blocks: int = 32
+    """Thread blocks that an SM holds at the same time, at most."""
+    withheld: int = 0
+    """Bytes of shared memory that the schedules do without, for what else lies there."""
+    pairs: bool = False
+    """MMAs are those of pairs of thread blocks (`twill.warp.pairs`)."""
+    alternate: bool = True
+    """Accumulators of persistent kernels in tensor memory alternate (`twill.warp.alternating`)."""
+    dynamic: bool = False
+    """Running thread blocks of a persistent kernel take over tiles (cluster launch control)."""
+    tiles: int | None = None
+    """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedLoop:
+    """A scheduled loop with the work of its groups, and the hand-offs of the tensor core by their ordering
+    barriers."""
+
+    scheduled: Scheduled
+    tasks: tuple[Task, ...]
+    hand_offs: tuple[tuple[str, HandOff], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What the groups of a kernel share, before any of their statements."""
+
+    module: Module
+    kernel: Kernel
+    loops: tuple[PlannedLoop, ...]
+    granted: tuple[Granted, ...]
+    """The groups, with the registers that the schedules give them."""
+    non_loop: NonLoopCode
+    memory: SharedMemoryPlan
+    deferred: tuple[DeferredReductions, ...]
+    """For each loop."""
+    launch: Launch
+    by_tma: Launch | None = None
+    """As `Program.by_tma`."""
+    pairs: bool = False
+    """MMAs are those of pairs of thread blocks."""
+    claiming: int | None = None
+    """The loop over tiles whose tiles are claimed, by its operation."""
+    alternate: bool = True
+    """Accumulators may have two buffers, for every second tile."""
+    synchronized: tuple[int, ...] = ()
+    """Groups that use tensor memory."""
+    entered: frozenset[int] = frozenset()
+    """Loops before which these synchronize."""
+    initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Stores to tensor memory that matter only where a loop has no iteration, with that loop."""
+    tiles: TilesInFlight | None = None
+    """None where one tile is in flight."""
+    reasons: tuple[str, ...] = ()
+    """Why so many tiles are in flight; nothing where there is no loop over tiles."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """What a plan is made from."""
+
+    code: Code
+    target: Target
+    options: Options
+    names: Mapping[int, str]
+    """Variables, by value id."""
+    parts: tuple[PlannedLoop, ...]
+    granted: tuple[Granted, ...]
+    epilogue: int
+    """The group that stores what no group holds."""
+    tiles: TilesInFlight | None = None
+    ahead: int | None = None
+    """The loop over tiles in which the next tile is loaded while one is computed."""
+    issuers: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By group: the group that issues its MMAs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A program between two passes."""
+
+    plan: Plan
+    loops: tuple[tuple[LoopDraft, ...], ...]
+    """For each loop: that loop in each group."""
+    program: Program | None = None
+    """Once the loops are finished."""
+
+
+def _channels(
+    design: Design, inside: Sequence[tuple[Scheduled, tuple[Task, ...]]], non_loop: NonLoopCode
+) -> tuple[ChannelPlan, ...]:
+    """The channels of the loops and of the code outside of them, as the target uses them."""
+    code, target = design.code, design.target
+    channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
+    if target.completion == "commit group":
+        channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
+    if design.options.pairs:
+        if target.accumulators != "tensor memory":
+            what = f"{target.name} has no MMAs of pairs of thread blocks"
+            raise code.refuse(what, design.parts[0].scheduled.loop.op)
+        channels = pairs.halved(code, channels, inside)
+    return channels
+
+
+def _in_flight(design: Design, channels: tuple[ChannelPlan, ...]) -> tuple[ChannelPlan, ...]:
+    """The channels with slots for the tile that is loaded ahead, and for each copy of a group."""
+    if design.ahead is not None:
+        channels = tiles_in_flight.loaded_ahead(design.code, channels, design.ahead) or channels
+    if design.tiles is not None:
+        channels = tiles_in_flight.channels(design.code, channels, design.tiles)
+    return channels
+
+
+def planned(design: Design) -> Plan:
+    """Channels, shared memory and the code outside of loops, for groups with their tasks."""
+    code, target, options, granted = design.code, design.target, design.options, design.granted
+    parts, one = design.parts, design.parts[0].scheduled
+    inside = [(part.scheduled, part.tasks) for part in parts]
+    non_loop = plan_non_loop_code(
+        code, inside, [group.id for group in granted], loader(parts), design.epilogue
+    )
+    channels = _channels(design, inside, non_loop)
+    stores = [task for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES]
+    stored = {task.ops[-1]: task.group for task in stores}
+    handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
+    scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
+    tiles, copies, limit = design.tiles, dict[int, tuple[int, ...]](), _limit(one) + options.withheld
+    channels = _in_flight(design, channels)
+    if tiles is not None:
+        copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
+
+    def laid_out(blocks: int) -> SharedMemoryPlan:
+        most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
+        limits = (shared_bytes(one.machine, blocks, limit), options.depths, most)
+        needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
+        dead = tiles is None and design.ahead is None
+        return layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
+
+    memory, blocks, by_tma = (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
+    kernel = Kernel(
+        code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
+    )
+    granted = sharing(granted, one, blocks)
+    launch = thread_block.launch((*granted, *(tiles.added if tiles else ())), one, blocks)
+    deferred = deferred_reductions(code, inside)
+    return Plan(
+        code.module,
+        kernel,
+        parts,
+        granted,
+        non_loop,
+        memory,
+        deferred,
+        launch,
+        by_tma,
+        tiles=tiles,
+        pairs=options.pairs,
+        claiming=_claiming(design),
+        alternate=options.alternate,
+    )
+
+
+def _claiming(design: Design) -> int | None:
+    """The loop over tiles of a kernel made persistent. Raises TwillError where there is none, or where the
+    target has no cluster launch control."""
+    if not design.options.dynamic:
+        return None
+    code = design.code
+    loop = design.parts[0].scheduled.loop.op
+    if design.target.accumulators != "tensor memory":
+        raise code.refuse(f"{design.target.name} has no cluster launch control", loop)
+    if not any(GRID in attributes for attributes in code.function.arg_attributes):
+        raise code.refuse("only a kernel made persistent can claim its tiles", loop, help="give --persistent")
+    assert code.function.body
+    return next(op.index for op in code.function.body.blocks[0].ops if role(op) == "for")
+
+
+def _resident(
+    design: Design, laid_out: Callable[[int], SharedMemoryPlan]
+) -> tuple[SharedMemoryPlan, int, Launch | None]:
+    """Shared memory of each of the thread blocks that an SM is to hold, how many, and the launch in which TMA
+    lets it hold more, if there is one. Raises TwillError where not even one fits."""
+    alone, loops = laid_out(1), [(part.scheduled, part.tasks) for part in design.parts]
+    if design.target.accumulators != "registers":
+        return alone, 1, None
+
+    def shared_by(blocks: int) -> SharedMemoryPlan | None:
+        try:
+            memory = laid_out(blocks)
+        except TwillError:  # what one block needs does not fit so often
+            return None
+        hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops])
+        cached = stays_in_cache(memory.plans, machine, blocks)
+        return memory if hidden and cached else None
+
+    given, machine = (design.code, design.granted, loops, design.options.most_blocks), loops[0][0].machine
+    found = ((memory, blocks) for blocks in candidates(*given) if (memory := shared_by(blocks)))
+    memory, blocks = next(found, (alone, 1))
+    copies = all_tiles(design.code, design.granted, alone.plans, machine)
+    for launch in even_launches(*given) if copies else ():
+        if launch.blocks > blocks and (more := shared_by(launch.blocks)):
+            return more, blocks, launch
+    return memory, blocks, None
+
+
+def _slots_read(store: Task, channels: Iterable[ChannelPlan]) -> Iterable[str]:
+    """The channels between groups from which a store reads its tile."""
+    for channel in channels:
+        read = any(channel.holds(leaf.source) is not None for leaf in store.leaves)
+        if read and channel.filled_by == "threads" and store.group in channel.consumers:
+            yield channel.id
+
+
+def _scratch(
+    code: Code, target: Target, parts: Sequence[PlannedLoop], non_loop: NonLoopCode, group: int
+) -> int:
+    """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that
+    is only changed on the way to global or into shared memory costs nothing."""
+    inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
+    tasks = [task for part in parts for task in part.tasks if task.group == group]
+    ops = [op for task in tasks for op in _exchanging(code, task)]
+    ops += [
+        op
+        for op in code.ops.values()
+        if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)
+    ]
+    ops += [inner for op in ops if role(op) not in ("for", "while") for inner in op.inner()]
+    leaving = {
+        maker.index
+        for op in code.ops.values()
+        if op.name in STORES
+        for value in op.operands
+        if (maker := code.maker(value))
+        and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
+    }
+    read = {op.index for op in ops if role(op) == "layout" and _read_converted(code, op)}
+    return max((target.tiles.scratch(op) for op in ops if op.index not in leaving | read), default=0)
+
+
+def _read_converted(code: Code, op: Op) -> bool:
+    """A tile that is read from its slot in the layout that it is changed to."""
+    result = op.result.type
+    exact = isinstance(result, Tensor) and isinstance(one := root(result.encoding), Linear) and one.exact
+    return exact and loaded(code, op.operands[0]) is not None
+
+
+def _exchanging(code: Code, task: Task) -> Iterator[Op]:
+    """The operations of a task but those that only change a layout on the way into shared memory."""
+    ops = [code.ops[index] for index in task.ops]
+    slots = {value.id for value in ops[-1].results} if task.node.kind == "shared_store" else set[int]()
+    free = into_shared(ops, slots)
+    yield from (op for op in ops if op.index not in free)
+
+
+def loader(parts: Sequence[PlannedLoop]) -> int:
+    """The group that loads; the first one where no loop loads."""
+    streaming = (task.group for part in parts for task in part.tasks if task.node.kind == "load")
+    return next(streaming, 0)
+
+
+def _limit(one: Scheduled) -> int:
+    """Bytes of shared memory that a thread block may have; the problem's limit is without the tiles that stay
+    during the loop."""
+    resident = sum(
+        invariant.tile.bytes for invariant in one.graph.invariants if invariant.tile.place == "shared"
+    )
+    return one.problem.limits.shared + resident
+
+
+def loop_drafts(plan: Plan, part: PlannedLoop, deferred: DeferredReductions) -> tuple[LoopDraft, ...]:
+    """A loop in each of the groups, before the passes."""
+    return tuple(
+        LoopDraft(Group(plan.kernel, part.scheduled, part.tasks, group.id, part.hand_offs, deferred.tasks))
+        for group in plan.granted
+    )

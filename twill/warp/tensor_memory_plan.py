@@ -1,0 +1,90 @@
+"""Plans of kernels with tensor memory: the tiles in it, and the barriers that order accesses to them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import Op, Token
+from twill.warp import alternating, pipelined_loops, tensor_memory
+from twill.warp.alternating import Alternating
+from twill.warp.kernel import Kernel
+from twill.warp.plan import Plan, PlannedLoop, loop_drafts
+from twill.warp.tasks import Scheduled, Task
+
+
+def with_tensor_memory(plan: Plan) -> Plan:
+    """The plan with the tiles in tensor memory, and the barriers that order accesses to them."""
+    code, found = plan.kernel.code, dict[int, tensor_memory.Dependences]()
+    inside = [(part.scheduled, part.tasks) for part in plan.loops]
+    tiles, places = tensor_memory.tiles(code, inside)
+    scales = tensor_memory.scale_tiles(code, tiles, inside[0][0].machine.limits.tensor)
+    plan = replace(plan, kernel=replace(plan.kernel, tiles=tiles, scales=scales))
+    for part, own, placed in zip(plan.loops, plan.deferred, places, strict=True):
+        drafts = loop_drafts(plan, part, own)
+        spans = {task: span for draft in drafts for task, span in pipelined_loops.spans(draft.group).items()}
+        wide = frozenset(group.id for group in plan.granted if group.warps > tensor_memory.WARPGROUP)
+        order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part), wide)
+        first = sum(len(one.barriers) for one in found.values())
+        found[part.scheduled.loop.op.index] = tensor_memory.dependences(order, placed, first)
+    kernel = replace(plan.kernel, dependences=found)
+    outside = tensor_memory.outside(code, [part.scheduled.loop for part in plan.loops])
+    initial = tensor_memory.initial_stores(code, inside)
+    left = [op for op in outside if op.index not in initial]
+    entered = tensor_memory.entered(code, [part.scheduled.loop for part in plan.loops], left)
+    if plan.alternate and not any(one.barriers for one in found.values()):
+        groups = _synchronized(plan, outside)
+        kernel = _alternating(kernel, inside, alternating.alternating(code, inside, left, groups, entered))
+    return replace(
+        plan,
+        kernel=kernel,
+        synchronized=_synchronized(plan, outside),
+        entered=entered,
+        initial_stores=initial,
+    )
+
+
+def _alternating(
+    kernel: Kernel, inside: Sequence[tuple[Scheduled, tuple[Task, ...]]], found: Alternating | None
+) -> Kernel:
+    """With two buffers for each accumulator, where these fit."""
+    limit = inside[0][0].machine.limits.tensor
+    tiles = alternating.doubled(kernel.tiles)
+    if found is None or sum(tile.columns * tile.buffers for tile in tiles.values()) > limit:
+        return kernel
+    try:
+        scales = tensor_memory.scale_tiles(kernel.code, tiles, limit)
+    except TwillError:  # the scale factors do not fit beside them
+        return kernel
+    return replace(kernel, tiles=tiles, scales=scales, alternating=found)
+
+
+def _handed(part: PlannedLoop) -> tuple[tuple[str, str, int], ...]:
+    """The tiles that go from group to group through channels."""
+    return tuple(
+        (task.id, reader.id, leaf.distance)
+        for task in part.tasks
+        for value in task.writes
+        for reader in part.tasks
+        for leaf in reader.leaves
+        if leaf.source.id == value.id and reader.group != task.group and leaf.distance is not None
+    )
+
+
+def _synchronized(plan: Plan, outside: Sequence[Op]) -> tuple[int, ...]:
+    """The groups that use tensor memory."""
+    code = plan.kernel.code
+    inside = {
+        task.group
+        for part in plan.loops
+        for task in part.tasks
+        if any(tensor_memory.accesses(code, code.ops[index]) for index in task.ops)
+    }
+    owners = {plan.non_loop.owner[op.index] for op in outside if op.index in plan.non_loop.owner}
+    readers = {
+        group
+        for op in outside
+        for group, values in plan.non_loop.needs.items()
+        if any(value.id in values for value in op.results if not isinstance(value.type, Token))
+        and op.index not in plan.non_loop.owner
+    }
+    return tuple(sorted(inside | owners | readers))
