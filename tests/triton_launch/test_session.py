@@ -22,6 +22,7 @@ from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tens
 from twill.diagnostics import TwillError
 from twill.launch.manifest import Argument
 from twill.triton import session, store, workers
+from twill.triton.request import request
 from twill.triton.store import Outcome, Trial
 from twill.triton.trial import NoTrialError
 
@@ -419,6 +420,46 @@ def test_numbers_of_stages_share_a_kernel_and_not_a_trial(
     assert len({*built.loaded}) == 1
     assert not trials
     assert len([*(store.folder_of("k").parent).glob("*")]) == 1
+
+
+def test_a_tuner_tries_each_key_on_its_own_sizes(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twill's kernel wins at 64 and loses at 1024; 80 is as good as 64."""
+    built.arguments = ARGUMENTS[:4]
+    monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
+    monkeypatch.setattr(workers, "ahead", lambda *_: None)
+    trials: list[int] = []
+
+    def trial(triton: Any, twill: Any, values: Any, measure: bool) -> Trial:
+        trials.append(values[3])
+        return Trial(None, 2.0, 1.0 if values[3] < 100 else 4.0)
+
+    monkeypatch.setattr(session, "torch_trial", trial)
+    tuned = triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn)
+    twill.triton.install()
+
+    def benchmark(run: Any, quantiles: Any) -> list[float]:
+        run()
+        return [0.0] * 3
+
+    monkeypatch.setattr(type(tuned), "do_bench", property(lambda self: benchmark))
+    chosen: list[str] = []
+    for stride in (64, 1024, 80):
+        tuned[(1,)](A, B, C, stride)
+        chosen += {row.choice for row in twill.triton.report()}
+    assert chosen == ["twill", "triton", "twill"]
+    assert trials == [64, 64, 1024, 1024]
+
+
+def test_triton_counts_the_warps_that_it_adds(driver: Driver) -> None:
+    """Its TTGIR says how many the kernel was compiled for."""
+    kernel: Any = kernels.dot.run(A, B, C, 64, 2.0, BLOCK=16, grid=(1,), warmup=True)
+    kernel.metadata = kernel.metadata._replace(num_warps=12)
+    kernel.asm["ttgir"] = 'module attributes {"ttg.num-warps" = 8 : i32, "ttg.total-num-warps" = 12 : i32} {}'
+    asked = request(kernel)
+    assert asked is not None
+    assert asked.metadata["num_warps"] == 8
 
 
 def test_heuristics(driver: Driver, built: Built) -> None:

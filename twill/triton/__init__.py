@@ -18,6 +18,7 @@ from twill.triton.report import Report, Row
 from twill.triton.request import CompiledKernel
 from twill.triton.session import Session
 from twill.triton.settings import Compile, Settings
+from twill.triton.tuning import Listener
 
 __all__ = ["Report", "Row", "Settings", "install", "jit", "report", "uninstall"]
 
@@ -63,7 +64,7 @@ def start(settings: Settings) -> None:
     _session.settings = settings
     if _hooks is not None:
         _hooks.remove()
-    _hooks = Hooks(_adopt, _ahead)
+    _hooks = Hooks(_adopt, Listener(_ahead, _measured))
 
 
 def _adopt(kernel: CompiledKernel) -> None:
@@ -74,6 +75,11 @@ def _adopt(kernel: CompiledKernel) -> None:
 def _ahead(kernel: CompiledKernel) -> None:
     if _session is not None and _meant(kernel):
         _session.ahead(kernel)
+
+
+def _measured(kernel: CompiledKernel) -> None:
+    if _session is not None and _meant(kernel):
+        _session.measured(kernel)
 
 
 def _meant(kernel: CompiledKernel) -> bool:

@@ -26,15 +26,15 @@ Adopt = Callable[[CompiledKernel], None]
 class Hooks:
     """In place from its making until `remove`."""
 
-    def __init__(self, adopt: Adopt, ahead: Adopt | None = None) -> None:
+    def __init__(self, adopt: Adopt, listener: tuning.Listener | None = None) -> None:
         from triton.compiler.compiler import CompiledKernel
 
         self._class: Any = CompiledKernel
         self._original = CompiledKernel._init_handles
         self._undo: list[Callable[[], None]] = []
         self._wrap(adopt)
-        if ahead is not None:
-            self._undo.append(tuning.wrap(ahead))
+        if listener is not None:
+            self._undo.append(tuning.wrap(listener))
         self._static_launcher_off()
         for kernel in list(loaded(CompiledKernel)):
             adopt(kernel)

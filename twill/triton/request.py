@@ -22,6 +22,9 @@ from twill.triton.settings import Settings
 
 LOCATION = re.compile(r"^#loc\d* = loc\(.*$", re.MULTILINE)
 """A line of TTIR that names a place in the source."""
+WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
+"""In TTGIR, the number that the kernel was compiled for; where Triton specializes warps, its metadata counts
+those that it adds."""
 DOTS = ("tt.dot ", "tt.dot_scaled ")
 """Without one of these there is nothing to schedule."""
 
@@ -100,6 +103,9 @@ def request(kernel: CompiledKernel) -> Request | None:
         "launch_cooperative_grid": bool(getattr(kernel.metadata, "launch_cooperative_grid", False)),
         **{name: getattr(kernel.metadata, name, default) for name, default in OPTIONS.items()},
     }
+    warps = WARPS.search(str(dict[str, Any].get(kernel.asm, "ttgir", "")))
+    if warps:
+        metadata["num_warps"] = int(warps[1])
     signature = kernel.src.signature
     return Request(
         name=kernel.metadata.name,

@@ -47,6 +47,9 @@ class Route:
         each time."""
         self.target(*values)
 
+    def serves(self, kernel: CompiledKernel) -> bool:
+        return self._kernel() is kernel
+
     def settle(self, target: Launch) -> None:
         """All later launches go to `target`."""
         self.target = target
@@ -90,6 +93,18 @@ class Session:
         key = asked.key(self.settings)
         if store.find(key) is None:
             workers.ahead(asked, key, self.settings)
+
+    def measured(self, kernel: CompiledKernel) -> None:
+        """The next launch of a kernel that was tried before decides again: by the trial of its own sizes."""
+        row = self.rows.get(f"{kernel.hash}")
+        if row is None or row.speed is None:
+            return
+        route = next((one for one in self.routes if one.serves(kernel)), None)
+        if route is None:
+            self.adopt(kernel)
+        else:
+            route.target = partial(self.first, route)
+            kernel._run = route
 
     def first(self, route: Route, *values: Passed) -> None:
         """Decides, and launches once."""
@@ -168,9 +183,11 @@ class Session:
         return self._tried(route, key, twill, values, interval)
 
     def _tried(self, route: Route, key: str, twill: Launch, values: Sequence[Passed], interval: str) -> None:
-        """By the trial beside this kernel of Triton's on this kind of GPU, now or in an earlier process.
-        Kernels of Triton's that differ in their number of stages share one of Twill's, not its trial."""
-        name = f"{device} {route.request.metadata['hash']}" if (device := gpu()) else None
+        """By the trial beside this kernel of Triton's, for such sizes, on this kind of GPU, now or in an
+        earlier process. Kernels of Triton's that differ in their number of stages share one of Twill's, not
+        its trial."""
+        device = gpu()
+        name = f"{device} {route.request.metadata['hash']} {sizes(values)}" if device else None
         found, launched = store.find_trial(key, name) if name else None, False
         if not self._enough(found):
             try:
@@ -305,6 +322,13 @@ def _driver() -> Any:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:
         return None
+
+
+def sizes(values: Sequence[Passed]) -> str:
+    """The grid and the integers of a launch, each as its number of bits: which of two kernels is faster
+    depends on how much there is to do, and hardly changes within a factor of two."""
+    numbers = (*values[:STREAM], *values[BEFORE_ARGUMENTS:])
+    return ",".join(str(number.bit_length()) for number in numbers if type(number) is int)
 
 
 def capturing(stream: int) -> bool:

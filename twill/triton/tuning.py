@@ -1,22 +1,31 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false
-"""Compiles every configuration of an autotuned kernel before Triton measures the first one.
+"""What Triton's tuner is about to do with the configurations of a kernel.
 
-Triton's tuner compiles, launches and times its configurations one after the other, so that each would wait
-for its own search and build. Known ahead, they are built side by side. Wrapped are two methods of `Autotuner`
-(Triton 3.5 to 3.9): `prune_configs`, which gives the configurations where nothing is known about a key, and
-`_bench`, which measures one of them and is not called where the timings are on disk.
+The tuner compiles, launches and times its configurations one after the other, so that each would wait for its
+own search and build. Known ahead, they are built side by side. It measures them again for each key, such as
+other sizes, where the trial of Twill's kernel on the sizes before may mislead. Wrapped are two methods of
+`Autotuner` (Triton 3.5 to 3.9): `prune_configs`, which gives the configurations where nothing is known about
+a key, and `_bench`, which measures one of them and is not called where the timings are on disk.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-Ahead = Callable[[Any], None]
-"""Takes a `CompiledKernel` that is going to be launched."""
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Functions of a `CompiledKernel`."""
+
+    ahead: Callable[[Any], None]
+    """It is going to be launched; others may be first."""
+    measured: Callable[[Any], None]
+    """Its next launches are measured, for sizes that may be new."""
 
 
-def wrap(ahead: Ahead) -> Callable[[], None]:
+def wrap(listener: Listener) -> Callable[[], None]:
     """Gives a function that undoes it."""
     from triton.runtime.autotuner import Autotuner
 
@@ -30,10 +39,12 @@ def wrap(ahead: Ahead) -> Callable[[], None]:
         return found
 
     def bench_one(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        # What a configuration makes fail is Triton's to handle, when it measures that configuration.
         for one in chosen.pop(tuner, ()):
-            # What a configuration makes fail is Triton's to handle, when it measures that configuration.
             with suppress(Exception):
-                ahead(compiled(tuner, one, args, meta))
+                listener.ahead(compiled(tuner, one, args, meta))
+        with suppress(Exception):
+            listener.measured(compiled(tuner, config, args, meta))
         return bench(tuner, *args, config=config, **meta)
 
     kind.prune_configs, kind._bench = prune_configs, bench_one

@@ -39,6 +39,8 @@ def made(path: Path, machine: str | None, seconds: float) -> Outcome:
         return Outcome(refused=error.message.splitlines()[0])
     except OSError as error:
         return Outcome(refused=f"{error.filename or 'a file'}: {error.strerror}", lasting=False)
+    except ImportError as error:
+        return Outcome(refused=f"{error.name} cannot be imported: {error}", lasting=False)
     except Exception as error:  # a defect of Twill must not stop the program
         return Outcome(refused=f"a defect of Twill: {type(error).__name__}: {error}")
 
