@@ -20,6 +20,7 @@ import twill.triton
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
 from twill.extract.frontend.triton import load_file
 from twill.triton import session, store, worker, workers
+from twill.triton.request import Request
 from twill.triton.store import Outcome, Trial
 
 
@@ -93,7 +94,7 @@ def test_a_launch_waits_for_the_build_that_was_started_ahead(monkeypatch: pytest
         return Outcome(refused=f"{key} is refused")
 
     monkeypatch.setattr(workers, "_worked", worked)
-    request: Any = None
+    request = Request("gemm", "", (), "", "sm90", {})
     for key in ("a", "a", "b"):
         workers.ahead(request, key, twill.triton.Settings())
     threading.Timer(0.2, go.set).start()
@@ -110,7 +111,7 @@ def test_an_error_of_a_build_ahead_reaches_the_launch(monkeypatch: pytest.Monkey
         raise OSError("no more processes")
 
     monkeypatch.setattr(workers, "_worked", worked)
-    request: Any = None
+    request = Request("gemm", "", (), "", "sm90", {})
     workers.ahead(request, "c", twill.triton.Settings())
     threading.Timer(0.2, go.set).start()
     with pytest.raises(OSError, match="no more processes"):
@@ -230,3 +231,15 @@ def test_the_variable_with_several_words() -> None:
     assert from_environment("background, verify,trust") == twill.triton.Settings(
         "background", verify=True, measure=False
     )
+
+
+def test_a_terminal_shows_what_a_launch_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = Request("gemm", "", (), "", "sm90", {})
+    monkeypatch.setattr(workers, "_worked", lambda *_: Outcome(refused="no"))
+    monkeypatch.setenv("TERM", "xterm")
+    for terminal, shown in ((False, False), (True, True)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
+        workers.outcome(request, "k", twill.triton.Settings())
+        assert ("builds gemm" in capsys.readouterr().err) == shown

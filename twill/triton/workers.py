@@ -10,9 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from twill.triton import store
@@ -38,13 +38,27 @@ def outcome(request: Request, key: str, settings: Settings) -> Outcome:
     """Waits for the worker, the one that was started ahead if there is one. Raises KeyboardInterrupt, after
     ending the worker, where the user interrupts."""
     begun = _ahead.get(key)
-    if begun is None:
-        return _worked(request, key, settings)
-    try:
-        return begun.result()
-    except KeyboardInterrupt:
-        stop()
-        raise
+    with _shown(request.name):
+        if begun is None:
+            return _worked(request, key, settings)
+        try:
+            return begun.result()
+        except KeyboardInterrupt:
+            stop()
+            raise
+
+
+@contextmanager
+def _shown(name: str) -> Generator[None]:
+    """On a terminal, what the program is waiting for."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    others = f" ({len(_ahead)} configurations to go)" if len(_ahead) > 1 else ""
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"Twill schedules and builds {name}{others}"):
+        yield
 
 
 def ahead(request: Request, key: str, settings: Settings) -> None:
