@@ -27,7 +27,7 @@ from twill.ir.statements import (
     StoreTile,
     walk,
 )
-from twill.targets.cuda.statements import indented
+from twill.targets.cuda.emitter import indented
 from twill.warp.tasks import Scheduled
 
 WAY_OUT = "use `twill export --to gluon`, which has no such rule"

@@ -17,6 +17,7 @@ from twill.ops.mma import copied_scales, inputs
 from twill.ops.table import role
 from twill.targets.blackwell.scales import codes, copies, scale_address, scaled_kind
 from twill.targets.cuda.elements import refuse, sequence
+from twill.targets.cuda.emitter import FIRST, Emitter
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.mma import accumulates, advance
 from twill.targets.cuda.names import channel
@@ -25,7 +26,6 @@ from twill.targets.cuda.positions import Positions
 from twill.targets.cuda.register_tiles import BITS
 from twill.targets.cuda.scope import tensor_address
 from twill.targets.cuda.shared_tiles import Shared
-from twill.targets.cuda.statements import FIRST, Emitter
 from twill.warp.dataflow import BUFFER_VIEWS
 
 KINDS: Mapping[str, tuple[str, str]] = {

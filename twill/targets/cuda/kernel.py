@@ -28,13 +28,7 @@ from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.targets.cuda import device_maps
 from twill.targets.cuda.elements import barrier_name, variable
-from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.names import c_name, count
-from twill.targets.cuda.names import channel as channel_name
-from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_tiles import declaration
-from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.statements import (
+from twill.targets.cuda.emitter import (
     CLAIMED,
     DRAIN,
     PAIR_RANK,
@@ -49,6 +43,13 @@ from twill.targets.cuda.statements import (
     pair_waits,
     trips,
 )
+from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.names import channel as channel_name
+from twill.targets.cuda.operations import execute
+from twill.targets.cuda.register_tiles import declaration
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.statements import printed
 from twill.targets.cuda.tiled_form import TiledForm, encoded, tiled_form
 from twill.targets.cuda.unused import without_unused
 from twill.warp.channels import bits
@@ -357,10 +358,10 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
     body, drained = _before_exit(group.body)
-    printed = [*lines, *emitter.all(body), *([STORES_READ] if drained else [])]
+    lines += [*printed(emitter, body), *([STORES_READ] if drained else [])]
     if program.tensor_memory:
-        printed = [*printed[:2], *_used(_declarations(program), printed), *printed[2:]]
-    return without_unused(printed) if form.loads else printed
+        lines = [*lines[:2], *_used(_declarations(program), lines), *lines[2:]]
+    return without_unused(lines) if form.loads else lines
 
 
 def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bool]:

@@ -14,7 +14,7 @@ from twill.ir.loop import GRID, Op, Scalar, TensorDesc
 from twill.ir.names import identifier
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import MmaIssue, StoreTile, walk
-from twill.targets.cuda.statements import indented
+from twill.targets.cuda.emitter import indented
 from twill.targets.gluon.layouts import Layouts, dtype
 from twill.targets.gluon.scope import (
     TENSOR_MEMORY,
@@ -27,15 +27,7 @@ from twill.targets.gluon.scope import (
     safe,
     tensor_name,
 )
-from twill.targets.gluon.statements import (
-    SYNC,
-    SYNC_COUNT,
-    Emitter,
-    buffer_name,
-    by_copies,
-    divided,
-    drained,
-)
+from twill.targets.gluon.statements import SYNC, SYNC_COUNT, Emitter, buffer_name, by_copies, divided, drained
 
 HEAD = """\
 import triton

@@ -50,8 +50,8 @@ from twill.ir.statements import (
 )
 from twill.ops.table import role
 from twill.targets.cuda.elements import variable
+from twill.targets.cuda.emitter import indented
 from twill.targets.cuda.expressions import atom, literal, plus, times
-from twill.targets.cuda.statements import indented
 from twill.targets.gluon.layouts import bits, dtype
 from twill.targets.gluon.scope import (
     DRAIN,

@@ -16,13 +16,13 @@ from twill.ops.table import named, role
 from twill.ops.values import element
 from twill.targets.cuda import warp_mma
 from twill.targets.cuda.elements import refuse, variable
+from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.mma import accumulates, advance, major
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import BITS, packed
 from twill.targets.cuda.shared_tiles import Shared
-from twill.targets.cuda.statements import Emitter
 
 NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
 """Operand types in the names of the runtime functions."""

@@ -1,0 +1,127 @@
+"""How groups wait for each other: slots, accesses to tensor memory, pairs of thread blocks."""
+
+from twill.ir.channels import DependenceBarrier
+from twill.ir.effects import effects
+from twill.ir.operands import At, Slot
+from twill.ir.statements import BarrierWait, MmaIssue, StoreTile, walk
+from twill.targets.cuda.elements import iteration, sequence
+from twill.targets.cuda.emitter import (
+    DRAIN,
+    FIRST,
+    ISSUER,
+    READY,
+    TENSOR_MEMORY_SYNC,
+    Emitter,
+    indented,
+    issues,
+    pair_waits,
+)
+from twill.targets.cuda.names import channel as channel_name
+from twill.targets.cuda.names import count
+
+
+def barrier_arrive(emitter: Emitter, barrier: str, at: At) -> list[str]:
+    """On a dependence barrier: of the group's threads, or of its MMAs when they are complete."""
+    if _dependence(emitter, barrier).by == "mma":
+        return _mmas_complete(emitter, barrier, at)
+    arrive = "arrive_at_first" if pair_waits(emitter.program, barrier) else "arrive"
+    return [f"{barrier}.{arrive}({sequence(barrier, at.iteration)});"]
+
+
+def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
+    """Copies write through the generic proxy, as threads do; the tensor core reads through the
+    asynchronous one. Of a local channel, all threads have written behind a group barrier."""
+    one = emitter.program.channel(channel)
+    if one.local:
+        return [emitter.scope().group_barrier()]
+    fenced = one.filled_by == "cp_async" and _read_by_mmas(emitter, channel)
+    wait = f"{channel_name(channel)}.consumer_wait({emitter.positions.of(channel, at.iteration)});"
+    lines = [wait, "fence_async_shared();"] if fenced else [wait]
+    if emitter.of_pair(channel):
+        only = f"{FIRST} && thread.warp == 0" if emitter.group.warps > 1 else FIRST
+        return [f"if ({only}) {wait}"]
+    if emitter.group.warps > 1 and one.only_mma(emitter.group.id):
+        return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
+    return lines
+
+
+def _read_by_mmas(emitter: Emitter, channel: str) -> bool:
+    """Whether an MMA of this group reads slots of a channel where they lie."""
+    issued = (one for one in walk(emitter.group.body) if isinstance(one, MmaIssue))
+    read = (location for one in issued for location in effects(one).reads)
+    return any(isinstance(location, Slot) and location.channel == channel for location in read)
+
+
+def consumer_release(emitter: Emitter, channel: str, at: At) -> list[str]:
+    """Nothing for a channel that stays in one group."""
+    if emitter.program.channel(channel).local:
+        return []
+    text = f"{channel_name(channel)}.consumer_release({emitter.positions.of(channel, at.iteration)});"
+    conditions = emitter.exists(at.iteration)
+    return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
+
+
+def _dependence(emitter: Emitter, barrier: str) -> DependenceBarrier:
+    return next(one for one in emitter.program.dependences if one.id == barrier)
+
+
+def _mmas_complete(emitter: Emitter, barrier: str, at: At) -> list[str]:
+    """All MMAs of this group arrive when they are complete."""
+    number, both = sequence(barrier, at.iteration), "_pair" if emitter.program.pairs else ""
+    only = [*([FIRST] if both else []), *(["thread.warp == 0"] if emitter.group.warps > 1 else [])]
+    condition = " && ".join([*only, "elect_one()"])
+    return [f"if ({condition}) {barrier}.completed{both}({number});", "__syncwarp();"]
+
+
+def barrier_wait(emitter: Emitter, it: BarrierWait) -> list[str]:
+    """For an iteration that there is."""
+    only = ["thread.warp == 0"] if it.issuer and emitter.group.warps > 1 else []
+    only += [FIRST] if it.issuer and emitter.program.pairs else []
+    number, conditions = sequence(it.barrier, it.awaited), [*emitter.exists(it.awaited), *only]
+    if emitter.predicated and it.awaited.offset < it.at.iteration.offset:
+        conditions = [f"i >= {it.awaited.offset}"] * (it.awaited.offset > 0) + only
+        number = f"{count(it.barrier)} + min({iteration(it.awaited)}, n - 1)"
+    wait = "wait_of_pair" if pair_waits(emitter.program, it.barrier) else "wait"
+    text = f"{it.barrier}.{wait}({number});"
+    return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
+
+
+def tensor_memory_sync(emitter: Emitter) -> list[str]:
+    """The MMAs of this group are complete, then the groups synchronize. Without tensor memory, what the
+    group has written is complete, and what follows sees it, by TMA too."""
+    lines = list[str]()
+    if not emitter.program.tensor_memory:
+        stores = any(isinstance(one, StoreTile) for one in walk(emitter.group.body))
+        wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
+        threads = sum(32 * group.warps for group in emitter.program.groups)
+        sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
+        return [*wait, "__threadfence();", sync, "fence_async();"]
+    if issues(emitter.group):
+        commit = f"if (elect_one()) tcgen05_commit({DRAIN}{emitter.group.id});"
+        if emitter.program.pairs:
+            commit = f"if ({FIRST} && elect_one()) tcgen05_commit_pair({DRAIN}{emitter.group.id}, 3);"
+        waited = ["__syncwarp();", f"mbarrier_wait({DRAIN}{emitter.group.id}, drained % 2);"]
+        lines = [commit, *waited, "++drained;", "tcgen05_fence_after();"]
+        if emitter.group.warps > 1:
+            lines = ["if (thread.warp == 0) {", *indented(lines), "}"]
+    threads = sum(
+        32 * group.warps for group in emitter.program.groups if group.id in emitter.program.synchronized
+    )
+    sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
+    return [*lines, "tcgen05_fence_before();", sync, "tcgen05_fence_after();", *_pair_sync(emitter)]
+
+
+def _pair_sync(emitter: Emitter) -> list[str]:
+    """The MMAs of a pair that follow come after what the groups of the second block have done."""
+    if not emitter.program.pairs or not issues(emitter.group):
+        return []
+    arrive = [
+        "tcgen05_fence_before();",
+        f"if (elect_one()) mbarrier_arrive_at(of_first({READY}{emitter.group.id}));",
+    ]
+    wait = [
+        f"mbarrier_wait_cluster({READY}{emitter.group.id}, (drained - 1) % 2);",
+        "tcgen05_fence_after();",
+    ]
+    lines = [f"if ({FIRST}) {{", *indented(wait), "} else {", *indented([*arrive, "__syncwarp();"]), "}"]
+    return ["if (thread.warp == 0) {", *indented(lines), "}"] if emitter.group.warps > 1 else lines

@@ -1,0 +1,176 @@
+"""What the statements of one group are printed with: names, conditions, scopes of expressions."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from twill.ir.loop import Op, TensorDesc
+from twill.ir.operands import At, Iteration, Read, Register, Write
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import BarrierWait, MmaIssue, Pipelined, walk
+from twill.targets.cuda.copies import Hoisted
+from twill.targets.cuda.elements import iteration, variable
+from twill.targets.cuda.exchange import WHOLE, ColumnRange
+from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.float_pairs import fused
+from twill.targets.cuda.names import tensor_map
+from twill.targets.cuda.positions import NOTHING_KEPT, Positions
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import boxed
+from twill.targets.cuda.tiled_corners import FixedCorner
+from twill.targets.cuda.tiled_loads import TiledLoad
+
+DRAIN = "drain_"
+"""The mbarrier, with the number of its group, on which all MMAs of a group arrive."""
+READY = "ready_"
+"""The mbarrier on which the same group of the second thread block of a pair arrives."""
+CLAIMED = "claims"
+"""What cluster launch control says."""
+PAIR_RANK, FIRST = "pair_rank", "pair_rank == 0"
+"""Which block of a pair it is."""
+ISSUER = "if (thread.warp == 0)"
+"""The warp of a group that issues its MMAs."""
+TENSOR_MEMORY_SYNC = "tensor_memory_sync"
+"""The named barrier of the groups that use tensor memory."""
+STORES_READ = "if (thread.leader) tma_wait_read<0>();"
+"""The stores of a group have read shared memory; its leader started them."""
+
+
+class MmaPrinter(Protocol):
+    """How a target prints the statements of its tensor core, for one group; it keeps track of the MMAs in
+    flight."""
+
+    def issue(self, emitter: "Emitter", statement: MmaIssue) -> list[str]:
+        """Raises TwillError for an MMA that the tensor core does not have."""
+        ...
+
+    def wait(self, pending: int) -> list[str]: ...
+
+    def restart(self) -> None:
+        """What is printed next follows code with no MMA in flight."""
+        ...
+
+
+@dataclass(slots=True)
+class Emitter:
+    """The statements of one group; `mma` and `inductions` change as the text goes on."""
+
+    program: Program
+    group: WarpProgram
+    mma: MmaPrinter
+    inductions: dict[int, Callable[[str], str]] | None = None
+    """Induction variables of enclosing loops, from the iteration."""
+    least: int = 0
+    """The smallest i of the part of a loop that is printed."""
+    tiled: Mapping[int, TiledLoad] = field(default_factory=dict[int, TiledLoad])
+    """Pointer loads by TMA, by the operation that loads."""
+    corners: dict[int, FixedCorner] = field(default_factory=dict[int, FixedCorner])
+    """What is kept of the coordinates of the loads by TMA in the loop that is printed."""
+    kept: dict[int, Hoisted] = field(default_factory=dict[int, Hoisted])
+    """What is kept of the copies in the loop that is printed, by the operation that loads."""
+    predicated: bool = False
+    """In that part iterations may not exist."""
+    positions: Positions = NOTHING_KEPT
+    """What that part keeps of channels."""
+    float_pairs: bool = False
+    """One instruction computes two float32 elements."""
+
+    def scope(
+        self,
+        reads: Iterable[Read] = (),
+        writes: Iterable[Write] = (),
+        at: At | None = None,
+        span: ColumnRange = WHOLE,
+        ops: Sequence[int] = (),
+    ) -> Scope:
+        """Results go straight to their variables where these are not read by the same statement."""
+        reads = tuple(reads)
+        read = {read.location.variable for read in reads if isinstance(read.location, Register)}
+        writes = tuple(writes)
+        written_here = {write.value for write in writes}
+        targets = {
+            write.value: variable(write.register) for write in writes if write.register.variable not in read
+        }
+        scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
+        scope.float_pairs = self.float_pairs
+        if self.float_pairs:
+            scope.fused = fused([self.program.op(index) for index in ops], frozenset(written_here))
+        for value, induction in (self.inductions or {}).items():
+            scope.values[value] = induction(iteration(at.iteration) if at else "i")
+        scope.bind(reads, map(self.program.op, ops))
+        return scope
+
+    def comment(self, at: At, ops: Sequence[int], name: str) -> str:
+        """The line above a statement: when it stands in the schedule, and where its operation in the text."""
+        where = f"cycle {at.cycle}, stage {at.stage}: " if at.cycle is not None else ""
+        return f"// {where}{name} ({self.program.op(ops[-1]).location})"
+
+    def threads(self, order: str) -> int:
+        """Of the two groups of an ordering barrier."""
+        one = next(one for one in self.program.orders if one.id == order)
+        return sum(
+            32 * group.warps for group in self.program.groups if group.id in (one.signaller, one.waiter)
+        )
+
+    def exists(self, when: Iteration) -> list[str]:
+        """The condition that there is an iteration, in a part of a loop where at least `least` have begun."""
+        if self.predicated:
+            return [f"uint32_t({iteration(when)}) < uint32_t(n)"]
+        match when.base:
+            case "once":
+                return []
+            case "newest":
+                return [f"i >= {when.offset}"] if when.offset > self.least else []
+            case "first" | "last":
+                return [f"n > {when.offset}"] if when.offset >= self.least else []
+
+    def of_pair(self, channel: str) -> bool:
+        """Whether a channel is full when both thread blocks of a pair have their tiles."""
+        return self.program.pairs and bool(self.program.channel(channel).by_mma)
+
+
+def issues(group: WarpProgram) -> bool:
+    """Whether a group issues MMAs."""
+    return any(isinstance(one, MmaIssue) for one in walk(group.body))
+
+
+def pair_waits(program: Program, barrier: str) -> bool:
+    """Whether MMAs of a pair wait for a dependence barrier: threads of both blocks arrive on the first
+    one's."""
+    one = next(one for one in program.dependences if one.id == barrier)
+    waiter = next(group for group in program.groups if group.id == one.waiter)
+    waits = (it for it in walk(waiter.body) if isinstance(it, BarrierWait) and it.barrier == barrier)
+    return program.pairs and one.by == "threads" and any(it.issuer for it in waits)
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """One level deeper; preprocessor lines too, so that the text reads well."""
+    return [f"    {line}" if line else line for line in lines]
+
+
+def trips(program: Program, loop: int) -> str:
+    """The variable that holds the trip count of a pipelined loop."""
+    loops = sorted(
+        {one.op for group in program.groups for one in walk(group.body) if isinstance(one, Pipelined)}
+    )
+    return f"trips_{loops.index(loop)}"
+
+
+def map_pointer(scope: Scope, op: Op) -> str:
+    """The address of the tensor map that a descriptor operation works on."""
+    descriptor = op.operands[0]
+    if descriptor.id in scope.values:
+        return scope.scalar(descriptor)
+    return f"&{tensor_map(scope.program.name(descriptor.id))}"
+
+
+def line_bytes(type: TensorDesc) -> int:
+    """Bytes of a row of one box: a line of the swizzle pattern, or of the tile without one. Raises ValueError
+    for a descriptor of neither."""
+    return boxed("", type.shape, type.dtype, type.encoding).width
+
+
+def box_coordinates(corner: list[str], column: int) -> str:
+    """Of a box, innermost first."""
+    *outer, inner = corner
+    return ", ".join([plus(inner, column), *reversed(outer)])

@@ -1,0 +1,265 @@
+"""How a slot of a channel is filled: by TMA, by copies of threads, by stores of threads.
+
+Takes an `Emitter` and a statement that fills; gives lines of C++. Raises TwillError for a tile that can not
+be copied.
+"""
+
+from twill.ir.channels import Channel, SlotTensor
+from twill.ir.loop import Op, Tensor
+from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
+from twill.ops.table import role
+from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
+from twill.targets.cuda.copies import copied as copied_in_loop
+from twill.targets.cuda.elements import refuse, sequence
+from twill.targets.cuda.emitter import FIRST, PAIR_RANK, Emitter, box_coordinates, indented, map_pointer
+from twill.targets.cuda.expressions import atom, bare, plus, times
+from twill.targets.cuda.fragments import linear
+from twill.targets.cuda.local_channels import reused_behind_a_wait
+from twill.targets.cuda.names import channel as channel_name
+from twill.targets.cuda.names import tensor_map
+from twill.targets.cuda.operations import execute, write_tile
+from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.scope import Scope, equal_loads
+from twill.targets.cuda.shared_tiles import boxed, copied, copy, filling_text
+from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
+from twill.targets.cuda.tiled_loads import TiledLoad
+from twill.warp.dataflow import into_shared
+from twill.warp.thread_block import COPYING
+
+
+def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
+    """One warp waits for an empty slot and starts the loads; or all threads start copies."""
+    n = sequence(it.channel, it.at.iteration)
+    if emitter.program.channel(it.channel).filled_by == "cp_async":
+        return _copied_by_threads(emitter, it, n)
+    lines = [line for load in it.loads for line in _tile(emitter, it, load)]
+    inside = _inside(emitter, it)
+    tensors = emitter.program.channel(it.channel).tensors
+    expected = it.bytes or sum(tensors[load.tensor].bytes for load in it.loads)
+    expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {expected});"
+    if emitter.of_pair(it.channel):
+        expect = f"if ({FIRST}) {expect.replace(str(expected), str(2 * expected))}"
+    head = emitter.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
+    start = ["if (thread.leader) {", *indented([expect, *lines]), "}"]
+    acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
+    if not inside:
+        return [head, acquire, *start]
+    copied = [line for load in it.loads for line in _copies(emitter, it, load, n)]
+    copied += ["cp_async_wait();", "fence_async_shared();", "__syncwarp();"]
+    copied.append(f"if (thread.leader) mbarrier_arrive({channel_name(it.channel)}.full({n}));")
+    other = ["} else {", *indented(copied), "}"]
+    chosen = ["bool inside_ = true;", *inside, "if (inside_) {", *indented(start), *other]
+    return [head, acquire, "{", *indented(chosen), "}"]
+
+
+def _inside(emitter: Emitter, it: ProducerLoad) -> list[str]:
+    """Whether all tiles of a slot are such as tensor maps describe; nothing where they always are."""
+    lines = list[str]()
+    for load in it.loads:
+        own = emitter.tiled.get(load.ops[-1])
+        if own is None or not own.inside:
+            continue
+        scope = emitter.scope(load.reads, at=it.at)
+        fixed = emitter.corners.get(load.ops[-1], NOTHING_FIXED)
+        holds = [f"{fixed.text(scope, one)} >= {many}" for one, many in own.inside]
+        lines += ["{", *indented([*scope.lines, f"inside_ = inside_ && {' && '.join(holds)};"]), "}"]
+    return lines
+
+
+def _corner(emitter: Emitter, scope: Scope, load: TiledLoad) -> list[str]:
+    """Of a tile in the tensor map of a pointer load: coordinates, outermost first."""
+    fixed = emitter.corners.get(load.op, NOTHING_FIXED)
+    return [f"int32_t({fixed.text(scope, one.coordinate)})" for one in reversed(load.dimensions)]
+
+
+def _computed(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> Scope:
+    """A scope in which all that a load needs is computed."""
+    scope = emitter.scope(load.reads, at=it.at)
+    for index in load.ops[:-1]:
+        execute(scope, emitter.program.op(index))
+    return scope
+
+
+def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
+    op = emitter.program.op(load.ops[-1])
+    tensor = emitter.program.channel(it.channel).tensors[load.tensor]
+    n = sequence(it.channel, it.at.iteration)
+    own = emitter.tiled.get(op.index)
+    scope = emitter.scope(load.reads, at=it.at) if own else _computed(emitter, it, load)
+    if role(op) == "pointer_load" and own is None:
+        return _bulk(emitter, it, scope, op, tensor)
+    corner = _corner(emitter, scope, own) if own else [scope.scalar(value) for value in op.operands[1:]]
+    if tensor.halved is not None:
+        half = times(PAIR_RANK, tensor.part[tensor.halved])
+        corner[tensor.halved] = f"{atom(corner[tensor.halved])} + {half}"
+    name = f"&{tensor_map(emitter.program.name(op.result.id))}" if own else map_pointer(scope, op)
+    try:
+        address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+        tile = boxed(address, tensor.part, tensor.dtype, tensor.encoding)
+    except ValueError as problem:
+        raise refuse(emitter.program, op, f"{op.result.name} {problem}") from problem
+    for box in range(tile.boxes):
+        at = box_coordinates(corner, box * tile.width * 8 // tile.bits)
+        into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
+        load_box = "tma_load"
+        if emitter.of_pair(it.channel):
+            load_box, full = "tma_load_pair", f"of_first({full})"
+        scope.lines.append(f"{load_box}({into}, {name}, {full}, {at});")
+    return ["{", *indented(scope.lines), "}"]
+
+
+def _bulk(emitter: Emitter, it: ProducerLoad, scope: Scope, op: Op, tensor: SlotTensor) -> list[str]:
+    """A vector by one bulk copy, from where its first pointer points."""
+    assert isinstance(op.result.type, Tensor)
+    channel, n = channel_name(it.channel), sequence(it.channel, it.at.iteration)
+    first = Point(linear(op.result.type, 32 * emitter.group.warps), "0", ("0", "0"))
+    pointer = bare(scope.elements(op.operands[0])(first))
+    into = plus(f"{channel}.slot({n})", tensor.offset)
+    scope.lines.append(f"bulk_load({into}, {pointer}, {tensor.bytes}, {channel}.full({n}));")
+    return ["{", *indented(scope.lines), "}"]
+
+
+def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
+    """Asynchronous copies by every thread of the group."""
+    head = [
+        emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"),
+        f"{channel_name(it.channel)}.producer_acquire({n});",
+    ]
+    lines = [line for load in it.loads for line in _copies(emitter, it, load, n)]
+    return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+
+
+def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
+    scope = emitter.scope(load.reads, at=it.at)
+    op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
+    for index in load.ops[:-1]:
+        execute(scope, emitter.program.op(index))
+    slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+    if _equal(emitter, op, tensor):
+        return ["{", *indented([*scope.lines, _first_copy(emitter, scope, op, load.vector, slot)]), "}"]
+    if (kept := emitter.kept.get(op.index)) is not None:
+        return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
+    if not isinstance(op.result.type, Tensor):
+        return ["{", *indented([*scope.lines, _number_copied(scope, op, load.vector, slot)]), "}"]
+    pointers, mask = (
+        scope.elements(op.operands[0]),
+        scope.elements(op.operands[1]) if len(op.operands) > 1 else None,
+    )
+    try:
+        form = linear(op.result.type, 32 * emitter.group.warps)
+        other = filling_text(emitter.program.function, op)
+        lines = copied(slot, tensor, load.vector, form, pointers, mask, other)
+    except ValueError as problem:
+        raise refuse(emitter.program, op, str(problem)) from problem
+    return ["{", *indented([*scope.lines, *lines]), "}"]
+
+
+def _equal(emitter: Emitter, op: Op, tensor: SlotTensor) -> bool:
+    """Whether readers take a tile of equal numbers from its first element alone."""
+    return tensor.encoding is None and op.result.id in equal_loads(emitter.program.function)
+
+
+def _first_copy(emitter: Emitter, scope: Scope, op: Op, vector: int, slot: str) -> str:
+    """The copy of the first elements of a tile, by one thread."""
+    assert isinstance(op.result.type, Tensor)
+    first = Point(linear(op.result.type, 32 * emitter.group.warps), "0", ("0", "0"))
+    pointer, *mask = (scope.elements(value)(first) for value in op.operands[:2])
+    return f"if (thread.index == 0) {copy(vector, slot, pointer, ''.join(mask), '')}"
+
+
+def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
+    """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
+    registers for that."""
+    emitter.kept, emitter.corners = {}, {}
+    inside = frozenset(op.index for op in emitter.program.op(it.op).inner())
+    tiled = _fixed_corners(emitter, it, inside)
+    if not emitter.group.only_moves or emitter.group.warps < 4:
+        return tiled
+    room, lines = emitter.group.registers - COPYING, tiled
+    for one in walk((it,)):
+        for load in one.loads if isinstance(one, ProducerLoad) else ():
+            tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
+            if load.vector and tile and load.ops[-1] not in (*emitter.kept, *emitter.tiled):
+                assert isinstance(one, ProducerLoad)
+                found = _kept_of_copy(emitter, one, load, inside, room)
+                if found is not None:
+                    emitter.kept[load.ops[-1]] = found
+                    room, lines = room - found.registers, [*lines, *found.lines]
+    return lines
+
+
+def _fixed_corners(emitter: Emitter, it: Pipelined, inside: frozenset[int]) -> list[str]:
+    """What of the coordinates of loads by TMA is the same in every iteration."""
+    block = emitter.program.op(it.op).regions[0].blocks[0]
+    results = (value.id for index in inside for value in emitter.program.op(index).results)
+    moving = frozenset([*(arg.id for arg in block.args), *results])
+    lines = list[str]()
+    filled = [one for one in walk((it,)) if isinstance(one, ProducerLoad)]
+    for one in filled:
+        for load in one.loads:
+            index = load.ops[-1]
+            if index in emitter.tiled and index not in emitter.corners:
+                scope = emitter.scope(load.reads, at=one.at)
+                emitter.corners[index] = fixed_corner(scope, emitter.tiled[index], moving)
+                lines += emitter.corners[index].lines(scope)
+    return lines
+
+
+def _kept_of_copy(
+    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
+) -> Hoisted | None:
+    op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
+    assert isinstance(op.result.type, Tensor)
+    if _equal(emitter, op, tensor):
+        return None
+    try:
+        found = copies(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
+    except ValueError as problem:
+        raise refuse(emitter.program, op, str(problem)) from problem
+    if found is None:
+        return None
+    before, scope = emitter.scope(load.reads, at=it.at), emitter.scope(load.reads, at=it.at)
+    analysis = Analysis(before, inside)
+    for index in load.ops[:-1]:
+        one = emitter.program.op(index)
+        execute(scope, one)
+        if all(map(analysis.invariant, one.results)):
+            execute(before, one)
+    return hoisted(scope, before.lines, op, found, inside, room)
+
+
+def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
+    """All threads wait for an empty slot, write what they compute there, and arrive."""
+    n, scope = sequence(it.channel, it.at.iteration), emitter.scope(it.reads, at=it.at, ops=it.ops)
+    ops, channel = [emitter.program.op(index) for index in it.ops], emitter.program.channel(it.channel)
+    tiles = zip(it.values, channel.tensors, strict=True)
+    relaid = into_shared(ops, [value for value, tensor in tiles if tensor.encoding is not None])
+    for op in ops:
+        if op.index in relaid:
+            scope.values[op.result.id] = scope.in_registers(op.operands[0])
+        else:
+            execute(scope, op)
+    for value, tensor in zip(it.values, channel.tensors, strict=True):
+        address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+        try:
+            write_tile(scope, value, tensor, channel, address)
+        except ValueError as problem:
+            raise refuse(emitter.program, emitter.program.op(it.ops[-1]), str(problem)) from problem
+    when = "" if it.at.cycle is None else f"cycle {it.at.cycle}, stage {it.at.stage}: "
+    head = f"// {when}store {it.node} to {it.channel}"
+    acquire, commit = _producing(emitter, emitter.program.channel(it.channel), n)
+    return [head, *acquire, "{", *indented(scope.lines), "}", "fence_async_shared();", *commit]
+
+
+def _producing(emitter: Emitter, channel: Channel, n: str) -> tuple[list[str], list[str]]:
+    """What stands before and after the writes of threads to slot n."""
+    if not channel.local:
+        name = channel_name(channel.id)
+        return [f"{name}.producer_acquire({n});"], [f"{name}.producer_commit({n});"]
+    return ([] if reused_behind_a_wait(emitter.group, channel) else [emitter.scope().group_barrier()]), []
+
+
+def _number_copied(scope: Scope, op: Op, size: int, slot: str) -> str:
+    """The copy of a number to a slot, by one thread."""
+    pointer, *masks = (bare(scope.scalar(value)) for value in op.operands[:2])
+    return f"if (thread.leader) cp_async<{size}>({', '.join((slot, pointer, *masks))});"
