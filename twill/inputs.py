@@ -37,6 +37,8 @@ class Inputs:
     """Generate a persistent kernel: each thread block loops over programs of the grid."""
     in_order: bool = False
     """Its thread blocks have the programs of every wave in the same order: neighbours stay neighbours."""
+    subtile: int = 1
+    """Independent sub-tiles that the rows of the kernel's tiles are divided into."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()
@@ -124,9 +126,10 @@ def _changed(problem: Problem, inputs: Inputs) -> Problem:
 def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
-    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent:
+    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent or inputs.subtile > 1:
         raise TwillError(
-            f"{inputs.spec} is a graph file: --set, --persistent, --loop and --no-rule do not apply to it"
+            f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop and --no-rule do not"
+            " apply to it"
         )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
@@ -152,16 +155,7 @@ def _default_name(arch: str | None) -> str | None:
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.emit.ttgir import bare
     from twill.extract.reader.ttgir import read
-    from twill.extract.rewrite.device_maps import on_the_device
-    from twill.extract.rewrite.early_return import structured
-    from twill.extract.rewrite.induction import from_iteration
-    from twill.extract.rewrite.literal_layouts import literal_layouts
-    from twill.extract.rewrite.narrow_modules import widened
-    from twill.extract.rewrite.predication import predicated
-    from twill.extract.rewrite.shared_operands import staged_operands
-    from twill.extract.rewrite.single_iteration import in_loops
-    from twill.extract.rewrite.tensor_copies import without_tensor_copies
-    from twill.extract.rewrite.whole_reductions import by_dimensions
+    from twill.extract.rewrite.subtile.rewriting import subtiled
     from twill.extract.validate import validate
 
     module, machine = origin(inputs)
@@ -176,15 +170,33 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.descriptors import device_descriptors
 
         module = device_descriptors(module)
-    plain = without_tensor_copies(
-        from_iteration(in_loops(predicated(structured(widened(staged_operands(by_dimensions(module)))))))
-    )
-    exact = literal_layouts(on_the_device(plain), everywhere=machine.arch in inputs.exact_layouts)
-    module = replace(exact, constants=constants)
+    whole, everywhere = module, machine.arch in inputs.exact_layouts
+    module = replace(_rewritten(subtiled(whole, inputs.subtile), everywhere=everywhere), constants=constants)
+    if inputs.subtile > 1:
+        module = replace(module, undivided=_rewritten(whole, everywhere=everywhere))
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():
         validate(module, function)
     return tuple(_case(module, loop, machine, inputs) for loop in loops)
+
+
+def _rewritten(module: Module, *, everywhere: bool) -> Module:
+    """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
+    from twill.extract.rewrite.device_maps import on_the_device
+    from twill.extract.rewrite.early_return import structured
+    from twill.extract.rewrite.induction import from_iteration
+    from twill.extract.rewrite.literal_layouts import literal_layouts
+    from twill.extract.rewrite.narrow_modules import widened
+    from twill.extract.rewrite.predication import predicated
+    from twill.extract.rewrite.shared_operands import staged_operands
+    from twill.extract.rewrite.single_iteration import in_loops
+    from twill.extract.rewrite.tensor_copies import without_tensor_copies
+    from twill.extract.rewrite.whole_reductions import by_dimensions
+
+    plain = without_tensor_copies(
+        from_iteration(in_loops(predicated(structured(widened(staged_operands(by_dimensions(module)))))))
+    )
+    return literal_layouts(on_the_device(plain), everywhere=everywhere)
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:

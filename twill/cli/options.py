@@ -245,6 +245,14 @@ program_options = _group(
 what_if_options = _group(
     "What-if options",
     _option(
+        "--subtile",
+        type=_POSITIVE,
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Divide the rows of the kernel's tiles into N independent sub-tiles.",
+    ),
+    _option(
         "--resolution",
         type=Units(),
         help="Exact cycles (default), or round costs so that the distinct durations sum to U time units.",

@@ -371,6 +371,8 @@ class Module:
     """The attribute aliases that name encodings, by name with `#`."""
     constants: Mapping[str, object] = field(default_factory=dict[str, object])
     """Numbers that the kernel was compiled with, by the names of its parameters, where they are known."""
+    undivided: Module | None = None
+    """The module with whole tiles, where this one has sub-tiles: what it computes is compared with that."""
 
     @property
     def num_warps(self) -> int:

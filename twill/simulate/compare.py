@@ -141,14 +141,23 @@ def compare(
     """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by
     itself."""
     contents = useful(program.function, numbers, grid, seed)
-    values, expected = arguments(program.function, numbers, seed, contents)
-    interpret(program.function, values, expected, grid)
+    reference = _reference(program)
+    values, expected = arguments(reference, numbers, seed, contents)
+    interpret(reference, values, expected, grid)
     values, found = arguments(program.function, numbers, seed, contents)
     run(program, values, found, grid, prefer)
     _, untouched = arguments(program.function, numbers, seed, contents)
     for memory in (expected, found, untouched):
         memory.types |= expected.types | found.types
     return tuple(_compared(name, expected, found, untouched) for name in expected.types)
+
+
+def _reference(program: Program) -> Function:
+    """The kernel with whole tiles, where the program's has sub-tiles."""
+    whole = program.module.undivided
+    if whole is None:
+        return program.function
+    return next(one for one in whole.functions if one.name == program.function.name)
 
 
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:

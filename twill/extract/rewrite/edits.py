@@ -4,7 +4,7 @@ Takes a `Module` and `Edit`s of its text; gives the module that the new text des
 stand on the line of the operation they are inserted before, so line numbers stay those of the user's file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from twill.extract.reader.ttgir import read
@@ -48,3 +48,14 @@ def text_of(module: Module, op: Op) -> str:
 def constant(value: object, type: str) -> str:
     """A constant as it is written."""
     return f"{named('constant')} {value} : {type}"
+
+
+def listed(text: str) -> Iterator[str]:
+    """The parts of a list, separated by commas outside of brackets."""
+    depth, begin = 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter in "<([{") - (letter in ">)]}" and text[i - 1] != "-")
+        if letter == "," and not depth:
+            yield text[begin:i].strip()
+            begin = i + 1
+    yield text[begin:].strip()

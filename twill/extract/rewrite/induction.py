@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from re import DOTALL, escape, finditer, search, sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, listed, text_of
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 
 _UPDATES: frozenset[Role] = frozenset({"add", "subtract", "address"})
-_STALE = r"tt\.(?:divisibility|contiguity|constancy)_arg\d+ = dense<[^>]*> : tensor<[^>]*>"
+STALE = r"tt\.(?:divisibility|contiguity|constancy)_arg\d+ = dense<[^>]*> : tensor<[^>]*>"
 """Facts about carried values by their number, which changes."""
 
 
@@ -181,18 +181,7 @@ def _value(out: _Writer, one: _Linear, count: tuple[str, str]) -> str:
 
 def _types(module: Module, op: Op) -> list[str]:
     """The types that an operation is written with."""
-    return list(_listed(text_of(module, op).rpartition(" : ")[2]))
-
-
-def _listed(text: str) -> Iterator[str]:
-    """The parts of a list, separated by commas outside of brackets."""
-    depth, begin = 0, 0
-    for i, letter in enumerate(text):
-        depth += (letter in "<([{") - (letter in ">)]}" and text[i - 1] != "-")
-        if letter == "," and not depth:
-            yield text[begin:i].strip()
-            begin = i + 1
-    yield text[begin:].strip()
+    return list(listed(text_of(module, op).rpartition(" : ")[2]))
 
 
 def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: str | None) -> tuple[str, str]:
@@ -242,8 +231,8 @@ def _header(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
     text = module.text[begin:end]
     found = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
     assert found is not None
-    pairs = _kept(_listed(found.group(1)), gone)
-    types = _kept(_listed(found.group(2).removeprefix("(").removesuffix(")")), gone)
+    pairs = _kept(listed(found.group(1)), gone)
+    types = _kept(listed(found.group(2).removeprefix("(").removesuffix(")")), gone)
     carried = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)}) " if pairs else ""
     text = f"{text[: found.start()]}{carried}{text[found.end() :].lstrip()}"
     results = rf"\g<1>:{len(pairs)} = " if pairs else ""
@@ -297,7 +286,7 @@ def _yield(module: Module, loop: Loop, gone: frozenset[int], names: Mapping[str,
 
 def _attributes(module: Module, loop: Loop) -> Iterator[Edit]:
     begin, end = loop.body.ops[-1].span.end, loop.op.span.end
-    for place in finditer(rf"{_STALE},\s*|(?:,\s*)?{_STALE}", module.text[begin:end]):
+    for place in finditer(rf"{STALE},\s*|(?:,\s*)?{STALE}", module.text[begin:end]):
         yield Edit(begin + place.start(), begin + place.end(), "")
 
 

@@ -29,24 +29,30 @@ def _edits(module: Module, factor: int) -> Iterator[Edit]:
     for found in finditer(r'"?ttg\.num-warps"? = (\d+)', module.text):
         yield Edit(found.start(1), found.end(1), str(WARPS))
     for name, encoding in module.encodings.items():
-        start = 0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1
-        begin, end = start + len(name), module.text.index("\n", start)
+        begin, end = alias_line(module, name)
         line = module.text[begin:end]
         match encoding:
             case Blocked(warps_per_cta=warps, order=order):
                 made = tuple(n * factor if d == order[-1] else n for d, n in enumerate(warps))
-                yield Edit(begin, end, _replaced(line, "warpsPerCTA", warps, made))
+                yield Edit(begin, end, replaced(line, "warpsPerCTA", warps, made))
             case NvidiaMma(warps_per_cta=warps):
                 made = _spread(module, encoding, factor)
-                yield Edit(begin, end, _replaced(line, "warpsPerCTA", warps, made))
+                yield Edit(begin, end, replaced(line, "warpsPerCTA", warps, made))
             case Linear(lane=lane, warp=warp):
                 more = [(0,) * len(lane[0])] * (factor.bit_length() - 1)
-                yield Edit(begin, end, _replaced(line, "warp", warp, (*warp, *more)))
+                yield Edit(begin, end, replaced(line, "warp", warp, (*warp, *more)))
             case _:
                 pass
 
 
-def _replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
+def alias_line(module: Module, name: str) -> tuple[int, int]:
+    """Where the definition of a layout's alias begins, behind its name, and where its line ends."""
+    start = 0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1
+    return start + len(name), module.text.index("\n", start)
+
+
+def replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
+    """The line with another value of a field."""
     return line.replace(f"{key} = {_text(old)}", f"{key} = {_text(new)}")
 
 

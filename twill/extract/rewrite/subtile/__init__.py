@@ -1,0 +1,1 @@
+"""Rows of a kernel's tiles divided into independent sub-tiles."""
