@@ -28,6 +28,9 @@ SYMMETRIC = 300
 PATIENCE = 0.1
 """Part of the time limit that a rough answer may take."""
 
+LAST_RESORT = 0.4
+"""The same where nothing else has given an answer."""
+
 
 def solve(problem: Problem, options: Options | None = None, report: Report = lambda event: None) -> Result:
     """The schedule of smallest interval, verified.
@@ -67,7 +70,7 @@ def _found(problem: Problem, options: Options, report: Report) -> Result:
 
         result = search(problem, options, report, begin, made, began)
     if result.status == "unknown" and rough is None:
-        rough = _rough(problem, options, begin, report)
+        rough = _rough(problem, options, begin, report, LAST_RESORT)
     return result if rough is None else _or_rough(result, rough)
 
 
@@ -85,7 +88,9 @@ def _or_rough(result: Result, rough: Solution) -> Result:
     )
 
 
-def _rough(problem: Problem, options: Options, begin: Start, report: Report) -> Solution | None:
+def _rough(
+    problem: Problem, options: Options, begin: Start, report: Report, patience: float = PATIENCE
+) -> Solution | None:
     """A first answer, at an interval that is not the smallest: the better of two ways to construct one."""
     from twill.modulo.constructive import rising, shifted
     from twill.smt.symmetry import families
@@ -98,12 +103,14 @@ def _rough(problem: Problem, options: Options, begin: Start, report: Report) -> 
         rising(problem, begin.low, begin.top, most, joint=joint),
         shifted(problem, begin.low, most, alike),
     )
-    answers = [one for way in ways if (one := _first(problem, options, way, report)) is not None]
+    answers = [one for way in ways if (one := _first(problem, options, way, report, patience)) is not None]
     return min(answers, key=lambda one: one.interval, default=None)
 
 
-def _first(problem: Problem, options: Options, found: Iterable[Solution], report: Report) -> Solution | None:
-    """The first of these schedules that keeps every rule, within `PATIENCE`."""
+def _first(
+    problem: Problem, options: Options, found: Iterable[Solution], report: Report, patience: float = PATIENCE
+) -> Solution | None:
+    """The first of these schedules that keeps every rule, within `patience`."""
     from twill.verify import check
 
     began, joint = time.monotonic(), not options.modulo_only
@@ -112,7 +119,7 @@ def _first(problem: Problem, options: Options, found: Iterable[Solution], report
         if not check(problem, one, joint=joint):
             report(Progress(passed, "construction", one.interval, "feasible"))
             return one
-        if passed > PATIENCE * options.time_limit:
+        if passed > patience * options.time_limit:
             return None
     return None
 

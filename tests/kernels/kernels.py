@@ -764,6 +764,25 @@ def queries(
 
 
 @triton.jit
+def deflated(
+    q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """Two MMAs of an iteration read the same registers, which the next one changes; a column from outside is subtracted in each,
+    and the sum is divided approximately."""
+    k_desc = tl.make_tensor_descriptor(k, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    w_desc = tl.make_tensor_descriptor(w, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    m, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, DIM)
+    x, level = tl.load(q + m[:, None] * DIM + d[None, :]).to(tl.float32), tl.load(r + m)
+    acc = tl.zeros([BLOCK_M, DIM], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        low, tile = x.to(tl.float16), w_desc.load([i, 0])
+        s = tl.dot(low, k_desc.load([i, 0]).T) - level[:, None]
+        acc = tl.dot(s.to(tl.float16), tile, acc)
+        x -= tl.dot((tl.dot(low, tile.T) * 0.01).to(tl.float16), tile)
+    tl.store(o + m[:, None] * DIM + d[None, :], tl.fdiv(acc, 1.0 + level[:, None] * level[:, None], approx=True))
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1085,6 +1104,10 @@ TWILL = {
         "stride": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 16, "DIM": 64, "num_warps": 4,
     },
+    "deflated": {
+        **dict.fromkeys("qkw", "*fp16:16"), **dict.fromkeys("ro", "*fp32:16"), "N": "i32:16",
+        "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+    },
     "queries": {
         **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "N": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 128, "DIM": 128, "num_warps": 8,
@@ -1168,6 +1191,7 @@ VARIANTS = {
     "jumping": ("jumping", {}),
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
+    "deflated": ("deflated", {}),
     "queries": ("queries", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),

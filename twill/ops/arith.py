@@ -132,6 +132,13 @@ FLOATS = ruled(
     ),
     operation("arith.divf", "div", each(np.divide), {"f32": "divide({0}, {1})", "f64": "({0} / {1})"}),
     operation(
+        "tt.approx_divf",
+        "div",
+        each(np.divide),
+        {"f32": "divide({0}, {1})", "f64": "({0} / {1})"},
+        cost="arith.divf",
+    ),
+    operation(
         "tt.precise_divf",
         "div",
         each(np.divide),

@@ -132,7 +132,11 @@ def _executed(code: Code, node: Node) -> list[Op]:
     return [
         op
         for op in own
-        if not (op.name in NOTHING or (op.name == ALLOC and op.operands and loaded(code, op.result)))
+        if not (
+            op.name in NOTHING
+            or role(op) == "constant"
+            or (op.name == ALLOC and op.operands and loaded(code, op.result))
+        )
     ]
 
 
@@ -165,7 +169,8 @@ def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
             return True
         if maker.index not in inside:
             return not code.rematerialized(maker) and maker.name not in IMPLICIT
-        if maker.index in code.reloaded:
+        folded = role(maker) == "constant" or (role(maker) == "layout" and maker.index not in roots)
+        if folded or maker.index in code.reloaded:
             return False
         return not cheap(maker) and (maker.index in roots or not addressing(maker))
 

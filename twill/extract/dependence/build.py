@@ -32,6 +32,9 @@ from twill.ir.problem import Source
 from twill.ops.mma import copied_scales
 from twill.ops.table import lookup, role, row
 
+_GROWING = frozenset({"elementwise", "scan", "convert"})
+"""Kinds whose results grow into the registers of an operand."""
+
 
 def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULES) -> Graph:
     """The dependence graph of `loop`. Raises TwillError for a loop or an operation that cannot be
@@ -357,10 +360,11 @@ class Builder:
             yield Use(self.ids[reader.index], distance, keeps=not self._takes_over(reader, made))
 
     def _takes_over(self, reader: Op, made: Tile) -> bool:
-        """An elementwise result grows into the registers of an operand of as many elements as it goes."""
+        """The result of an elementwise operation, of a scan, or of a change of layout (whose operand is in
+        shared memory by then) grows into the registers of an operand of as many elements as it goes."""
         results = [tile(v.type, self.body.threads) for v in reader.results]
-        elementwise = self.folding.kinds[reader.index] == "elementwise" and made.place == "registers"
-        return elementwise and any(t and t.elements == made.elements for t in results)
+        growing = self.folding.kinds[reader.index] in _GROWING and made.place == "registers"
+        return growing and any(t and t.elements == made.elements for t in results)
 
     def _readers(self, value: Value) -> tuple[tuple[Op, int], ...]:
         """The nodes that read a result, seen through views, each with its distance."""
@@ -385,6 +389,7 @@ class Builder:
         for op in self.nodes:
             for value in self.body.reads(op):
                 outer, _ = root(self.body, self.folding, value) if buffer(value) else self.body.trace(value)
+                outer = self._seen_through(outer)
                 if self.body.owner(outer) is None and outer.id not in written and self._takes_room(outer):
                     users = found.setdefault(outer.id, (outer, []))[1]
                     users.append(self.ids[op.index])
@@ -393,6 +398,12 @@ class Builder:
             if held:
                 yield Invariant(outer.name.removeprefix("%"), held, tuple(dict.fromkeys(users)))
         yield from self._copies_of_scales()
+
+    def _seen_through(self, value: Value) -> Value:
+        """What a broadcast from outside shows: its readers need the registers of the row or column alone."""
+        while (op := self.body.definer(value)) is not None and role(op) in ("broadcast", "expand"):
+            (value,) = op.operands
+        return value
 
     def _copies_of_scales(self) -> Iterator[Invariant]:
         """In tensor memory, of each block-scaled MMA."""

@@ -38,6 +38,7 @@ _TEXTS: Mapping[str, str] = {
     "minsi": "gl.minimum({0}, {1})",
     "select": "gl.where({0}, {1}, {2})",
     "fma": "gl.fma({0}, {1}, {2})",
+    "approx_divf": "({0} / {1})",
     "precise_divf": "gl.div_rn({0}, {1})",
     "precise_sqrt": "gl.sqrt_rn({0})",
     "absf": "gl.abs({0})",
