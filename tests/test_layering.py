@@ -27,7 +27,7 @@ LAYERS = (
     ),
     ("explain", "inputs", "pipeline", "simulate", "targets"),
     ("launch", "refusals", "report"),
-    ("bench", "emulate", "grid_time", "json_schema", "loop_nest"),
+    ("bench", "emulate", "grid_time", "json_schema", "loop_nest", "persistence"),
     ("generate", "sweep"),
     ("api", "cluster", "export", "triton"),
     ("cli", "twill"),

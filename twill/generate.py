@@ -61,6 +61,9 @@ class Generated:
     """The loops with their costs, in the order of `loops`."""
     checked: Checked | None = None
     """What was run to check it; None where nothing was."""
+    plain: "Generated | None" = None
+    """The kernel as it is written, where this one was made persistent because that is predicted to be
+    faster."""
 
 
 def generate(
@@ -68,21 +71,41 @@ def generate(
     options: GenerateOptions | None = None,
     on_progress: ProgressCallback = lambda name, event: None,
 ) -> Generated:
-    """Schedule the loops, lower them to warp programs, and print these."""
+    """Schedule the loops, lower them to warp programs, print these and check them.
+
+    With `inputs.persistent` None the kernel is made persistent where that is predicted to be faster, and
+    neither schedules nor the number of tiles in flight are given.
+    """
+    options = options or GenerateOptions()
+    if inputs.persistent is None:
+        made = _persistent_if_faster(inputs, options, on_progress)
+    else:
+        made = _lowered(inputs, options, on_progress)
+    return _with_checks(made, options, on_progress)
+
+
+def _lowered(
+    inputs: Inputs,
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    known: Sequence[Result] = (),
+) -> Generated:
+    """The kernel before it is checked. A problem that is alike one of those in `known` is not solved
+    again."""
     from twill.loop_nest import program
     from twill.targets import EXACT_LAYOUTS, target
     from twill.warp.dump import dumped
     from twill.warp.validate import validate
 
-    options = options or GenerateOptions()
-    results = dict[str, Result]()
     kept = _kept(options.schedules)
+    results = dict[str, Result]()
 
     def solve(problem: Problem) -> Result:
         results[problem.name] = (
             _fitting(kept[problem.name], problem)
             if problem.name in kept
-            else _solved(problem, options, on_progress)
+            else next((_renamed(one, problem) for one in known if _alike(one.problem, problem)), None)
+            or _solved(problem, options, on_progress)
         )
         return results[problem.name]
 
@@ -98,10 +121,61 @@ def generate(
     made, loops = program(found, solve, options.lowering, observe)
     validate(made, loops[0].machine.limits)
     cuda = target(loops[0].machine.arch).source(made)
-    checked = _checked(made, on_progress) if options.check else None
-    if checked and options.execute:
-        checked = _executed(checked, made, loops, cuda, on_progress)
-    return Generated(made, loops, results, cuda, dumps, found, checked)
+    return Generated(made, loops, results, cuda, dumps, found)
+
+
+def _alike(one: Problem, other: Problem) -> bool:
+    """Whether two problems are the same but for names and places in the source."""
+    return _nowhere(one) == _nowhere(other)
+
+
+def _nowhere(problem: Problem) -> Problem:
+    operations = tuple(replace(op, location=None) for op in problem.operations)
+    return replace(problem, name="", source=None, operations=operations)
+
+
+def _renamed(result: Result, problem: Problem) -> Result:
+    """The result as that of a problem that is alike."""
+    return replace(result, problem=problem)
+
+
+def _with_checks(made: Generated, options: GenerateOptions, on_progress: ProgressCallback) -> Generated:
+    """Raises TwillError where the kernel is wrong. One that was made persistent is given up then."""
+    try:
+        checked = _checked(made.program, on_progress) if options.check else None
+        if checked and options.execute:
+            checked = _executed(checked, made.program, made.loops, made.cuda, on_progress)
+    except TwillError as wrong:
+        if made.plain is None:
+            raise
+        found = _with_checks(made.plain, options, on_progress)
+        return _noted(found, f"not made persistent: {wrong.message}")
+    return replace(made, checked=checked)
+
+
+def _persistent_if_faster(
+    inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback
+) -> Generated:
+    """The kernel as it is written, or made persistent where that is possible and predicted to be faster."""
+    from twill.persistence import faster, open_to_it
+
+    plain = _lowered(replace(inputs, persistent=False), options, on_progress)
+    given = bool(options.schedules) or options.lowering.tiles is not None
+    if given or not open_to_it(plain.program, plain.loops):
+        return plain
+    try:
+        other = _lowered(
+            replace(inputs, persistent=True), options, on_progress, tuple(plain.results.values())
+        )
+    except TwillError:
+        return plain
+    why = faster((plain.program, plain.loops), (other.program, other.loops))
+    return replace(_noted(other, why), plain=plain) if why else plain
+
+
+def _noted(made: Generated, why: str) -> Generated:
+    program = replace(made.program, notes=(*made.program.notes, why))
+    return replace(made, program=program, cuda=_printed(program, made.loops))
 
 
 def _checked(made: Program, on_progress: ProgressCallback) -> Checked:
@@ -168,7 +242,7 @@ def _texts(made: Generated) -> Mapping[str, str]:
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried where ptxas spills or serializes, by attempt."""
 SLOWER = 1.5
-"""How many times as long the loops of a kernel without spills may take, as scheduled: beyond that, spilling
+"""How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
 is taken to be better (estimate)."""
 
 
@@ -180,25 +254,41 @@ def with_fewer_registers(
     on_progress: ProgressCallback = lambda name, event: None,
 ) -> Generated | None:
     """The kernel scheduled for fewer registers, where ptxas spilled registers or serialized MMAs (`said`);
-    its notes say so. None where the user has fixed registers or schedules, or no such kernel is built
-    without these warnings."""
+    its notes say so. One that was made persistent is given up where it is then predicted to be slower than
+    as it is written. None where the user has fixed registers or schedules, or no such kernel is built without
+    these warnings."""
     if options.schedules or inputs.registers is not None or not said:
         return None
-    what = said[0].split(":")[0]
+    what, plain = said[0].split(":")[0], made.plain
+    persistent = plain is not None or bool(inputs.persistent)
+    slowest = _pace(plain) if plain else SLOWER * _pace(made)
     scheduled = max(group.registers for one in made.loops for group in one.solution.groups)
     for fewer in FEWER:
         registers = (scheduled - 1) // 8 * 8 - fewer
         _notes(made.program, "ptxas", on_progress)(f"{what}; trying {registers} registers per thread")
         try:
-            other = generate(replace(inputs, registers=registers), options, on_progress)
-            good = _pace(other) <= SLOWER * _pace(made) and not _said(other)
+            wanted = replace(inputs, registers=registers, persistent=persistent)
+            other = generate(wanted, options, on_progress)
+            good = _pace(other) <= slowest and not _said(other)
         except TwillError:
             continue
         if good:
-            why = f"scheduled for {registers} registers per thread: otherwise {what}"
-            program = replace(other.program, notes=(*other.program.notes, why))
-            return replace(other, program=program, cuda=_printed(program, other.loops))
-    return None
+            return _noted(other, f"scheduled for {registers} registers per thread: otherwise {what}")
+    return _as_written(inputs, options, plain, what, on_progress) if plain else None
+
+
+def _as_written(
+    inputs: Inputs, options: GenerateOptions, plain: Generated, what: str, on_progress: ProgressCallback
+) -> Generated | None:
+    """Instead of a persistent kernel, of which ptxas said `what`: the plain one, if need be for fewer
+    registers."""
+    try:
+        plain, said = _with_checks(plain, options, on_progress), _said(plain)
+    except TwillError:
+        return None
+    inputs = replace(inputs, persistent=False)
+    found = with_fewer_registers(inputs, options, plain, said, on_progress) if said else plain
+    return _noted(found, f"not made persistent: {what}") if found else None
 
 
 def _printed(program: Program, loops: Sequence[Scheduled]) -> str:
@@ -208,8 +298,10 @@ def _printed(program: Program, loops: Sequence[Scheduled]) -> str:
 
 
 def _pace(made: Generated) -> float:
-    """Cycles of an iteration of each loop, together."""
-    return sum(one.solution.interval * one.problem.resolution.cycles_per_unit for one in made.loops)
+    """Simulated cycles of an iteration of each loop, together."""
+    from twill.simulate.predict import predict
+
+    return sum(loop.interval for loop in predict(made.program, made.loops).loops.values())
 
 
 def _said(made: Generated) -> tuple[str, ...]:

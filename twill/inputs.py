@@ -33,8 +33,9 @@ class Inputs:
     """Arguments and constexprs of a Python kernel."""
     constants: tuple[tuple[str, object], ...] = ()
     """What a kernel given as text was compiled with, where that is known."""
-    persistent: bool = False
-    """Generate a persistent kernel: each thread block loops over programs of the grid."""
+    persistent: bool | None = False
+    """Generate a persistent kernel: each thread block loops over programs of the grid. None: where that is
+    predicted to be faster (`twill.generate`)."""
     in_order: bool = False
     """Its thread blocks have the programs of every wave in the same order: neighbours stay neighbours."""
     subtile: int = 1

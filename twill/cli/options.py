@@ -195,9 +195,10 @@ input_options = _group(
 program_options = _group(
     "Code generation options",
     _option(
-        "--persistent",
-        is_flag=True,
-        help="Generate a persistent kernel: each thread block loops over the grid.",
+        "--persistent/--no-persistent",
+        default=None,
+        help="Generate a persistent kernel, in which each thread block loops over the grid, or one with a"
+        " thread block for each program; the default is what is predicted to be faster.",
     ),
     _option(
         "--pairs",

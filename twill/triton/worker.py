@@ -33,7 +33,11 @@ def made(path: Path, machine: str | None, seconds: float) -> Outcome:
         return Outcome(refused=error.message, lasting=False)
     try:
         return Outcome(
-            folder=str(built(Inputs(str(path), machine=machine), GenerateOptions(time_limit=seconds)))
+            folder=str(
+                built(
+                    Inputs(str(path), machine=machine, persistent=None), GenerateOptions(time_limit=seconds)
+                )
+            )
         )
     except TwillError as error:
         return Outcome(refused=error.message.splitlines()[0])

@@ -17,6 +17,7 @@ from twill.ir.channels import Filling, SlotTensor
 from twill.ir.loop import (
     DotOperand,
     Encoding,
+    Loop,
     MemDesc,
     NvmmaShared,
     Op,
@@ -225,16 +226,16 @@ def _transposed(code: Code, value: Value) -> bool:
 def of_loop(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> tuple[ChannelPlan, ...]:
     """Channels for everything in a loop that another group reads, in the order of the text. Raises TwillError
     for a carried value."""
-    fills = _trips(code, scheduled)
+    fills = None if scheduled.loop.depth else constant_trips(code, scheduled.loop)
     made = (*_load_channels(code, scheduled, tasks), *_tile_channels(code, scheduled, tasks))
     return tuple(replace(channel, fills=fills) for channel in made)
 
 
-def _trips(code: Code, scheduled: Scheduled) -> int | None:
-    """How often a thread block executes the body of a loop; None where that is not constant."""
-    loop = scheduled.loop
+def constant_trips(code: Code, loop: Loop) -> int | None:
+    """How often the body of a loop is executed from its begin to its end, once at least; None where that is
+    not constant."""
     bounds = [_constant(code, value) for value in (loop.lower, loop.upper, loop.step) if value is not None]
-    if loop.depth or len(bounds) < 3 or None in bounds:
+    if len(bounds) < 3 or None in bounds:
         return None
     begin, end, step = (bound or 0 for bound in bounds)
     return max(1, -(-(end - begin) // step)) if step > 0 else None

@@ -23,6 +23,7 @@ from twill.ir.statements import (
     Advance,
     Alternate,
     Compute,
+    ConsumerWait,
     For,
     If,
     InitializeCarried,
@@ -144,13 +145,11 @@ def cycles(code: Code, loops: Sequence[Scheduled], number: int) -> float:
     """Predicted machine cycles from tile to tile, for loops of TRIPS iterations: what a tile takes divided by
     the tiles in flight, but no less than its loops occupy the tensor core. A tile takes its loops from the
     first start to the last end, and its stores outside of them pass shared memory twice."""
-    busy, alone = 0.0, 0.0
+    alone, machine = 0.0, loops[0].machine
     for one in loops:
         unit = one.problem.resolution.cycles_per_unit
         length = max(one.start(op.id) + op.issue for op in one.problem.operations)
-        busy += unit * TRIPS * one.solution.interval
         alone += unit * ((TRIPS - 1) * one.solution.interval + max(length, one.solution.interval))
-    machine = loops[0].machine
     inside = {op.index for one in loops for op in one.loop.op.inner()}
     stored = sum(
         prod(value.type.shape) * bits(value.type.dtype) // 8
@@ -161,7 +160,12 @@ def cycles(code: Code, loops: Sequence[Scheduled], number: int) -> float:
     )
     alone += 2 * stored / machine.shared.bytes_per_cycle if machine.shared else 0.0
     order = machine.handover.order if number > 1 else 0
-    return max(busy + order, alone / number) if number > 1 else alone
+    return max(busy(loops) + order, alone / number) if number > 1 else alone
+
+
+def busy(loops: Sequence[Scheduled]) -> float:
+    """Machine cycles for which the loops of a tile occupy the tensor core, with TRIPS iterations each."""
+    return sum(one.problem.resolution.cycles_per_unit * TRIPS * one.solution.interval for one in loops)
 
 
 # --- channels ---------------------------------------------------------------------------------------------
@@ -261,7 +265,7 @@ def _orders(program: Program, tiles: TilesInFlight) -> tuple[OrderBarrier, ...]:
         for group in program.groups
         for own in [copies.get(group.id, ())]
         for i, one in enumerate(own)
-        if _issues(group.body)
+        if _in_order(group.body, _shared(program))
     ]
     return tuple(replace(order, barrier=1 + i) for i, order in enumerate([*within, *between]))
 
@@ -271,8 +275,23 @@ def _order(group: int) -> str:
     return f"tile_of_{group}"
 
 
-def _issues(statements: Statements) -> bool:
-    return any(isinstance(one, MmaIssue) for one in walk(statements))
+def _shared(program: Program) -> set[str]:
+    """The channels whose slots all copies of a group read, each those of its tiles."""
+    return {one.id for one in program.channels if one.alternating}
+
+
+def _in_order(statements: Statements, shared: set[str]) -> bool:
+    """Whether there is something in them that the copies of a group do one after the other: they issue MMAs,
+    or wait in a loop for slots of shared channels. Full slots are told apart by the parity of their phases: a
+    copy that waits for a slot when the one before it has waited for all of its own cannot mistake an earlier
+    phase for its own."""
+    return any(_is_ordered(one, shared) for one in walk(statements))
+
+
+def _is_ordered(statement: Statement, shared: set[str]) -> bool:
+    inside = walk((statement,)) if isinstance(statement, Pipelined) else (statement,)
+    waits = any(isinstance(one, ConsumerWait) and one.channel in shared for one in inside)
+    return isinstance(statement, MmaIssue) or (isinstance(statement, Pipelined) and waits)
 
 
 def _body(code: Code, program: Program, group: WarpProgram, tiles: TilesInFlight, index: int) -> Statements:
@@ -281,8 +300,8 @@ def _body(code: Code, program: Program, group: WarpProgram, tiles: TilesInFlight
     names = _names(program, tiles, index)
     order = (_order(own[index].id), _order(own[(index + 1) % len(own)].id))
     tile = next(one for one in group.body if isinstance(one, For) and one.op == tiles.loop)
-    mine = _handed_on(tile.body, *order) if _issues(tile.body) else tile.body
-    shared = {one.id for one in program.channels if one.alternating}
+    shared = _shared(program)
+    mine = _handed_on(tile.body, shared, *order) if _in_order(tile.body, shared) else tile.body
     tensors = {one.id for one in group.variables if isinstance(one.type, Tensor)}
     other = without_dead_code(code, tuple(_skipped(tile.body, shared, tensors)), tiles.carried)
     both = Alternate(tiles.loop, tiles.number, index, mine, other)
@@ -318,21 +337,27 @@ def _renamed(thing: Any, names: Mapping[str, str]) -> Any:
     return replace(thing, **changed)
 
 
-def _handed_on(body: Statements, mine: str, following: str) -> Statements:
-    """The tensor core is waited for before the first MMA of a tile, and handed over behind the last."""
-    issuing = [i for i, one in enumerate(body) if _issues((one,))]
-    first, last = issuing[0], issuing[-1]
-    end = _ending(body[last], OrderBarrierArrive(following))
+def _handed_on(body: Statements, shared: set[str], mine: str, following: str) -> Statements:
+    """The copy before is waited for before the first MMA of a tile, and the next one goes on behind the
+    last."""
+    ordered = [i for i, one in enumerate(body) if _in_order((one,), shared)]
+    first, last = ordered[0], ordered[-1]
+    end = _ending(body[last], shared, OrderBarrierArrive(following))
     return (*body[:first], OrderBarrierWait(mine), *body[first:last], *end, *body[last + 1 :])
 
 
-def _ending(statement: Statement, arrive: Statement) -> Statements:
+def _ending(statement: Statement, shared: set[str], arrive: Statement) -> Statements:
     """A statement with the last MMAs of a tile, and the hand-off: in the epilogue of a loop before the MMAs
     are waited for, where the loop has no other way out."""
     if not isinstance(statement, Pipelined) or statement.stages > 2:
         return statement, arrive
     epilogue = statement.epilogue
-    behind = max((i + 1 for i, one in enumerate(epilogue) if isinstance(one, MmaIssue)), default=0)
+    ordered = [
+        i
+        for i, one in enumerate(epilogue)
+        if isinstance(one, MmaIssue) or (isinstance(one, ConsumerWait) and one.channel in shared)
+    ]
+    behind = max(ordered, default=-1) + 1
     none = (*statement.zeroed, *((arrive,) if statement.stages == 2 else ()))
     return (replace(statement, epilogue=(*epilogue[:behind], arrive, *epilogue[behind:]), zeroed=none),)
 

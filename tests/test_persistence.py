@@ -1,0 +1,133 @@
+"""Kernels that are made persistent without being told to, and those that stay as they are written."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twill import generate as module
+from twill.diagnostics import TwillError
+from twill.generate import Generated, GenerateOptions, generate, with_fewer_registers
+from twill.inputs import Inputs
+from twill.ir.program import Program
+from twill.persistence import open_to_it
+from twill.warp.plan import Options as Lowering
+
+TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
+GEMM = Inputs(str(TTGIR), arch="sm90", persistent=None)
+OPTIONS = GenerateOptions(time_limit=20, check=False)
+SPILLED = ("4 bytes of registers are spilled, of 240 registers per thread: take a smaller tile",)
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Generated:
+    return generate(GEMM, OPTIONS)
+
+
+def walks(made: Generated) -> bool:
+    """Whether thread blocks walk over the grid."""
+    return "twill_grid_x" in made.cuda
+
+
+def test_a_kernel_is_made_persistent_where_that_is_predicted_to_be_faster(gemm: Generated) -> None:
+    assert walks(gemm)
+    assert gemm.plain is not None
+    assert not walks(gemm.plain)
+    (note,) = (note for note in gemm.program.notes if note.startswith("made persistent: a tile of 16 "))
+    assert f"// {note}" in gemm.cuda
+
+
+def test_the_loop_is_solved_once(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
+    solved, solve = list[str](), module._solved  # pyright: ignore[reportPrivateUsage]
+
+    def counted(problem: Any, *rest: Any) -> Any:
+        solved.append(problem.name)
+        return solve(problem, *rest)
+
+    monkeypatch.setattr(module, "_solved", counted)
+    again = generate(GEMM, OPTIONS)
+    assert solved == ["gemm/for.0"]
+    assert list(again.results) == ["gemm/for.0/for.0"]
+    assert again.results["gemm/for.0/for.0"].problem.name == "gemm/for.0/for.0"
+    assert again.cuda == gemm.cuda
+
+
+def test_a_given_number_of_tiles_in_flight_leaves_it_as_it_is_written() -> None:
+    assert not walks(generate(GEMM, replace(OPTIONS, lowering=Lowering(tiles=1))))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_user_decides(persistent: bool) -> None:
+    made = generate(replace(GEMM, persistent=persistent), OPTIONS)
+    assert (walks(made), made.plain) == (persistent, None)
+
+
+@pytest.mark.parametrize("example", ["gemm_persistent.sm90", "gemm.sm100"])
+def test_kernels_that_walk_already_and_other_architectures_stay(example: str) -> None:
+    """Accumulators in tensor memory have their own way (`alternating`)."""
+    spec = f"examples/ttgir/{example}.ttgir"
+    assert not walks(generate(replace(GEMM, spec=spec, arch=example.split(".")[1]), OPTIONS))
+
+
+@pytest.mark.parametrize("form", ["drawn", "searched"])
+def test_programs_that_wait_for_others_stay_side_by_side(form: str) -> None:
+    """One uses the results of atomic operations, the other loops while a condition holds."""
+    spec = f"tests/kernels/ttgir/{form}.sm90.ttgir"
+    made = generate(replace(GEMM, spec=spec, persistent=False), OPTIONS)
+    assert not open_to_it(made.program, made.loops)
+    assert not walks(generate(replace(GEMM, spec=spec), OPTIONS))
+
+
+def test_an_atomic_operation_whose_result_is_not_used_is_no_reason_to_stay() -> None:
+    spec = "tests/kernels/ttgir/split.sm90.ttgir"
+    made = generate(replace(GEMM, spec=spec, persistent=False), OPTIONS)
+    assert open_to_it(made.program, made.loops)
+
+
+@pytest.mark.parametrize(("iterations", "open"), [(7, False), (8, True)])
+def test_short_loops_stay(iterations: int, open: bool) -> None:
+    """More thread blocks hide the arrival of their loads better."""
+    end = f"%end = arith.constant {64 * iterations} : i32\n    %acc_4 = scf.for"
+    with TTGIR.open(encoding="utf-8") as file:
+        text = file.read().replace("%acc_4 = scf.for", end).replace("to %K step", "to %end step")
+    made = generate(Inputs(text, arch="sm90"), OPTIONS)
+    assert open_to_it(made.program, made.loops) == open
+
+
+def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+) -> None:
+    tried = list[tuple[int | None, bool | None]]()
+
+    def again(inputs: Inputs, options: GenerateOptions, on_progress: object) -> Generated:
+        tried.append((inputs.registers, inputs.persistent))
+        return gemm
+
+    def said(made: Generated) -> tuple[str, ...]:
+        return () if made is gemm.plain or made.plain is None else SPILLED
+
+    monkeypatch.setattr(module, "generate", again)
+    monkeypatch.setattr(module, "_said", said)
+    found = with_fewer_registers(GEMM, OPTIONS, gemm, SPILLED)
+    assert [persistent for _, persistent in tried] == [True] * 3
+    assert found
+    assert not walks(found)
+    assert found.program.notes[-1].startswith("not made persistent: 4 bytes of registers are spilled")
+
+
+def test_a_persistent_kernel_that_is_wrong_is_as_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+) -> None:
+    check = module._checked  # pyright: ignore[reportPrivateUsage]
+
+    def checked(made: Program, on_progress: Any) -> Any:
+        if made is gemm.program or any("twill_grid_x" in one.name for one in made.function.args):
+            raise TwillError("a slot holds nothing")
+        return check(made, on_progress)
+
+    monkeypatch.setattr(module, "_checked", checked)
+    found = generate(GEMM, replace(OPTIONS, check=True))
+    assert not walks(found)
+    assert found.checked
+    assert found.program.notes[-1] == "not made persistent: a slot holds nothing"
