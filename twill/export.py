@@ -19,7 +19,7 @@ Language: TypeAlias = Literal["gluon", "tilelang"]
 def exported(made: Generated, to: Language) -> tuple[str, str]:
     """The name and the text of the file. A Gluon kernel is compiled where Triton is installed."""
     name = identifier(made.program.function.name)
-    if reason := _not_expressed(made.program):
+    if reason := _not_expressed(made.program, to):
         raise TwillError(f"{reason} can not be exported", made.program.function.location)
     match to:
         case "gluon":
@@ -36,13 +36,14 @@ def exported(made: Generated, to: Language) -> tuple[str, str]:
             return f"{name}_tilelang.py", schedule(made.program, made.loops)
 
 
-def _not_expressed(program: Program) -> str:
+def _not_expressed(program: Program, to: Language) -> str:
     """What only the generated CUDA has; empty for a program without it."""
     if program.pairs:
         return "MMAs of pairs of thread blocks"
     if program.claiming is not None:
         return "tiles that are claimed by cluster launch control"
-    return "accumulators that alternate" if any(tile.counter for tile in program.tensor_memory) else ""
+    alternating = to == "gluon" and any(tile.counter for tile in program.tensor_memory)
+    return "accumulators that alternate" if alternating else ""
 
 
 def _compiled(text: str, program: Program, arch: str, limit: int) -> None:

@@ -31,6 +31,13 @@ def test_a_file_of_python_is_written(to: str, tmp_path: Path, monkeypatch: pytes
     ast.parse((tmp_path / f"gemm_{to}.py").read_text())
 
 
+def test_kernels_exported_before_stay(tmp_path: Path) -> None:
+    for example in ("gemm", "gemm_reduction"):
+        command = ["export", f"examples/ttgir/{example}.sm90.ttgir", "--arch", "sm90", "--to", "tilelang"]
+        assert run([*command, "--out", str(tmp_path)]) == 0
+    assert {"gemm_tilelang.py", "gemm_reduction_tilelang.py"} <= {path.name for path in tmp_path.iterdir()}
+
+
 def test_too_much_shared_memory_names_a_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,18 +46,20 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     """
     from dataclasses import replace
 
-    from twill.cli.output import write_all
+    from twill.cli.output import note
+    from twill.emit.files import write
     from twill.export import exported
     from twill.generate import generate
 
     wanted = replace(generate_options(options), execute=False)
-    lowering = replace(wanted.lowering, alternate=False)
+    lowering = replace(wanted.lowering, alternate=wanted.lowering.alternate and to == "tilelang")
     if lowering.tiles is None:  # several tiles in flight are not expressed in other languages
         lowering = replace(lowering, tiles=1)
     wanted = replace(wanted, lowering=lowering)
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     name, text = worker.alone(lambda: exported(made, to))
-    for path in write_all(out, {name: lambda: text}):
-        click.echo(f"wrote {path}", err=True)
+    write(out / name, text)  # beside the kernels exported before
+    note(out, [out / name])
+    click.echo(f"wrote {out / name}", err=True)
     for warning in made.program.warnings:
         click.echo(f"warning: {warning}", err=True)
