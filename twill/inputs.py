@@ -272,7 +272,7 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.model import Overrides, costed_with_formulas
     from twill.extract.dependence.build import graph
-    from twill.extract.dependence.simplify import ALL_RULES
+    from twill.extract.dependence.simplify import ALL_RULES, fused
 
     unknown = sorted(set(inputs.switched_off) - set(ALL_RULES))
     if unknown:
@@ -287,7 +287,23 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)
+    fewer = dependences if "fused" in inputs.switched_off else fused(dependences)
+    if fewer != dependences and not _constructible(problem):
+        other, counted = costed_with_formulas(fewer, machine, overrides)
+        if _constructible(other):
+            return Case(other, module, loop, fewer, counted, machine)
     return Case(problem, module, loop, dependences, formulas, machine)
+
+
+def _constructible(problem: Problem) -> bool:
+    """Whether one iteration after the other, its operations in order or depth first, is a schedule."""
+    from twill.modulo.constructive import rising
+    from twill.modulo.start import MOST, start
+    from twill.verify import check
+
+    begin = start(problem)
+    found = rising(problem, begin.top, begin.top, MOST)
+    return not begin.infeasible and any(not check(problem, one) for one in found)
 
 
 def cost_sources(case: Case) -> dict[str, str]:

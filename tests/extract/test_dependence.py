@@ -12,7 +12,7 @@ from networkx import DiGraph, is_directed_acyclic_graph
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
 from twill.extract.dependence.loops import loops
-from twill.extract.dependence.simplify import ALL_RULES
+from twill.extract.dependence.simplify import ALL_RULES, fused
 from twill.extract.reader.ttgir import read
 from twill.ir.graph import Edge, Graph
 
@@ -247,6 +247,18 @@ def test_register_tiles_from_before_the_loop_take_room_unless_cheap_to_make_agai
         ("q", "shared", 0, ("dot.d",)),
         ("weights", "registers", 32, ("mul.e",)),
     ]
+
+
+def test_operations_on_large_tiles_with_one_reader_become_one_node() -> None:
+    body = LOAD + DOT + f"%e = math.exp2 %d : {T}\n%g = arith.mulf %e, %one : {T}\n%h = arith.negf %e : {T}\n"
+    found = loop(body)
+    assert fused(found) == found, "each result has two readers, or none"
+    chain = LOAD + DOT + f"%e = math.exp2 %d : {T}\n%g = arith.negf %e : {T}\n%h = math.exp2 %g : {T}\n"
+    found = fused(loop(chain))
+    assert [node.id for node in found.nodes] == ["load.k0", "dot.d", "exp2.h"]
+    assert [work.op for work in found.node("exp2.h").work] == ["math.exp2", "arith.negf", "math.exp2"]
+    assert {value.node for value in found.values} >= {"dot.d"}
+    assert not {value.node for value in found.values} & {"exp2.e", "neg.g"}
 
 
 def test_a_change_of_layout_takes_over_the_registers_of_its_operand() -> None:

@@ -783,6 +783,40 @@ def deflated(
 
 
 @triton.jit
+def faded(
+    a, b, w, r, s, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The sum of each block of K times a decay of its own, and its products with a tile from before the loop, summed
+    over rows: with the exponents as tiles, more registers than a thread has."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    tile, acc = tl.load(w + m[:, None] * N + n[None, :]), tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        rows, columns = tl.load(r + k // BLOCK_K * M + m), tl.load(s + k // BLOCK_K * N + n)
+        part = tl.dot(a_desc.load([tl.program_id(0) * BLOCK_M, k]), b_desc.load([tl.program_id(1) * BLOCK_N, k]).T)
+        part *= tl.exp2(tl.minimum(rows[:, None] - columns[None, :], 0.0))
+        total += tl.sum(part * tile, 1)
+        acc += part
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+    tl.store(sums + tl.program_id(1) * M + m, total)
+
+
+@triton.jit
+def aged(
+    k, v, s, o, N, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """o = (k.T * s) @ v, where the row s is multiplied into the operand that lies in registers."""
+    m, n = tl.arange(0, DIM), tl.arange(0, BLOCK_N)
+    acc = tl.zeros([DIM, DIM], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        x = tl.load(k + (i + n)[None, :] * DIM + m[:, None]) * tl.load(s + (i + n)[None, :])
+        acc += tl.dot(x, tl.load(v + (i + n)[:, None] * DIM + m[None, :]))
+    tl.store(o + m[:, None] * DIM + m[None, :], acc)
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1104,6 +1138,13 @@ TWILL = {
         "stride": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 16, "DIM": 64, "num_warps": 4,
     },
+    "aged": {
+        **dict.fromkeys("kvs", "*fp16:16"), "o": "*fp32:16", "N": "i32:16", "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+    },
+    "faded": {
+        **dict.fromkeys("ab", "*fp16:16"), **dict.fromkeys(("w", "r", "s", "c", "sums"), "*fp32:16"), **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+    },
     "deflated": {
         **dict.fromkeys("qkw", "*fp16:16"), **dict.fromkeys("ro", "*fp32:16"), "N": "i32:16",
         "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
@@ -1192,6 +1233,8 @@ VARIANTS = {
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
     "deflated": ("deflated", {}),
+    "faded": ("faded", {}),
+    "aged": ("aged", {}),
     "queries": ("queries", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),

@@ -125,7 +125,7 @@ def test_a_first_answer_where_solvers_have_none() -> None:
     assert issues_in_order(case.problem, first)
 
 
-ONE_NODE_EACH = ("ffma", "stream_rmw", "stream_store", "chain")
+ONE_NODE_EACH = ("ffma", "stream_rmw", "stream_store", "chain", "fused")
 
 
 @pytest.mark.parametrize(("name", "most"), [("fa_fwd_eight", 1.3), ("fa_bwd_eight", 1.0)])
@@ -192,3 +192,30 @@ def test_large_loops_are_bounded_without_a_solver() -> None:
     assert (result.status, result.proved) == ("unknown", 3 * count)
     assert result.bounds.recurrence.ops[:2] == ("o0", "o1")
     assert result.notes == (f"{count} operations are too many for a solver",)
+
+
+def test_operations_are_fused_only_where_registers_run_out() -> None:
+    (fused,) = cases(Inputs("tests/kernels/ttgir/faded.sm90.ttgir"))
+    (whole,) = cases(Inputs("tests/kernels/ttgir/faded.sm90.ttgir", switched_off=("fused",)))
+    assert len(fused.problem.operations) < len(whole.problem.operations)
+    assert solve(fused.problem, Options(time_limit=10, explain=False)).solution is not None
+    low = bounds(whole.problem).value
+    assert all(check(whole.problem, found) for found in rising(whole.problem, low, 16 * low, 4))
+    (ample,) = cases(Inputs("tests/kernels/ttgir/deflated.sm90.ttgir"))
+    (same,) = cases(Inputs("tests/kernels/ttgir/deflated.sm90.ttgir", switched_off=("fused",)))
+    assert ample.problem == same.problem
+
+
+def test_what_frees_registers_is_issued_first() -> None:
+    """A tile of 64 registers is read by an operation that needs 64 more, and then by one that ends it."""
+    ops = tuple(
+        Operation(name, name, (Reservation("alu", 1),), 1, 1, 4) for name in ("a", "grow", "end", "sum")
+    )
+    edges = (Edge("a", "grow", 1), Edge("a", "end", 1), Edge("grow", "sum", 1))
+    values = (
+        Value("x", "a", (Use("grow"), Use("end")), registers=64),
+        Value("y", "grow", (Use("sum"),), registers=64),
+    )
+    limits = Limits(groups=1, registers_per_thread=100, registers_total=1 << 16)
+    problem = Problem("tight", "toy", (Unit("alu"),), ops, edges, values, limits)
+    assert any(not check(problem, found) for found in rising(problem, 10, 10, 1))

@@ -58,11 +58,11 @@ def rising(
     problem: Problem, low: Time, top: Time, in_flight: int, *, joint: bool = True
 ) -> Iterator[Solution]:
     """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
-    the other, about in the order of the program or depth first, so that few values are live at once."""
+    the other, about in the order of the program, depth first, or so that few registers are live at once."""
     if not _supported(problem, top, joint):
         return
     partitions = _by_groups(problem) if joint else [None]
-    orders = (range(len(problem.operations)), _depth_first(problem))
+    orders = (range(len(problem.operations)), _depth_first(problem), _fewest_registers(problem))
     interval = low
     while interval <= min(top, REACH * low):
         for labels in partitions:
@@ -421,6 +421,34 @@ def _depth_first(problem: Problem) -> list[int]:
             missing[other] -= 1
             if not missing[other]:
                 ready.append(other)
+    return order
+
+
+def _fewest_registers(problem: Problem) -> list[int]:
+    """An order of one iteration: of the operations whose operands are there, the one after which the fewest
+    registers are live, as far as one step ahead shows."""
+    after, missing = _successors(problem)
+    index = {op.id: i for i, op in enumerate(problem.operations)}
+    made, waiting = defaultdict[int, int](int), list[tuple[int, set[int]]]()
+    for value in problem.values:
+        last = max((use.distance for use in value.uses), default=0)
+        if value.registers and value.uses and not value.resident:
+            made[index[value.src]] += value.registers
+            waiting.append((value.registers, {index[use.op] for use in value.uses if use.distance == last}))
+
+    def freed(op: int) -> int:
+        return sum(registers for registers, readers in waiting if readers == {op})
+
+    ready, order = [op for op, count in enumerate(missing) if not count], list[int]()
+    while ready:
+        op = min(ready, key=lambda op: (made[op] - freed(op), op))
+        ready.remove(op)
+        order.append(op)
+        for _, readers in waiting:
+            readers.discard(op)
+        for other in after[op]:
+            missing[other] -= 1
+            ready += [other] if not missing[other] else []
     return order
 
 

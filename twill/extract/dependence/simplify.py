@@ -29,6 +29,10 @@ REWRITES: Mapping[str, str] = {
     "chain": (
         "elementwise tile operations of one group run a chunk behind each other, not after the whole tile"
     ),
+    "fused": (
+        "an elementwise operation on a large tile is one node with the one that alone reads its result, where"
+        " the tiles in between would need more registers than a group has"
+    ),
 }
 """The graph rules by name, and what each says."""
 
@@ -36,6 +40,9 @@ RULES: Mapping[str, str] = {**FOLDS, **REWRITES}
 """All rules by name, with the reason for each."""
 
 ALL_RULES: tuple[str, ...] = tuple(RULES)
+
+LARGE_TILE = 32
+"""Registers per thread from which `fused` merges the operations around a tile."""
 
 STREAMED_FROM = frozenset({"elementwise", "tensor_load", "shared_load"})
 STREAMED_INTO = frozenset({"elementwise", "reduce", "tensor_store", "shared_store", "store"})
@@ -54,6 +61,29 @@ def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
         if name in rules:
             graph = rewrite(graph)
     return graph
+
+
+def fused(graph: Graph) -> Graph:
+    """Merge each elementwise operation with a large tile into the elementwise operation of as many elements
+    that alone reads it, so that the tile is computed element by element and never whole. Taken where no
+    schedule has the registers otherwise: merged operations no longer overlap each other."""
+    for node in graph.nodes:
+        first = graph.node(node.id)
+        user = _only_user(graph, first)
+        if user is not None and _in_between(graph, first, user):
+            merged = replace(user, work=(*first.work, *user.work), ops=_members(first, user))
+            graph = merge(graph, (first.id, user.id), merged)
+    return graph
+
+
+def _in_between(graph: Graph, first: Node, user: Node) -> bool:
+    (tile,) = (value.tile for value in graph.made(first.id) if not value.resident)
+    results = (value.tile for value in graph.made(user.id))
+    return (
+        first.kind == user.kind == "elementwise"
+        and tile.registers >= LARGE_TILE
+        and any(result.elements == tile.elements for result in results)
+    )
 
 
 # --- the rules --------------------------------------------------------------------------------------------

@@ -171,7 +171,9 @@ def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str
     """Element by element."""
 
     def at(register: str) -> str:
-        row, column = (point(form, register).along((axis,)).coordinate() for axis in (0, 1))
+        row, column = (
+            point(form, register).along((axis,)).coordinate() if axis in form.axes else "0" for axis in (0, 1)
+        )
         return f"shared_at<{c_type(type)}>({name}_at + {_element(tile, row, column)})"
 
     if (pack := packed(type)) is None:
