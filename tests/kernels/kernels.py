@@ -817,6 +817,36 @@ def aged(
 
 
 @triton.jit
+def masked(
+    q, k, v, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """Attention without the division, of two tiles of queries; keys beyond the end are masked where a block has some."""
+    k_desc = tl.make_tensor_descriptor(k, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    q_desc = tl.make_tensor_descriptor(q, [N, DIM], [DIM, 1], [BLOCK_M, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [N, DIM], [DIM, 1], [BLOCK_M, DIM])
+    row = tl.program_id(0) * 2 * BLOCK_M
+    x0, x1 = q_desc.load([row, 0]), q_desc.load([row + BLOCK_M, 0])
+    acc0, highest0 = tl.zeros([BLOCK_M, DIM], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    acc1, highest1 = tl.zeros([BLOCK_M, DIM], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    keys = tl.arange(0, BLOCK_N)[None, :]
+    for start in range(0, N, BLOCK_N):
+        y = k_desc.load([start, 0])
+        s0, s1 = tl.dot(x0, y.T), tl.dot(x1, y.T)
+        if start + BLOCK_N > N:
+            s0 = tl.where(keys < N - start, s0, float("-inf"))
+            s1 = tl.where(keys < N - start, s1, float("-inf"))
+        higher0, higher1 = tl.maximum(highest0, tl.max(s0, 1)), tl.maximum(highest1, tl.max(s1, 1))
+        p0, p1 = tl.exp2(s0 - higher0[:, None]), tl.exp2(s1 - higher1[:, None])
+        z = v_desc.load([start, 0])
+        acc0 = tl.dot(p0.to(tl.float16), z, acc0 * tl.exp2(highest0 - higher0)[:, None])
+        acc1 = tl.dot(p1.to(tl.float16), z, acc1 * tl.exp2(highest1 - higher1)[:, None])
+        highest0, highest1 = higher0, higher1
+    o_desc.store([row, 0], acc0.to(tl.float16))
+    o_desc.store([row + BLOCK_M, 0], acc1.to(tl.float16))
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1149,6 +1179,7 @@ TWILL = {
         **dict.fromkeys("qkw", "*fp16:16"), **dict.fromkeys("ro", "*fp32:16"), "N": "i32:16",
         "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
     },
+    "masked": {**dict.fromkeys("qkvo", "*fp16:16"), "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4},
     "queries": {
         **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "N": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 128, "DIM": 128, "num_warps": 8,
@@ -1236,6 +1267,7 @@ VARIANTS = {
     "faded": ("faded", {}),
     "aged": ("aged", {}),
     "queries": ("queries", {}),
+    "masked": ("masked", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
     "resumed": ("resumed", {}),

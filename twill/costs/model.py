@@ -144,7 +144,9 @@ class _Costing:
 
     def _charge(self, node: Node) -> Charge:
         if node.kind == "branch":
-            made = branch(node.work, node.otherwise, self.machine)
+            sides = zip((node.work, node.otherwise), node.seldom, strict=True)
+            then, otherwise = ((() if seldom else work) for work, seldom in sides)
+            made = branch(then, otherwise, self.machine)
         elif len(node.work) > 1:
             made = streamed(node.work, self.machine)
         else:

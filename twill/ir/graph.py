@@ -128,6 +128,8 @@ class Node:
     """Done one behind the other, streamed in chunks where there are several."""
     otherwise: tuple[Work, ...] = ()
     """The work of an `scf.if`'s other branch; one of both is done."""
+    seldom: tuple[bool, bool] = (False, False)
+    """Whether `work` and `otherwise` are done in a few iterations alone, however many the loop has."""
     ops: tuple[int, ...] = ()
     """`ir.loop.Op.index` of all its operations, the folded ones included, in the order of the text."""
     partial: bool = False

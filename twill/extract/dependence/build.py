@@ -20,6 +20,7 @@ from twill.extract.dependence import simplify
 from twill.extract.dependence.accumulators import Chain, chains
 from twill.extract.dependence.body import Body, Origin
 from twill.extract.dependence.fold import Folding, buffer, fold
+from twill.extract.dependence.frequency import most_iterations
 from twill.extract.dependence.memory_effects import Memory, MemoryEdge, Storage, accesses, root
 from twill.extract.dependence.naming import names
 from twill.extract.dependence.tiles import in_shared, padded, tile
@@ -34,6 +35,8 @@ from twill.ops.table import lookup, role, row
 
 _GROWING = frozenset({"elementwise", "scan", "convert"})
 """Kinds whose results grow into the registers of an operand."""
+FEW = 4
+"""Iterations at the beginning or the end of a loop that the costs of its steady state leave out, at most."""
 
 
 def graph(module: Module, loop: Loop, rules: tuple[str, ...] = simplify.ALL_RULES) -> Graph:
@@ -104,9 +107,16 @@ class Builder:
             op.name,
             then,
             otherwise,
+            self._seldom(op),
             members,
             location=op.location,
         )
+
+    def _seldom(self, op: Op) -> tuple[bool, bool]:
+        if self.folding.kinds[op.index] != "branch":
+            return False, False
+        holds, fails = most_iterations(self.body.loop.function, self.body.loop.op, op.operands[0])
+        return holds is not None and holds <= FEW, fails is not None and fails <= FEW
 
     @cached_property
     def _users(self) -> Mapping[int, int]:
@@ -360,11 +370,14 @@ class Builder:
             yield Use(self.ids[reader.index], distance, keeps=not self._takes_over(reader, made))
 
     def _takes_over(self, reader: Op, made: Tile) -> bool:
-        """The result of an elementwise operation, of a scan, or of a change of layout (whose operand is in
-        shared memory by then) grows into the registers of an operand of as many elements as it goes."""
+        """The result of an elementwise operation, of a scan, of a change of layout (whose operand is in
+        shared memory by then), or of a branch with elementwise operations (one side is executed) grows into
+        the registers of an operand of as many elements as it goes."""
         results = [tile(v.type, self.body.threads) for v in reader.results]
-        growing = self.folding.kinds[reader.index] in _GROWING and made.place == "registers"
-        return growing and any(t and t.elements == made.elements for t in results)
+        kind = self.folding.kinds[reader.index]
+        growing = kind in _GROWING or (kind == "branch" and _elementwise(reader))
+        grown = growing and made.place == "registers"
+        return grown and any(t and t.elements == made.elements for t in results)
 
     def _readers(self, value: Value) -> tuple[tuple[Op, int], ...]:
         """The nodes that read a result, seen through views, each with its distance."""
@@ -433,6 +446,12 @@ class Builder:
             waiting.extend(v for v in op.operands if v.id not in seen)
             seen |= {v.id for v in op.operands}
         return True
+
+
+def _elementwise(branch: Op) -> bool:
+    """Whether all that its sides compute of tiles is elementwise."""
+    kinds = (row(op).kind for op in branch.inner() if not op.name.endswith(".yield"))
+    return all(kind in ("elementwise", "view", "scalar") for kind in kinds)
 
 
 def _merged(uses: list[Use]) -> tuple[Use, ...]:

@@ -56,7 +56,7 @@ def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
 
 
 def _convertible(module: Module, op: Op) -> bool:
-    bodies = [_body(region.blocks[0]) for region in op.regions if region.blocks]
+    bodies = [body_of(region.blocks[0]) for region in op.regions if region.blocks]
     plain = all(_executable(module, inner) for body in bodies for inner in body)
     return plain and all(type_text(module, value.type) is not None for value in op.results)
 
@@ -76,7 +76,8 @@ def _known(module: Module, value: Value) -> bool:
     return not isinstance(value.type, Tensor) or type_text(module, value.type) is not None
 
 
-def _body(block: Block) -> tuple[Op, ...]:
+def body_of(block: Block) -> tuple[Op, ...]:
+    """The operations of a side without what it yields."""
     return block.ops[:-1] if block.ops and role(block.ops[-1]) == "yield" else block.ops
 
 
@@ -97,7 +98,7 @@ class _Side:
     @property
     def body(self) -> tuple[Op, ...]:
         blocks = self.op.regions[self.region].blocks if self.region < len(self.op.regions) else ()
-        return _body(blocks[0]) if blocks else ()
+        return body_of(blocks[0]) if blocks else ()
 
     @property
     def yielded(self) -> tuple[Value, ...]:
@@ -142,8 +143,7 @@ class _Writer:
     def original(self, op: Op, text: str) -> None:
         """Append an operation of the branch with its location."""
         self.advance(op.location.line)
-        located = _LOCATION.match(self.module.text, op.span.end)
-        self.text += f"{text} {located.group().strip() if located else UNKNOWN} "
+        self.text += f"{text} {trailing_location(self.module, op).strip() or UNKNOWN} "
         self.line += text.count("\n")
 
     def advance(self, line: int) -> None:
@@ -190,8 +190,7 @@ def _truths(module: Module, type: Type) -> str:
 
 def _edits(module: Module, function: Function, op: Op, number: int) -> Iterator[Edit]:
     known, condition = Ranges(function).truth(op.operands[0]), op.operands[0].name
-    located = _LOCATION.match(module.text, op.span.end)
-    end = located.end() if located else op.span.end
+    end = op.span.end + len(trailing_location(module, op))
     out = _Writer(module, f"%twill_if{number}_", op.location.line)
     if known is not None:
         side = _side(op, 0 if known else 1, condition, number)
@@ -204,10 +203,16 @@ def _edits(module: Module, function: Function, op: Op, number: int) -> Iterator[
         )
     out.advance(op.location.line + module.text.count("\n", op.span.start, end))
     yield Edit(op.span.start, end, out.text)
-    yield from _read_instead(module, function, op, results)
+    yield from read_instead(module, function, op, results)
 
 
-def _read_instead(module: Module, function: Function, op: Op, results: Sequence[str]) -> Iterator[Edit]:
+def trailing_location(module: Module, op: Op) -> str:
+    """The location behind an operation, with the blanks before it; empty where there is none."""
+    located = _LOCATION.match(module.text, op.span.end)
+    return located.group() if located else ""
+
+
+def read_instead(module: Module, function: Function, op: Op, results: Sequence[str]) -> Iterator[Edit]:
     """Readers of a branch's results read what was selected."""
     given = {value.id: (value.name, new) for value, new in zip(op.results, results, strict=True)}
     for user in function.walk():
