@@ -26,7 +26,7 @@ LAYERS = (
         "whatif",
     ),
     ("explain", "inputs", "pipeline", "simulate", "targets"),
-    ("launch", "refusals", "report"),
+    ("launch", "refusals", "report", "subtiles"),
     ("bench", "emulate", "grid_time", "json_schema", "loop_nest", "persistence"),
     ("generate", "sweep"),
     ("api", "cluster", "export", "triton"),

@@ -77,13 +77,14 @@ def explained(
     pairs: int = 3,
     seconds: float = 60.0,
     begin: Begin = lambda number, total, changes: None,
+    further: Sequence[Change] = (),
 ) -> Explanation:
     """Explain a result. At most `pairs` pairs are solved, and none is begun after `seconds`; bounds are
-    always computed. `begin` is called before each change."""
+    always computed. `begin` is called before each change. `further` changes are tried alone."""
     problem, deadline = result.problem, time.monotonic() + seconds
     found = bottlenecks(problem)
     changes = tuple(_changes(result, found))
-    tried = [(change,) for change in changes]
+    tried = [(change,) for change in (*further, *changes)]
     singles = tuple(_effects(result, tried, solve, deadline, begin))
     best = {effect.changes[0]: _value(effect) for effect in singles}
     candidates = _candidates(result, changes, best)[:pairs]

@@ -9,6 +9,7 @@ for operations that cannot be lowered or generated.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -20,6 +21,7 @@ from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
+from twill.subtiles import COUNT, better, divided, matching, note
 from twill.warp.plan import Draft
 from twill.warp.plan import Options as Lowering
 from twill.warp.tasks import Scheduled
@@ -64,6 +66,10 @@ class Generated:
     plain: "Generated | None" = None
     """The kernel as it is written, where this one was made persistent because that is predicted to be
     faster."""
+    subtile: int = 1
+    """Sub-tiles that its rows are divided into."""
+    whole: "Generated | None" = None
+    """The kernel with whole tiles, where this one's were divided because its loops are faster so."""
 
 
 def generate(
@@ -73,15 +79,50 @@ def generate(
 ) -> Generated:
     """Schedule the loops, lower them to warp programs, print these and check them.
 
+    Where `inputs.subtile` is None, rows are divided into sub-tiles where the loops then take fewer cycles.
     With `inputs.persistent` None the kernel is made persistent where that is predicted to be faster, and
     neither schedules nor the number of tiles in flight are given.
     """
     options = options or GenerateOptions()
+    if inputs.subtile is None and options.schedules:
+        inputs = replace(inputs, subtile=matching(inputs, _kept(options.schedules)))
+    made = _divided_if_faster(replace(inputs, persistent=bool(inputs.persistent)), options, on_progress)
     if inputs.persistent is None:
-        made = _persistent_if_faster(inputs, options, on_progress)
-    else:
-        made = _lowered(inputs, options, on_progress)
+        made = _persistent_if_faster(inputs, options, made, on_progress)
     return _with_checks(made, options, on_progress)
+
+
+def _divided_if_faster(inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback) -> Generated:
+    """The kernel with whole tiles, or with sub-tiles where its loops are faster so."""
+    try:
+        whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), options, on_progress)
+    except TwillError:
+        if inputs.subtile is not None or inputs.pins is not None:
+            raise
+        made = _with_sub_tiles(inputs, options, inf, on_progress)
+        if made is None:
+            raise
+        return made
+    if not divided(inputs, whole.cases, list(whole.results.values())):
+        return whole
+    made = _with_sub_tiles(inputs, options, _pace(whole), on_progress)
+    return replace(made, whole=whole) if made else whole
+
+
+def _with_sub_tiles(
+    inputs: Inputs, options: GenerateOptions, before: float, on_progress: ProgressCallback
+) -> Generated | None:
+    """The kernel with sub-tiles; None where its loops are not faster than whole tiles, which take `before`
+    cycles."""
+    try:
+        made = _lowered(replace(inputs, subtile=COUNT), options, on_progress)
+    except TwillError:
+        return None
+    if not better(_pace(made), before):
+        return None
+    said = note(_pace(made), before)
+    _notes(made.program, "sub-tiles", on_progress)(said)
+    return _noted(made, said)
 
 
 def _lowered(
@@ -94,7 +135,6 @@ def _lowered(
     again."""
     from twill.loop_nest import program
     from twill.targets import EXACT_LAYOUTS, target
-    from twill.warp.dump import dumped
     from twill.warp.validate import validate
 
     kept = _kept(options.schedules)
@@ -112,6 +152,8 @@ def _lowered(
     dumps = dict[str, str]()
 
     def observe(name: str, draft: Draft) -> None:
+        from twill.warp.dump import dumped
+
         if options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
@@ -121,7 +163,7 @@ def _lowered(
     made, loops = program(found, solve, options.lowering, observe)
     validate(made, loops[0].machine.limits)
     cuda = target(loops[0].machine.arch).source(made)
-    return Generated(made, loops, results, cuda, dumps, found)
+    return Generated(made, loops, results, cuda, dumps, found, subtile=inputs.subtile or 1)
 
 
 def _alike(one: Problem, other: Problem) -> bool:
@@ -140,42 +182,37 @@ def _renamed(result: Result, problem: Problem) -> Result:
 
 
 def _with_checks(made: Generated, options: GenerateOptions, on_progress: ProgressCallback) -> Generated:
-    """Raises TwillError where the kernel is wrong. One that was made persistent is given up then."""
+    """Raises TwillError where the kernel is wrong. One that was made persistent, or divided into sub-tiles,
+    is given up then."""
     try:
         checked = _checked(made.program, on_progress) if options.check else None
         if checked and options.execute:
             checked = _executed(checked, made.program, made.loops, made.cuda, on_progress)
     except TwillError as wrong:
-        if made.plain is None:
+        other = made.plain or made.whole
+        if other is None:
             raise
-        found = _with_checks(made.plain, options, on_progress)
-        return _noted(found, f"not made persistent: {wrong.message}")
+        what = "made persistent" if made.plain else "divided into sub-tiles"
+        return _noted(_with_checks(other, options, on_progress), f"not {what}: {wrong.message}")
     return replace(made, checked=checked)
 
 
 def _persistent_if_faster(
-    inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback
+    inputs: Inputs, options: GenerateOptions, plain: Generated, on_progress: ProgressCallback
 ) -> Generated:
-    """The kernel as it is written, or made persistent where that is possible and predicted to be faster."""
+    """The kernel that is not persistent (`plain`), or a persistent one where that is predicted to be faster."""
     from twill.persistence import faster, open_to_it
 
-    plain = _lowered(replace(inputs, persistent=False), options, on_progress)
     given = bool(options.schedules) or options.lowering.tiles is not None
     if given or not open_to_it(plain.program, plain.loops):
         return plain
     try:
-        other = _lowered(
-            replace(inputs, persistent=True), options, on_progress, tuple(plain.results.values())
-        )
+        again = replace(inputs, persistent=True, subtile=plain.subtile)
+        other = _lowered(again, options, on_progress, tuple(plain.results.values()))
     except TwillError:
         return plain
     why = faster((plain.program, plain.loops), (other.program, other.loops))
     return replace(_noted(other, why), plain=plain) if why else plain
-
-
-def _noted(made: Generated, why: str) -> Generated:
-    program = replace(made.program, notes=(*made.program.notes, why))
-    return replace(made, program=program, cuda=_printed(program, made.loops))
 
 
 def _checked(made: Program, on_progress: ProgressCallback) -> Checked:
@@ -228,7 +265,7 @@ def built(
         return _texts(made[0])
 
     def again(said: tuple[str, ...]) -> Mapping[str, str] | None:
-        other = with_fewer_registers(resolved, options, made[0], said, on_progress)
+        other = without_warnings(resolved, options, made[0], said, on_progress)
         return _texts(other) if other else None
 
     return cached(key, make, again)
@@ -237,6 +274,26 @@ def built(
 def _texts(made: Generated) -> Mapping[str, str]:
     """The output files, by name."""
     return {name: make() for name, make in files(made).items()}
+
+
+def without_warnings(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    said: Sequence[str],
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Generated | None:
+    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): with sub-tiles, where their
+    loops are as fast as scheduled, or else scheduled for fewer registers. None where neither helps."""
+    if inputs.subtile is None and not options.schedules and made.subtile == 1 and said:
+        try:
+            other = generate(replace(inputs, subtile=COUNT), options, on_progress)
+            if _pace(other) <= _pace(made) and not _said(other):
+                why = f"rows are divided into {COUNT} sub-tiles: otherwise {said[0].split(':')[0]}"
+                return _noted(other, why)
+        except TwillError:
+            pass
+    return with_fewer_registers(replace(inputs, subtile=made.subtile), options, made, said, on_progress)
 
 
 FEWER = (0, 16, 32)
@@ -289,6 +346,12 @@ def _as_written(
     inputs = replace(inputs, persistent=False)
     found = with_fewer_registers(inputs, options, plain, said, on_progress) if said else plain
     return _noted(found, f"not made persistent: {what}") if found else None
+
+
+def _noted(made: Generated, why: str) -> Generated:
+    """The kernel with a note."""
+    program = replace(made.program, notes=(*made.program.notes, why))
+    return replace(made, program=program, cuda=_printed(program, made.loops))
 
 
 def _printed(program: Program, loops: Sequence[Scheduled]) -> str:

@@ -38,8 +38,9 @@ class Inputs:
     predicted to be faster (`twill.generate`)."""
     in_order: bool = False
     """Its thread blocks have the programs of every wave in the same order: neighbours stay neighbours."""
-    subtile: int = 1
-    """Independent sub-tiles that the rows of the kernel's tiles are divided into."""
+    subtile: int | None = None
+    """Independent sub-tiles that the rows of the kernel's tiles are divided into; None for what is best by
+    the intervals (`twill.subtiles`), where a search decides, and whole tiles elsewhere."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()
@@ -127,7 +128,13 @@ def _changed(problem: Problem, inputs: Inputs) -> Problem:
 def _from_graph(inputs: Inputs) -> Case:
     from twill.files import load, read_graph
 
-    if inputs.settings or inputs.loops or inputs.switched_off or inputs.persistent or inputs.subtile > 1:
+    if (
+        inputs.settings
+        or inputs.loops
+        or inputs.switched_off
+        or inputs.persistent
+        or (inputs.subtile or 1) > 1
+    ):
         raise TwillError(
             f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop and --no-rule do not"
             " apply to it"
@@ -172,8 +179,9 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 
         module = device_descriptors(module)
     whole, everywhere = module, machine.arch in inputs.exact_layouts
-    module = replace(_rewritten(subtiled(whole, inputs.subtile), everywhere=everywhere), constants=constants)
-    if inputs.subtile > 1:
+    count = inputs.subtile or 1
+    module = replace(_rewritten(subtiled(whole, count), everywhere=everywhere), constants=constants)
+    if count > 1:
         module = replace(module, undivided=_rewritten(whole, everywhere=everywhere))
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():

@@ -45,6 +45,7 @@ def check(
     --prove reached its time limit.
     """
     from twill.files import load, read_schedule
+    from twill.subtiles import matching
     from twill.verify import check_document
 
     document = read_schedule(load(schedule), schedule)
@@ -52,7 +53,11 @@ def check(
     if not spec.endswith(".json"):
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
-    case, *_ = prepared(inputs(spec, options))
+    requested = inputs(spec, options)
+    if requested.subtile is None and not spec.endswith(".json"):
+        count = matching(requested, {problem.name: document.result})
+        requested = replace(requested, subtile=count)
+    case, *_ = prepared(requested)
     violations = check_document(document, case.problem)
     for violation in violations:
         click.echo(str(violation))

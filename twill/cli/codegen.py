@@ -92,14 +92,14 @@ def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateO
     """The kernel that is built in a folder: another one, for fewer registers, where ptxas spills and that
     helps."""
     from twill.cli.output import note, write_all
-    from twill.generate import files, with_fewer_registers
+    from twill.generate import files, without_warnings
     from twill.launch.build import LIBRARY, LOG
     from twill.launch.build import build as built
 
     warnings = built(out)
     if warnings:
         other = worker.watched(
-            lambda on_progress: with_fewer_registers(requested, wanted, made, warnings, on_progress)
+            lambda on_progress: without_warnings(requested, wanted, made, warnings, on_progress)
         )
         if other is not None:
             made = other

@@ -22,7 +22,7 @@ from twill.cli.options import (
 
 if TYPE_CHECKING:
     from twill.explain import Explanation
-    from twill.inputs import Case
+    from twill.inputs import Case, Inputs
 
 
 @click.command(cls=Command, short_help="Show what bounds a loop, and what would move the bound.")
@@ -63,9 +63,10 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> No
     from twill.inputs import cost_notes
     from twill.report.explanation import document, text
 
-    found = prepared(inputs(spec, options))
+    requested = inputs(spec, options)
+    found = prepared(requested)
     for number, case in enumerate(found):
-        explanation = _explained(case, options)
+        explanation = _explained(case, requested, options)
         if out:
             _write(case, explanation, out, len(found) > 1)
         if as_json:
@@ -76,7 +77,7 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> No
                 click.echo(f"\ncosts: {note}")
 
 
-def _explained(case: "Case", options: CommandOptions) -> "Explanation":
+def _explained(case: "Case", requested: "Inputs", options: CommandOptions) -> "Explanation":
     def work(on_progress: Callable[..., None]) -> "Explanation":
         import time
 
@@ -85,6 +86,7 @@ def _explained(case: "Case", options: CommandOptions) -> "Explanation":
         from twill.ir.schedule import Result
         from twill.ir.search import Options, Progress
         from twill.pipeline import solve
+        from twill.subtiles import change
 
         def solved(problem: Problem, search: Options) -> Result:
             return solve(problem, search, lambda event: on_progress(case.name, event))
@@ -99,7 +101,8 @@ def _explained(case: "Case", options: CommandOptions) -> "Explanation":
 
         base = solved(case.problem, Options(time_limit=max(60.0, options["time_limit"])))
         started = time.monotonic()
-        return explained(base, query, options["pairs"], options["total"], begin)
+        further = change(requested, case)
+        return explained(base, query, options["pairs"], options["total"], begin, further)
 
     return worker.watched(work)
 

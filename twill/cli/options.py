@@ -93,6 +93,19 @@ class Units(click.ParamType[int | None]):
         return int(value)
 
 
+class SubTiles(click.ParamType[int | None]):
+    """`auto`, or a number of sub-tiles."""
+
+    name = "auto|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value is None or value == "auto":
+            return None
+        if not str(value).isdecimal() or int(value) < 1:
+            self.fail(f"{value!r} is neither 'auto' nor a positive whole number", param, ctx)
+        return int(value)
+
+
 LONGEST = 255
 """Bytes of a file's name, on all file systems in use."""
 
@@ -247,11 +260,11 @@ what_if_options = _group(
     "What-if options",
     _option(
         "--subtile",
-        type=_POSITIVE,
-        default=1,
+        type=SubTiles(),
+        default="auto",
         show_default=True,
-        metavar="N",
-        help="Divide the rows of the kernel's tiles into N independent sub-tiles.",
+        help="Divide the rows of the tiles into N independent sub-tiles; auto: into 2, where the loops then"
+        " take fewer cycles.",
     ),
     _option(
         "--resolution",

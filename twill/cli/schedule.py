@@ -30,7 +30,7 @@ from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
 from twill.files import write_schedule
 from twill.files.schedule import timeless
-from twill.inputs import Case, cost_notes
+from twill.inputs import Case, Inputs, cost_notes
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options, Progress
@@ -132,19 +132,42 @@ def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
             f"the package {PACKAGES[search.engine]} is not installed", param_hint="--engine"
         )
     began = time.monotonic()
-    found = prepared(inputs(spec, options))
+    requested = inputs(spec, options)
+    found = prepared(requested)
     read = time.monotonic() - began
-    statuses = [_one(case, search, read, len(found) > 1, options) for case in found]
+    solved = [_solved(case, search, read) for case in found]
+    found, solved, note = _with_sub_tiles(requested, search, found, solved)
+    for case, result in zip(found, solved, strict=True):
+        _show(case, result, search, len(found) > 1, options)
+    if note and not options["as_json"]:
+        click.echo(f"note: {note}")
+    statuses = [EXIT[result.status] for result in solved]
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
 
 
-def _one(case: Case, search: Options, read: float, several: bool, options: CommandOptions) -> int:
-    """Solve one loop, write and print the result, and return the exit status. `read`: seconds spent before
-    the search."""
+def _with_sub_tiles(
+    requested: Inputs, search: Options, whole: tuple[Case, ...], results: list[Result]
+) -> tuple[tuple[Case, ...], list[Result], str]:
+    """The loops with sub-tiles and a note, where they are faster than with whole tiles; otherwise these."""
+    from twill.subtiles import better, cycles, divided, note
+
+    found = divided(requested, whole, results)
+    others = [_solved(case, search, 0.0) for case in found]
+    if not found or not better(cycles(others), cycles(results)):
+        return whole, results, ""
+    return found, others, note(cycles(others), cycles(results))
+
+
+def _solved(case: Case, search: Options, read: float) -> Result:
+    """Solve one loop. `read`: seconds spent before the search."""
     began = time.monotonic()
     result = _solve(case, search)
     seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
-    result = replace(result, seconds=seconds)
+    return replace(result, seconds=seconds)
+
+
+def _show(case: Case, result: Result, search: Options, several: bool, options: CommandOptions) -> None:
+    """Write and print a result."""
     if options["reproducible"]:
         result = timeless(result)
     if options["out"]:
@@ -153,7 +176,6 @@ def _one(case: Case, search: Options, read: float, several: bool, options: Comma
         click.echo(_one_line(write_schedule(result, search)))
     else:
         _print(result, cost_notes(case, result))
-    return EXIT[result.status]
 
 
 def _one_line(document: str) -> str:

@@ -1,0 +1,118 @@
+"""Whether sub-tiles are taken where the user does not say."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from twill import generate as module
+from twill.explain import explained
+from twill.generate import Generated, GenerateOptions, generate, without_warnings
+from twill.inputs import Case, Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.modulo.bounds import bounds
+from twill.pipeline import solve
+from twill.subtiles import better, change, cycles, divided, matching, note
+
+FA_FWD = Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")
+GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90")
+OPTIONS = GenerateOptions(time_limit=20, check=False)
+SPILLED = ("16 bytes of registers are spilled, of 240 registers per thread",)
+
+
+def result(case: Case) -> Result:
+    return solve(case.problem, Options(time_limit=20, explain=False))
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Generated:
+    return generate(GEMM, OPTIONS)
+
+
+def above(case: Case, interval: int) -> Result:
+    """As if the search had ended at this interval."""
+    found = result(cases(GEMM)[0])
+    assert found.solution
+    solution = replace(found.solution, interval=interval)
+    return replace(found, problem=case.problem, bounds=bounds(case.problem), solution=solution)
+
+
+def test_sub_tiles_are_tried_where_whole_tiles_stay_above_their_bound() -> None:
+    whole = cases(FA_FWD)
+    assert [len(one.problem.operations) for one in divided(FA_FWD, whole, [above(whole[0], 2456)])] == [30]
+    assert not divided(FA_FWD, whole, [above(whole[0], 2048)]), "as good as the bound"
+    assert not divided(FA_FWD, whole, [above(whole[0], 2060)]), "sub-tiles cannot be 2% better"
+    assert not divided(replace(FA_FWD, subtile=1), whole, [above(whole[0], 2456)]), "the user has decided"
+
+
+def test_what_can_not_be_divided_stays_whole() -> None:
+    inputs = Inputs("examples/ttgir/fa_fwd.sm100.ttgir", arch="sm100")
+    whole = cases(inputs)
+    assert not divided(inputs, whole, [above(whole[0], 9000)])
+    assert change(inputs, whole[0]) == ()
+
+
+def test_a_loop_without_schedule_is_worse_than_any() -> None:
+    whole = cases(GEMM)[0]
+    none = replace(result(whole), solution=None)
+    assert cycles([none]) == float("inf")
+    assert better(1024, cycles([none]))
+    assert not better(cycles([none]), cycles([none]))
+    assert "none was found for whole tiles" in note(1024, cycles([none]))
+
+
+def test_the_schedule_that_is_given_says_how_many_sub_tiles_there_are() -> None:
+    for count in (1, 2):
+        (case,) = cases(replace(GEMM, subtile=count))
+        assert matching(GEMM, {case.name: result(case)}) == count
+
+
+def test_sub_tiles_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
+    slow = dict[int, float]()
+
+    def promising(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) -> Sequence[Case]:
+        return whole
+
+    def pace(made: Generated) -> float:
+        return slow[made.subtile]
+
+    monkeypatch.setattr(module, "divided", promising)
+    monkeypatch.setattr(module, "_pace", pace)
+    slow.update({1: 1000.0, 2: 900.0})
+    made = generate(GEMM, OPTIONS)
+    assert made.subtile == 2
+    assert made.program.notes[-1] == note(900, 1000)
+    assert f"// {note(900, 1000)}" in made.cuda
+    slow.update({2: 990.0})
+    assert generate(GEMM, OPTIONS).subtile == 1
+
+
+def test_sub_tiles_are_taken_where_whole_tiles_spill(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+) -> None:
+    spilling = set[int]()
+
+    def said(made: Generated) -> Sequence[str]:
+        return SPILLED if made.subtile in spilling else ()
+
+    monkeypatch.setattr(module, "_said", said)
+    made = without_warnings(GEMM, OPTIONS, gemm, SPILLED)
+    assert made
+    assert made.subtile == 2
+    assert made.program.notes[-1].startswith("rows are divided into 2 sub-tiles: otherwise 16 bytes")
+    spilling.add(2)
+    made = without_warnings(GEMM, OPTIONS, gemm, SPILLED)
+    assert made is None or made.subtile == 1
+
+
+def test_explain_lists_sub_tiles_as_a_change() -> None:
+    (case,) = cases(FA_FWD)
+
+    def never(problem: Problem) -> Result:
+        raise AssertionError
+
+    found = explained(above(case, 2456), never, seconds=-1.0, further=change(FA_FWD, case))
+    (one,) = (one for one in found.singles if one.changes == ("whole tiles (--subtile 2)",))
+    assert one.proved == 2048
