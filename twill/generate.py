@@ -200,7 +200,7 @@ def _with_checks(made: Generated, options: GenerateOptions, on_progress: Progres
 def _persistent_if_faster(
     inputs: Inputs, options: GenerateOptions, plain: Generated, on_progress: ProgressCallback
 ) -> Generated:
-    """The kernel that is not persistent (`plain`), or a persistent one where that is predicted to be faster."""
+    """The kernel that is not persistent (`plain`), or a persistent one that is predicted to be faster."""
     from twill.persistence import faster, open_to_it
 
     given = bool(options.schedules) or options.lowering.tiles is not None
