@@ -12,6 +12,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 GIVEN = {
     "gathered": {"M": 100, "N": 120, "K": 200},
     "gathered_rows": {"M": 100},
+    "turned": {"M": 60, "N": 62, "K": 40, "stride": 8000},
+    "turned_32": {"M": 30, "N": 62, "K": 40, "stride": 8000},
     "searched": {"groups": 5},
     "grouped": {"groups": 3},
 }

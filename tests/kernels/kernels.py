@@ -373,6 +373,26 @@ def columns(
 
 
 @triton.jit
+def turned(
+    x, w, y, M, N, K, stride, WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """y = x @ w.T for images, as convolutions have them, and each third column of w: offsets are computed as
+    vectors without a direction, which become rows and columns."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    image, place = m // WIDE, m % WIDE
+    left, right = x + (image * stride)[:, None] + place[:, None], w + (n * K * 3)[None, :]
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        k = i + tl.arange(0, BLOCK_K)
+        a = tl.load(left + (k * WIDE)[None, :], (m < M)[:, None] & (k < K)[None, :], other=0.0)
+        b = tl.load(right + (k * 3)[:, None], (k[:, None] < K) & (n[None, :] < N), other=0.0)
+        acc = tl.dot(a, b, acc)
+    offset = (n // WIDE) * stride + n % WIDE
+    tl.store(y + (m * N)[:, None] + offset[None, :], acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def decayed(
     k, v, g, h, K, stride, BLOCK_K: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1109,6 +1129,10 @@ TWILL = {
     "recurrent": {**STATE, "DECAY": 0.5},
     "chunked": STATE,
     "columns": {**HALF, "b": "*fp32:16", **SIZES, **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4},
+    "turned": {
+        **dict.fromkeys("xwy", "*fp16:16"), **dict.fromkeys("MNK", "i32"), "stride": "i32", "WIDE": 56,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4,
+    },
     "decayed": {
         **dict.fromkeys(("k", "v", "h"), "*bf16:16"),
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
@@ -1238,6 +1262,8 @@ VARIANTS = {
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
     "columns": ("columns", {}),
+    "turned": ("turned", {}),
+    "turned_32": ("turned", {"BLOCK_M": 32}),
     "decayed": ("decayed", {}),
     "panels": ("panels", {}),
     "biased": ("biased", {}),

@@ -54,6 +54,14 @@ def test_bounds_that_follow_from_the_program_id() -> None:
         assert counted("fa_fwd_causal", {"heads": 1, "length": 1024}, pid, 8) == [7 - pid, 1]
 
 
+def test_a_step_of_zero_is_an_error() -> None:
+    text = MADE_FROM_MEMORY.replace("%most = tt.load %n : !tt.ptr<i32>", "%most = arith.constant 4 : i32")
+    module = read(text.replace("step %one", "step %zero"), "k.ttgir")
+    (loop,) = loops(module)
+    with pytest.raises(TwillError, match="step is 0"):
+        trips(loop.function, loop.op, {}, {"pid.x": 0, "grid.x": 1})
+
+
 def test_bounds_from_memory_are_not_known() -> None:
     module = read(MADE_FROM_MEMORY, "k.ttgir")
     (loop,) = loops(module)

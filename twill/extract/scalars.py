@@ -23,6 +23,12 @@ def bounding(function: Function) -> frozenset[int]:
     return _reaching(function, (operand for op in loops for operand in op.operands[:3]))
 
 
+def stepping(function: Function) -> frozenset[int]:
+    """The arguments from which steps of loops follow."""
+    loops = [op for op in function.walk() if role(op) == "for"]
+    return _reaching(function, (op.operands[2] for op in loops))
+
+
 def extents(function: Function) -> frozenset[int]:
     """The arguments that bound something: a loop, a mask, a descriptor's shape, or a division of indices."""
     promised = {operand.id for op in function.walk() if role(op) in _PROMISES for operand in op.operands}

@@ -13,7 +13,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
-from twill.extract.scalars import bounding, extents
+from twill.extract.scalars import bounding, extents, stepping
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Program
@@ -182,7 +182,7 @@ def _sizes(program: Program) -> list[int]:
 def _trial(program: Program, size: int, extent: int, pid: int) -> Trial | None:
     function = program.function
     numbers = dict[str, float]()
-    bounds, limits = bounding(function), extents(function)
+    bounds, limits, steps = bounding(function), extents(function), stepping(function)
     pitches = iter(PITCHES * 8)
     for arg, attributes in zip(function.args, function.arg_attributes, strict=True):
         if not isinstance(arg.type, Pointer) and _name(arg) in scalars(function, {}):
@@ -191,7 +191,7 @@ def _trial(program: Program, size: int, extent: int, pid: int) -> Trial | None:
             numbers[_name(arg)] = (
                 given
                 if not whole
-                else size
+                else max(size, arg.id in steps)
                 if arg.id in bounds
                 else extent
                 if arg.id in limits

@@ -2,7 +2,7 @@
 
 Takes a function, its loop and the values of its arguments; gives the iterations that one program of the grid
 executes, those of loops around it counted. Raises TwillError where that depends on memory, on a branch or on
-what iterations carry.
+what iterations carry, and for a step of 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,10 @@ def trips(function: Function, loop: Op, arguments: Mapping[int, Operand], progra
 
 def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: Mapping[str, int]) -> int:
     loop, *inside = loops
-    iterations = range(*(int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3]))
+    begin, end, step = (int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3])
+    if step == 0:
+        raise TwillError("this loop's step is 0", loop.location)
+    iterations = range(begin, end, step)
     if not inside:
         return len(iterations)
     induction = loop.regions[0].blocks[0].args[0].id

@@ -45,6 +45,7 @@ from twill.targets.cuda.register_tiles import (
     linear_point,
     number,
     point,
+    turned,
 )
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import (
@@ -109,6 +110,8 @@ def execute(scope: Scope, op: Op) -> None:
 
 
 def _execute(scope: Scope, op: Op) -> None:
+    if role(op) == "constant":
+        return  # made where it is used
     if op.name in VIEWS:
         scope.values[op.result.id] = VIEWS[op.name](scope, op)
     else:
@@ -188,18 +191,23 @@ def _reduce_together(scope: Scope, op: Op) -> None:
 
 
 def _convert(scope: Scope, op: Op) -> None:
-    """Through shared memory where elements change threads; from where they lie there, if they were read."""
+    """Through shared memory where elements change threads; from where they lie there, if they were read. What
+    every thread can compute where it goes is not moved."""
     source, result = op.operands[0].type, op.result.type
     if op.operands[0].id in scope.loads:
         assert isinstance(result, Tensor)
         scope.values[op.result.id] = scope.converted(op.operands[0], result)
         return
     form = scope.form(op.operands[0])
-    if scope.narrow or isinstance(form, str | Shared | Transposed) or not moves(source, result):
+    if isinstance(form, str | Shared | Transposed) or (isinstance(form, Held) and not moves(source, result)):
         scope.values[op.result.id] = form
         return
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
+    seen = form if isinstance(form, Held) else turned(form, source, result)
+    if scope.narrow or not moves(source, result) or (seen is not form and _known(seen, result)):
+        scope.values[op.result.id] = seen
+        return
     name, one, fragment = scope.name(op.result), point(holding(source), "i_"), holding(source)
     if (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
@@ -214,6 +222,15 @@ def _convert(scope: Scope, op: Op) -> None:
     ]
     scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
     scope.values[op.result.id] = held(name, result)
+
+
+def _known(form: Elements, kind: Tensor) -> bool:
+    """Whether each thread can compute the elements that it holds of a tile."""
+    try:
+        form(point(holding(kind), "i_"))
+    except ValueError:
+        return False
+    return True
 
 
 def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) -> Held:

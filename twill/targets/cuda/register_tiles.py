@@ -98,6 +98,22 @@ Elements: TypeAlias = Callable[[AnyPoint], str]
 """A tile as the C expression of each of its elements."""
 
 
+def turned(form: Elements, source: Tensor, result: Tensor) -> Elements:
+    """What is computed for a vector along rows, for one along columns, or the other way round: each element
+    by its number. (Which way a vector runs follows from its layout.)"""
+    if len(source.shape) != 1 or axes(source) == (there := axes(result)):
+        return form
+    place = Fragment(axes(source), source.shape, threads=1)
+
+    def elements(one: AnyPoint) -> str:
+        if isinstance(one, LinearPoint):
+            return form(one)
+        number = one.along(there).coordinate()
+        return form(Point(place, "0", (number, number)))
+
+    return elements
+
+
 def word(type: Type) -> str:
     """The type of a word that packs two elements."""
     assert isinstance(type, Tensor)
