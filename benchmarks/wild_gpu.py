@@ -12,7 +12,6 @@ same memory; whatever either has written is compared. Times are medians of round
 flushed L2.
 """
 
-import ctypes
 import importlib.util
 import json
 import random
@@ -27,17 +26,11 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.cubins import Binary, write
+
 STAGES = (3, 4)
 """With which Triton compiles a kernel; the faster one counts."""
 ROUNDS, WARM = 9, 2
-SHARED = 232448
-"""Bytes of shared memory of a thread block on sm_90."""
-OPTED_IN = 48 * 1024
-"""Above this many bytes of shared memory a kernel has to ask for them."""
-SCRATCH = 2**26
-"""Bytes for descriptors that kernels make."""
-MAX_DYNAMIC_SHARED = 8
-"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES (cuda.h)."""
 SLEEP = 1_500_000
 """Cycles that the GPU waits while the host prepares a launch."""
 TOLERANCE = 1e-2
@@ -73,21 +66,8 @@ def compiled(snapshot: Path, folder: Path, stages: int) -> None:
     function = next(one for one in read(text, str(snapshot)).functions if one.public)
     assert warps
     made = finish(text, "sm90", int(warps[1]), num_stages=stages, skipped=frozenset())
-    if made.shared_bytes > SHARED:
-        return
-    entry = re.search(r"\.entry (\w+)\((.*?)\)", made.ptx, re.DOTALL)
-    threads = re.search(r"\.reqntid (\d+)", made.ptx)
-    assert entry
-    assert threads
-    facts = {
-        "entry": entry[1],
-        "shared": made.shared_bytes,
-        "threads": int(threads[1]),
-        "parameters": re.findall(r"\.param (?:\.align \d+ )?\.(\w+)", entry[2]),
-        "arguments": [value.name.lstrip("%") for value in function.args],
-    }
-    (folder / f"triton{stages}.cubin").write_bytes(made.cubin)
-    (folder / f"triton{stages}.json").write_text(json.dumps(facts))
+    arguments = [value.name.lstrip("%") for value in function.args]
+    write(folder / f"triton{stages}.cubin", made.ptx, made.cubin, made.shared_bytes, arguments)
 
 
 # --- on the GPU -------------------------------------------------------------------------------------------
@@ -185,51 +165,6 @@ def errors(before: Mapping[str, Any], right: Mapping[str, Any], mine: Mapping[st
         off = (one[finite] - other[finite]).norm() / one[finite].norm().clamp_min(1e-30) if same else None
         found[name] = float("inf") if off is None else float(off)
     return found
-
-
-class Binary:
-    """Triton's kernel, launched through the driver: no Triton of that version is needed here."""
-
-    def __init__(self, cubin: Path) -> None:
-        import torch
-
-        self.facts = json.loads(cubin.with_suffix(".json").read_text())
-        self.driver, self.function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-        self.scratch = torch.zeros(SCRATCH, dtype=torch.uint8, device="cuda")
-        module = ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), cubin.read_bytes())
-        name = self.facts["entry"].encode()
-        self._call("cuModuleGetFunction", ctypes.byref(self.function), module, name)
-        if self.facts["shared"] > OPTED_IN:
-            self._call("cuFuncSetAttribute", self.function, MAX_DYNAMIC_SHARED, self.facts["shared"])
-
-    def launch(self, grid: Sequence[int], given: Mapping[str, Any]) -> None:
-        import torch
-
-        values = [given[name] for name in self.facts["arguments"]]
-        kinds = self.facts["parameters"]
-        values += [self.scratch] * (len(kinds) - len(values))
-        cells = [cell(value, kind) for value, kind in zip(values, kinds, strict=True)]
-        addresses = [ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in cells]
-        passed = (ctypes.c_void_p * len(cells))(*addresses)
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        block = (self.facts["threads"], 1, 1)
-        shared = self.facts["shared"]
-        self._call("cuLaunchKernel", self.function, *grid, *block, shared, stream, passed, None)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self.driver, name)(*arguments)
-        if status:
-            raise click.ClickException(f"{name} gives CUDA error {status}")
-
-
-def cell(value: Any, kind: str) -> Any:
-    """An argument in memory, by the type of the PTX parameter."""
-    if hasattr(value, "data_ptr"):
-        return ctypes.c_uint64(value.data_ptr())
-    if kind == "f32":
-        return ctypes.c_float(value)
-    return (ctypes.c_int64 if kind.endswith("64") else ctypes.c_int32)(int(value))
 
 
 def times(runs: Runs) -> dict[str, float]:

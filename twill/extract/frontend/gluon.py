@@ -29,6 +29,7 @@ class Compiled:
     shared_bytes: int
     scratch_bytes: int
     """Of global memory for each thread block, for the descriptors that the kernel makes."""
+    cubin: bytes = b""
 
 
 def compiled(text: str, function: Function, arch: str) -> Compiled:
@@ -54,9 +55,8 @@ def compiled(text: str, function: Function, arch: str) -> Compiled:
             target=GPUTarget("cuda", capability(arch), 32),
             options={"num_warps": vars(module)["NUM_WARPS"]},
         )
-        return Compiled(
-            made.asm["ttgir"], made.asm["ptx"], made.metadata.shared, made.metadata.global_scratch_size
-        )
+        sizes = made.metadata.shared, made.metadata.global_scratch_size
+        return Compiled(made.asm["ttgir"], made.asm["ptx"], *sizes, made.asm["cubin"])
 
 
 def _signature(names: list[str], function: Function) -> dict[str, str]:
