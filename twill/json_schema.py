@@ -4,9 +4,9 @@
 known members. The readers check more, such as that names are defined.
 """
 
-import sys
 import types
-from collections.abc import Iterable, Mapping
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -184,11 +184,16 @@ def _machine() -> Schema:
     return closed(members, ["schema", "name"])
 
 
-def main(folder: str) -> None:
-    """Write every schema into a folder."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """`python -m twill.json_schema FOLDER` writes every schema into a folder."""
+    parser = ArgumentParser(
+        prog="python -m twill.json_schema", description="Write every schema into a folder."
+    )
+    parser.add_argument("folder", type=Path, help="made if need be")
+    folder = parser.parse_args(arguments).folder
     for name, schema in schemas().items():
-        write(Path(folder) / name, render(schema))
+        write(folder / name, render(schema))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

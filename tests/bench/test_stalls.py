@@ -128,7 +128,9 @@ def test_the_drawing_has_the_prediction_beside_the_samples() -> None:
             ("wait 1", 155.0, 357.0),
         )
     ]
-    spans = stall_page.simulated(json.dumps({"traceEvents": [track, *events]}), 1, ["absent", "dot.acc"])
+    spans = stall_page.iteration(
+        stall_page.simulated(json.dumps({"traceEvents": [track, *events]}))["group 1"], ["absent", "dot.acc"]
+    )
     assert [(one.name, one.begin, one.end) for one in spans] == [
         ("dot.acc", 0.0, 100.0),
         ("wait 1", 100.0, 457.0),

@@ -14,7 +14,7 @@ import pytest
 from tests.samples import attention, figure1
 from twill.files import write_graph, write_schedule
 from twill.files.text import render
-from twill.json_schema import schemas
+from twill.json_schema import main, schemas
 
 PUBLISHED = Path("docs/schemas")
 
@@ -25,6 +25,13 @@ def schema(name: str) -> dict[str, Any]:
 
 def accepts(name: str, document: Any) -> None:
     jsonschema.Draft202012Validator(schema(name)).validate(document)
+
+
+def test_schemas_are_written_to_a_folder_and_options_are_none(tmp_path: Path) -> None:
+    main([str(tmp_path / "made")])
+    assert {path.name for path in (tmp_path / "made").iterdir()} == set(schemas())
+    with pytest.raises(SystemExit):
+        main(["--folder"])
 
 
 def test_the_published_schemas_are_current() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from twill.bench.run import Steady
 from twill.bench.stalls import REASONS, Profile, Sampled
@@ -17,6 +17,8 @@ from twill.report.scene import Scene
 from twill.report.stall_chart import Row, Span, draw
 
 SCHEMA = "twill.stalls/1"
+Event: TypeAlias = dict[str, Any]
+"""Of a trace.json."""
 WAITS = ("wait", "consumer_wait", "producer_acquire", "operands of")
 """How the names of waits begin."""
 SHOWN = 2
@@ -63,28 +65,29 @@ def document(profile: Profile, loops: Mapping[str, Steady]) -> str:
 
 def drawing(profile: Profile, loop: str, cycles: float, trace: str) -> Scene:
     """One iteration of a loop, predicted and measured, where an iteration takes so many cycles."""
-    rows = list[Row]()
+    rows, tracks = list[Row](), simulated(trace)
     for group in profile.groups():
         found = _of(profile, group, loop)
         if found:
-            predicted = simulated(trace, group, [one.statement.name for one in found])
+            predicted = iteration(tracks.get(f"group {group}", ()), [one.statement.name for one in found])
             rows.append(Row(group, predicted, _measured(found, cycles)))
     return draw(rows, f"{loop}: an iteration as predicted, and as sampled ({cycles:.0f} cycles)")
 
 
-def simulated(trace: str, group: int, names: list[str]) -> tuple[Span, ...]:
-    """The spans of a group from the first of these statements in an iteration of the middle of the run to the
-    same one in the next iteration."""
+def simulated(trace: str) -> dict[str, list[Event]]:
+    """The spans of a trace.json by the name of their track, in order."""
     events = json.loads(trace)["traceEvents"]
-    tracks = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
-    own = sorted(
-        (
-            one
-            for one in events
-            if one["ph"] == "X" and tracks.get((one["pid"], one["tid"])) == f"group {group}"
-        ),
-        key=lambda one: (one["ts"], one["name"]),
-    )
+    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+    tracks: dict[str, list[Event]] = {name: [] for name in names.values()}
+    for one in sorted((one for one in events if one["ph"] == "X"), key=lambda one: (one["ts"], one["name"])):
+        if name := names.get((one["pid"], one["tid"])):
+            tracks[name].append(one)
+    return tracks
+
+
+def iteration(own: Sequence[Event], names: Sequence[str]) -> tuple[Span, ...]:
+    """The spans of a track from the first of these statements in an iteration of the middle of the run to the
+    same one in the next iteration."""
     begins = next((found for name in names if len(found := _begins(own, name)) > MIDDLE), ())
     if not begins:
         return ()
@@ -102,7 +105,7 @@ def simulated(trace: str, group: int, names: list[str]) -> tuple[Span, ...]:
     )
 
 
-def _begins(events: Sequence[dict[str, Any]], name: str) -> tuple[float, ...]:
+def _begins(events: Sequence[Event], name: str) -> tuple[float, ...]:
     """When a statement first begins in each iteration."""
     first = dict[int, float]()
     for one in events:

@@ -7,7 +7,7 @@ an innermost loop stays, and is refused. Takes a module; gives the same with the
 they are.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.loop import Function, Module, Op
@@ -34,8 +34,7 @@ def on_the_device(module: Module) -> Module:
 
 def _late(function: Function) -> Iterator[Op]:
     """Descriptors outside of innermost loops that the host can not make."""
-    makers = {value.id: op for op in function.walk() for value in op.results}
-    arguments = {arg.id for arg in function.args}
+    known = _known(function)
     innermost = {
         inner.index
         for op in function.walk()
@@ -43,22 +42,14 @@ def _late(function: Function) -> Iterator[Op]:
         for inner in op.inner()
     }
     for op in function.walk():
-        if role(op) == "descriptor" and op.index not in innermost and not _known(op, makers, arguments):
+        if role(op) == "descriptor" and op.index not in innermost and op.result.id not in known:
             yield op
 
 
-def _known(op: Op, makers: Mapping[int, Op], arguments: set[int]) -> bool:
-    """Whether it follows from arguments and constants alone."""
-    todo, seen = [op], set[int]()
-    while todo:
-        one = todo.pop()
-        if role(one) in _LATE:
-            return False
-        for value in one.operands:
-            maker = makers.get(value.id)
-            if maker is None and value.id not in arguments:
-                return False
-            if maker is not None and maker.index not in seen:
-                seen.add(maker.index)
-                todo.append(maker)
-    return True
+def _known(function: Function) -> set[int]:
+    """The values, by id, that follow from arguments and constants alone. Operands come before their users."""
+    known = {arg.id for arg in function.args}
+    for op in function.walk():
+        if role(op) not in _LATE and all(value.id in known for value in op.operands):
+            known |= {value.id for value in op.results}
+    return known
