@@ -12,7 +12,7 @@ from twill.inputs import Case
 from twill.ir.loop import Loop, Op
 from twill.ops.table import lookup, role
 from twill.targets import target
-from twill.warp import non_loop_code, tasks
+from twill.warp import non_loop_code, stored_before, tasks
 from twill.warp.dataflow import EFFECTS, NOTHING, TENSOR_MEMORY, Code, ordering, read
 
 MEANING: Mapping[str, tuple[str, str]] = {
@@ -47,6 +47,7 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     around: dict[int, Loop] = {loop.op.index: loop for loop in loops}
     found = [*non_loop_code.refusals(code, plain, around)]
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
+    found += stored_before.refusals(code, loops)
     found += _without_text(code)
     found += _ordering_barriers(code, tensor_memory=any(op.name in TENSOR_MEMORY for op in code.ops.values()))
     found += _by_the_target(code, cases)

@@ -110,3 +110,43 @@ def test_barriers_order_nothing_that_was_not_stored(kernel: str, refused: int, t
     assert all(
         "barrier behind a store can not be generated (tl.debug_barrier())" in one.message for one in found
     )
+
+
+STORED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def same(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        tl.store(c + i * 64 + j, acc)
+        acc = tl.dot(x, x, tl.load(c + i * 64 + j))
+    tl.store(c + i * 64 + j, acc)
+
+@triton.jit
+def moving(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    for k in range(0, n, 64):
+        x, at = tl.load(a + i * n + k + j), c + k * 64 + i * 64 + j
+        tl.store(at, tl.dot(x, x, tl.load(at)))
+
+@triton.jit
+def again(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    for m in range(0, n, 64):
+        y = tl.load(a + i * n + m + j)
+        for k in range(0, n, 64):
+            x, at = tl.load(a + i * n + k + j), c + k * 64 + i * 64 + j
+            tl.store(at, tl.dot(x, y, tl.load(at)))
+"""
+
+
+@pytest.mark.parametrize(("kernel", "refused"), [("same", 1), ("moving", 0), ("again", 1)])
+def test_what_a_kernel_stored_is_not_loaded_again(kernel: str, refused: int, tmp_path: Path) -> None:
+    (tmp_path / "stored.py").write_text(STORED)
+    found = [*refusals(cases(Inputs(f"{tmp_path / 'stored.py'}:{kernel}", arch="sm90")))]
+    assert ["of memory that the kernel stores to before" in one.message for one in found] == [True] * refused
+    assert all("tl.debug_barrier()" in (one.help or "") for one in found)
